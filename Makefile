@@ -1,0 +1,108 @@
+# Every target sets up what it needs; a machine needs only Python 3.11 or newer and make.
+
+PYTHON ?= python3
+# The second Python of `make test-py`, and what to call for it.
+PY ?= 3.13
+PY_BIN ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/$(PY).*/bin/python$(PY)) python$(PY))
+# More arguments for pytest, for example PYTEST_ARGS="-k beam -x".
+PYTEST_ARGS ?=
+
+VENV := .venv
+VENV_SLOW := .venv-slow
+VENV_PEERS := .venv-peers
+VENV_PY := .venv-$(PY)
+PEERS := bench/peers/requirements.txt
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile
+
+OTHER_PYTHON := name another with PYTHON=... (PY_BIN=... for test-py)
+
+# $(call make-env,FOLDER,PYTHON): a virtual environment, or one clear sentence why not.
+define make-env
+@version=$$($(2) -c 'import sys; v = sys.version_info; print("%d.%d %s" % (v[0], v[1], v >= (3, 11)))' 2>/dev/null); \
+case "$$version" in \
+	*True) ;; \
+	*False) echo "ucsearch needs Python 3.11 or newer, but '$(2)' is Python $${version% False}; $(OTHER_PYTHON)." >&2; exit 1 ;; \
+	*) echo "ucsearch needs Python 3.11 or newer, but '$(2)' cannot be run; $(OTHER_PYTHON)." >&2; exit 1 ;; \
+esac
+@test -x $(1)/bin/pip || $(2) -m venv $(1) || { \
+	rm -rf $(1); echo "'$(2) -m venv' failed; on some systems it is a package of its own, such as python3-venv." >&2; exit 1; }
+endef
+
+# $(call install,FOLDER,LOCK): the locked packages, then this one in place, built by the locked hatchling.
+define install
+@echo "Installing $(2) into $(1) ..."
+@$(1)/bin/python -m pip install -qq --require-hashes -r $(2)
+@$(1)/bin/python -m pip install -qq --no-deps --no-build-isolation -e .
+@touch $@
+endef
+
+$(VENV)/.stamp: requirements/dev.txt pyproject.toml
+	$(call make-env,$(VENV),$(PYTHON))
+	$(call install,$(VENV),requirements/dev.txt)
+
+$(VENV_SLOW)/.stamp: requirements/slow.txt pyproject.toml
+	$(call make-env,$(VENV_SLOW),$(PYTHON))
+	$(call install,$(VENV_SLOW),requirements/slow.txt)
+
+$(VENV_PY)/.stamp: requirements/dev.txt pyproject.toml
+	$(call make-env,$(VENV_PY),$(PY_BIN))
+	$(call install,$(VENV_PY),requirements/dev.txt)
+
+# The peers are not ours: their environment holds them alone, and the benchmark can do without it.
+$(VENV_PEERS)/.stamp: $(PEERS)
+	$(call make-env,$(VENV_PEERS),$(PYTHON))
+	@echo "Installing $(PEERS) into $(VENV_PEERS) ..."
+	@$(VENV_PEERS)/bin/python -m pip install -qq --retries 1 -r $(PEERS)
+	@touch $@
+
+.PHONY: setup
+setup: $(VENV)/.stamp ## Create .venv with the locked packages (PYTHON=... to choose the interpreter)
+
+.PHONY: demo
+demo: setup ## Run the demonstration: one inventory decision, end to end
+	@$(VENV)/bin/ucsearch demo
+
+.PHONY: lint
+lint: setup ## Check style, format and types
+	$(VENV)/bin/python -m ruff check .
+	$(VENV)/bin/python -m ruff format --check .
+	$(VENV)/bin/python -m mypy --strict src
+
+.PHONY: test
+test: setup ## Run the tests, slow ones excepted (UCSEARCH_DATA=folder adds those on real data)
+	$(VENV)/bin/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
+
+.PHONY: test-slow
+test-slow: $(VENV_SLOW)/.stamp ## Run the slow tests, with independent solvers, in .venv-slow
+	$(VENV_SLOW)/bin/python -m pytest -m slow $(PYTEST_ARGS)
+
+.PHONY: test-py
+test-py: $(VENV_PY)/.stamp ## Run the tests on another Python, in its own environment (PY=3.12; default 3.13)
+	$(VENV_PY)/bin/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
+
+.PHONY: bench-peers-setup
+bench-peers-setup: $(VENV_PEERS)/.stamp ## Create .venv-peers with the libraries the benchmark compares with
+
+.PHONY: bench
+bench: setup ## Print the benchmark table, with the peers where they can be installed
+	@$(MAKE) --no-print-directory bench-peers-setup || \
+		echo "The peers could not be installed; the benchmark goes on without them." >&2
+	$(VENV)/bin/python -m bench
+
+.PHONY: clean
+clean: ## Remove builds and caches
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/out
+	find . -name '.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: distclean
+distclean: clean ## Remove the environments too
+	rm -rf .venv .venv-*

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Regenerates requirements/*.txt: every version and hash, for Python 3.11 and newer, on all platforms.
+# Versions already locked are kept unless `--upgrade` (or `--upgrade-package NAME`) is given.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+PYTHON="${PYTHON:-python3}"
+UV_VERSION="0.13.7"
+
+# Whatever this machine uses as a mirror or a local wheel folder must not shape the lock.
+for name in $(compgen -e); do
+    case "$name" in
+        PIP_FIND_LINKS | PIP_INDEX_URL | PIP_EXTRA_INDEX_URL | PIP_NO_INDEX | UV_*) unset "$name" ;;
+    esac
+done
+
+tools="$(mktemp -d)"
+trap 'rm -rf "$tools"' EXIT
+"$PYTHON" -m venv "$tools/venv"
+"$tools/venv/bin/python" -m pip install --quiet --disable-pip-version-check "uv==$UV_VERSION"
+
+compile() { # compile OUTPUT INPUT...
+    local output="$1"
+    shift
+    # One version per package on every Python ("fewest"): a result then differs by interpreter only.
+    "$tools/venv/bin/uv" pip compile --no-config --quiet --universal --python-version 3.11 \
+        --fork-strategy fewest --generate-hashes --strip-extras --no-emit-package ucsearch \
+        --custom-compile-command "scripts/lock.sh" \
+        --extra io --extra data --extra plot --extra gym \
+        --output-file "$output" pyproject.toml "$@"
+    if grep -nE '^ *(-i|-f|--(extra-)?index-url|--find-links|--trusted-host)|://|file:' "$output"; then
+        echo "lock.sh: $output names a package source (lines above); it must not." >&2
+        exit 1
+    fi
+}
+
+compile requirements/dev.txt requirements/dev.in "$@"
+compile requirements/slow.txt requirements/slow.in --constraints requirements/dev.txt "$@"
