@@ -1,0 +1,68 @@
+"""ucsearch: from forecasts with uncertainty to decisions under hard rules.
+
+Every public name is on this screen; each is loaded when first used, so that importing the package is cheap.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ucsearch.check import check_task as check_task
+    from ucsearch.errors import InputError as InputError
+    from ucsearch.errors import TaskError as TaskError
+    from ucsearch.errors import UCSearchError as UCSearchError
+    from ucsearch.policies import MCTS as MCTS
+    from ucsearch.policies import CertifiedBeam as CertifiedBeam
+    from ucsearch.policies import Exact as Exact
+    from ucsearch.policies import ParetoBeam as ParetoBeam
+    from ucsearch.policies import UCBeam as UCBeam
+    from ucsearch.search.api import PanelPlan as PanelPlan
+    from ucsearch.search.api import search as search
+    from ucsearch.search.api import search_panel as search_panel
+    from ucsearch.search.plan import Plan as Plan
+    from ucsearch.search.status import Status as Status
+    from ucsearch.task import Continuation as Continuation
+    from ucsearch.task import Task as Task
+    from ucsearch.task import View as View
+    from ucsearch.trace import Trace as Trace
+
+_HOME = {
+    "MCTS": "policies",
+    "CertifiedBeam": "policies",
+    "Continuation": "task",
+    "Exact": "policies",
+    "InputError": "errors",
+    "PanelPlan": "search.api",
+    "ParetoBeam": "policies",
+    "Plan": "search.plan",
+    "Status": "search.status",
+    "Task": "task",
+    "TaskError": "errors",
+    "Trace": "trace",
+    "UCBeam": "policies",
+    "UCSearchError": "errors",
+    "View": "task",
+    "check_task": "check",
+    "search": "search.api",
+    "search_panel": "search.api",
+}
+
+__all__ = sorted(_HOME)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("ucsearch")
+    if name not in _HOME:
+        raise AttributeError(f"module 'ucsearch' has no attribute {name!r}")
+    value = getattr(import_module(f"ucsearch.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,85 @@
+"""One exception tree. `str(error)` is a sentence a person can act on."""
+
+from __future__ import annotations
+
+__all__ = [
+    "BudgetError",
+    "DataError",
+    "InputError",
+    "RecordError",
+    "TaskError",
+    "UCSearchError",
+    "UCSearchWarning",
+    "UncompilableWarning",
+]
+
+
+class UCSearchError(Exception):
+    """Root of every error this package raises on purpose."""
+
+
+class InputError(UCSearchError, ValueError):
+    """Refused input: which field, where in it, what was seen, what was expected."""
+
+    def __init__(
+        self, field: str, seen: object, expected: str, *, index: object = None, hint: str = ""
+    ) -> None:
+        self.field = field
+        self.index = index
+        self.seen = seen
+        self.expected = expected
+        place = field if index is None else f"{field}[{_index_text(index)}]"
+        text = f"{place}: saw {seen}, expected {expected}"
+        super().__init__(f"{text}. {hint}" if hint else text)
+
+
+class TaskError(UCSearchError):
+    """A task's own function returned something unusable, or raised."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        task: str = "",
+        window: int | None = None,
+        step: int | None = None,
+        action: float | None = None,
+    ) -> None:
+        self.reason = reason
+        self.task = task
+        self.window = window
+        self.step = step
+        self.action = action
+        where = [
+            f"{name} {value}"
+            for name, value in (("window", window), ("step", step), ("action", action))
+            if value is not None
+        ]
+        head = f"task {task!r}" if task else "task"
+        super().__init__(f"{head}: {reason}" + (f" ({', '.join(where)})" if where else ""))
+
+
+class BudgetError(InputError):
+    """A depth, width, node or time budget that cannot be honoured."""
+
+
+class RecordError(UCSearchError):
+    """A record, blob or log that is malformed, altered or cannot be written."""
+
+
+class DataError(UCSearchError):
+    """A data file that is missing, truncated or not the file it claims to be."""
+
+
+class UCSearchWarning(UserWarning):
+    """Root of our warnings."""
+
+
+class UncompilableWarning(UCSearchWarning):
+    """A task's function does not compile; the plain Python engine is used instead."""
+
+
+def _index_text(index: object) -> str:
+    if isinstance(index, tuple):
+        return ", ".join(str(i) for i in index)
+    return str(index)

@@ -1,0 +1,154 @@
+"""How a NamedTuple of floats and fixed-length tuples of floats lies in a flat float64 row.
+
+Both engines and the records use the same order: fields as declared, tuples expanded in place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import InputError
+
+__all__ = ["Layout", "is_named_tuple_type"]
+
+Floats = NDArray[np.float64]
+
+
+def is_named_tuple_type(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The shape of one NamedTuple type: `lengths[i]` is 0 for a float, else the tuple's length."""
+
+    kind: type[Any]
+    lengths: tuple[int, ...]
+
+    @classmethod
+    def of(cls, value: Any, field: str) -> Layout:
+        """Read the layout off an example; refuse what is not a NamedTuple of floats."""
+        kind = type(value)
+        if not is_named_tuple_type(kind):
+            raise InputError(field, f"{kind.__name__} {value!r}", "a NamedTuple of floats or tuples of floats")
+        if not kind._fields:
+            raise InputError(field, "a NamedTuple without fields", "at least one field")
+        lengths = []
+        for name, item in zip(kind._fields, value, strict=True):
+            if isinstance(item, tuple):
+                if not item:
+                    raise InputError(f"{field}.{name}", "an empty tuple", "a tuple with at least one float")
+                lengths.append(len(item))
+            else:
+                lengths.append(0)
+        layout = cls(kind, tuple(lengths))
+        layout.flatten(value, field)
+        return layout
+
+    @property
+    def size(self) -> int:
+        """Number of floats in a flat row."""
+        return sum(max(1, length) for length in self.lengths)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name per float: `charge`, `pipeline[0]`, ..."""
+        out: list[str] = []
+        for name, length in zip(self.kind._fields, self.lengths, strict=True):
+            out.extend([name] if length == 0 else [f"{name}[{i}]" for i in range(length)])
+        return tuple(out)
+
+    def flatten(self, value: Any, field: str) -> list[float]:
+        """A flat row of finite floats, or an `InputError` naming the field at fault."""
+        if len(value) != len(self.lengths):
+            raise InputError(field, f"{len(value)} fields", f"{len(self.lengths)} fields {self.kind._fields}")
+        row: list[float] = []
+        for name, length, item in zip(self.kind._fields, self.lengths, value, strict=True):
+            if length == 0:
+                row.append(_number(item, f"{field}.{name}", None))
+                continue
+            if not isinstance(item, tuple) or len(item) != length:
+                raise InputError(f"{field}.{name}", repr(item), f"a tuple of {length} floats")
+            row.extend(_number(x, f"{field}.{name}", i) for i, x in enumerate(item))
+        return row
+
+    def build(self, row: Sequence[float]) -> Any:
+        """The NamedTuple that a flat row stands for (no checks: rows come from us)."""
+        items: list[Any] = []
+        at = 0
+        for length in self.lengths:
+            if length == 0:
+                items.append(row[at])
+                at += 1
+            else:
+                items.append(tuple(row[at : at + length]))
+                at += length
+        return self.kind(*items)
+
+    def rows(self, values: Any, field: str) -> Floats:
+        """A (W, size) array from an array of rows, a sequence of NamedTuples or a NamedTuple of arrays."""
+        if isinstance(values, np.ndarray) and not is_named_tuple_type(type(values)):
+            array = as_finite(values, field)
+            if array.ndim != 2 or array.shape[1] != self.size:
+                raise InputError(field, f"shape {array.shape}", f"shape (W, {self.size}) in the order {self.names}")
+            return array
+        if is_named_tuple_type(type(values)):
+            return self._rows_of_arrays(values, field)
+        if isinstance(values, Iterable):
+            flat = [self.flatten(v, f"{field}[{i}]") for i, v in enumerate(values)]
+            if not flat:
+                raise InputError(field, "no windows", "at least one window")
+            return np.array(flat, dtype=np.float64)
+        raise InputError(field, type(values).__name__, f"an array (W, {self.size}) or a {self.kind.__name__} of arrays")
+
+    def _rows_of_arrays(self, values: Any, field: str) -> Floats:
+        columns: list[Floats] = []
+        for name, length, item in zip(self.kind._fields, self.lengths, values, strict=True):
+            if length == 0:
+                columns.append(np.atleast_1d(as_finite(item, f"{field}.{name}")))
+                continue
+            if isinstance(item, tuple):
+                parts = [np.atleast_1d(as_finite(x, f"{field}.{name}[{i}]")) for i, x in enumerate(item)]
+            else:
+                array = as_finite(item, f"{field}.{name}")
+                parts = [array[..., i] for i in range(array.shape[-1])] if array.ndim == 2 else []
+            if len(parts) != length:
+                raise InputError(f"{field}.{name}", f"{len(parts)} columns", f"{length} columns")
+            columns.extend(parts)
+        count = max(c.shape[0] for c in columns)
+        for name, column in zip(self.names, columns, strict=True):
+            if column.ndim != 1 or column.shape[0] not in (1, count):
+                raise InputError(f"{field}.{name}", f"shape {column.shape}", f"shape ({count},)")
+        return np.column_stack([np.broadcast_to(c, (count,)) for c in columns]).astype(np.float64)
+
+
+def as_finite(values: Any, field: str, *, allow_nan: bool = False) -> Floats:
+    """A float64 array without NaN or infinity (`allow_nan`: NaN marks what is unavailable)."""
+    try:
+        array = np.ascontiguousarray(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise InputError(field, f"{type(values).__name__} ({error})", "numbers") from None
+    good = np.isfinite(array)
+    if allow_nan:
+        good |= np.isnan(array)
+    if not good.all():
+        index = tuple(int(i) for i in np.argwhere(~good)[0])
+        expected = "a finite number or NaN" if allow_nan else "a finite number"
+        raise InputError(field, float(array[index]), expected, index=index or None)
+    return array
+
+
+def _number(item: Any, field: str, index: int | None) -> float:
+    try:
+        number = float(item)
+    except (TypeError, ValueError):
+        raise InputError(field, repr(item), "a float", index=index) from None
+    if not math.isfinite(number):
+        raise InputError(field, number, "a finite number", index=index)
+    return number

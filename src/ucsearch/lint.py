@@ -1,0 +1,120 @@
+"""Read a task's functions for what does not compile, or does not compute the same in both engines (SPEC section 9)."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ucsearch.sources import Unsourced, captured, plain_function
+
+__all__ = ["Finding", "lint_function"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One place in a user's function. `compiles` is False when numba refuses it."""
+
+    function: str
+    file: str
+    line: int
+    what: str
+    instead: str
+    compiles: bool
+
+    def __str__(self) -> str:
+        return f"{self.function} ({self.file}:{self.line}): {self.what}; {self.instead}"
+
+
+_NODES: dict[type[ast.AST], tuple[str, str]] = {
+    ast.GeneratorExp: ("a generator expression", "write a for loop"),
+    ast.DictComp: ("a dict comprehension", "use tuples and a for loop"),
+    ast.SetComp: ("a set comprehension", "use tuples and a for loop"),
+    ast.Dict: ("a dict", "put the values into params or a tuple"),
+    ast.Set: ("a set", "use a tuple"),
+    ast.Try: ("try/except", "test the condition before the operation"),
+    ast.With: ("a with statement", "keep input and output outside the task"),
+    ast.Lambda: ("a lambda", "write a def at module level"),
+    ast.JoinedStr: ("an f-string", "return a number instead"),
+    ast.Global: ("a global statement", "pass the value through params"),
+    ast.Nonlocal: ("a nonlocal statement", "pass the value through params or the state"),
+    ast.Yield: ("yield", "return a value"),
+    ast.Starred: ("star-unpacking", "name the fields one by one"),
+}
+_METHODS = {"_replace": "write State(...) with every field", "_asdict": "read the fields by name"}
+_DIFFER = {
+    "sum": ("sum() (compensated on Python 3.12 and later)", "add up in a for loop"),
+    "hypot": ("hypot", "write math.sqrt(x * x + y * y)"),
+    "gamma": ("gamma", "tabulate it in params"),
+    "lgamma": ("lgamma", "tabulate it in params"),
+    "int": ("int() (huge or non-finite values differ)", "use math.floor on a value known to be finite"),
+}
+
+
+def lint_function(function: Callable[..., Any], role: str = "") -> list[Finding]:
+    """Findings in `function` and in the helpers it calls, in source order."""
+    found: list[Finding] = []
+    _walk(function, role, found, set())
+    return found
+
+
+def _walk(function: Callable[..., Any], role: str, found: list[Finding], seen: set[int]) -> None:
+    try:
+        plain = plain_function(function)
+        source, start = inspect.getsourcelines(plain)
+        tree = ast.parse(textwrap.dedent("".join(source)))
+    except (Unsourced, OSError, TypeError, SyntaxError):
+        return
+    if id(plain) in seen:
+        return
+    seen.add(id(plain))
+    file = plain.__code__.co_filename
+    name = role or plain.__name__
+    definition = next((n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)), None)
+    for node in ast.walk(definition or tree):
+        for what, instead, compiles in _judge(node):
+            line = start + getattr(node, "lineno", 1) - 1
+            found.append(Finding(name, file, line, what, instead, compiles))
+    try:
+        helpers = captured(plain)
+    except Unsourced:
+        return
+    for helper, value in helpers.items():
+        if inspect.isfunction(getattr(value, "py_func", value)):
+            _walk(value, f"{name} -> {helper}", found, seen)
+
+
+def _judge(node: ast.AST) -> Iterator[tuple[str, str, bool]]:
+    if type(node) in _NODES:
+        what, instead = _NODES[type(node)]
+        yield what, instead, False
+    if isinstance(node, ast.Attribute) and node.attr in _METHODS:
+        yield f".{node.attr}", _METHODS[node.attr], False
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        for edge in (node.slice.lower, node.slice.upper):
+            if edge is not None and not _constant(edge):
+                yield "a tuple slice with a variable edge", "use constant edges such as [1:]", False
+                break
+    if isinstance(node, ast.BinOp):
+        if isinstance(node.op, ast.Pow) and _constant(node.right):
+            yield "** with a constant exponent", "multiply it out: x * x", True
+        if isinstance(node.op, ast.FloorDiv | ast.Mod):
+            yield f"{'//' if isinstance(node.op, ast.FloorDiv) else '%'} (by zero differs)", (
+                "make sure the divisor is not zero, or use math.floor(x / y)"
+            ), True
+    if isinstance(node, ast.Call):
+        called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        if called in _DIFFER and not (called == "sum" and isinstance(node.func, ast.Attribute)):
+            what, instead = _DIFFER[called]
+            yield what, instead, True
+        if called == "round" and len(node.args) > 1:
+            yield "round(x, n)", "write math.floor(x * scale + 0.5) / scale", True
+
+
+def _constant(node: ast.AST) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return _constant(node.operand)
+    return isinstance(node, ast.Constant)

@@ -1,0 +1,218 @@
+"""How to search: one frozen record per algorithm, checked when it is made and again against task and trace."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from ucsearch.errors import BudgetError, InputError
+from ucsearch.task import Task
+from ucsearch.trace import Trace
+
+__all__ = ["MCTS", "CertifiedBeam", "Exact", "ParetoBeam", "Policy", "Settings", "UCBeam", "resolve"]
+
+MODES = {"mean": 0, "scores": 1, "members": 2}
+SPREADS = {"variance": 0, "std": 1, "downside": 2}
+KEEP_SCORE, KEEP_PARETO, KEEP_CERTIFIED = 0, 1, 2
+MAX_DEPTH = 10_000
+MAX_NODES = 1 << 40
+MAX_BEAM_CELLS = 1 << 27  # width x depth; beyond this the paths alone take a gigabyte
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """Settings every algorithm shares. `depth` is the number of searched steps."""
+
+    algorithm: ClassVar[str] = ""
+    depth: int
+    risk: float = 0.0  # lambda: path score is reward - risk * uncertainty
+    prune_risk: float | None = None  # lambda_c of the candidate score; equal to risk unless given
+    info_bonus: float = 0.0  # alpha of the candidate score
+    discount: float = 1.0  # gamma
+    mode: Literal["mean", "members", "scores"] = "mean"
+    spread: Literal["variance", "std", "downside"] | None = None  # std, or downside in members mode
+    order: Literal["auto", "score", "bound"] = "auto"  # auto: the bound where the task has one
+
+    def __post_init__(self) -> None:
+        _whole("depth", self.depth, 1, MAX_DEPTH)
+        _real("risk", self.risk, 0.0, math.inf)
+        if self.prune_risk is not None:
+            _real("prune_risk", self.prune_risk, 0.0, math.inf)
+        _real("info_bonus", self.info_bonus, 0.0, math.inf)
+        if not 0.0 < self.discount <= 1.0:
+            raise InputError("discount", self.discount, "a number in (0, 1]")
+        _choice("mode", self.mode, tuple(MODES))
+        if self.spread is not None:
+            _choice("spread", self.spread, tuple(SPREADS))
+        _choice("order", self.order, ("auto", "score", "bound"))
+        if self.mode == "members" and self.spread in (None, "downside") and not self.risk <= 1.0:
+            raise InputError(
+                "risk", self.risk, "at most 1 with spread='downside' in members mode",
+                hint="Beyond 1 a plan that is better for every member can score worse; spread='std' lifts the limit.",
+            )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class UCBeam(Policy):
+    """Keeps the best `width` paths of every layer by risk-adjusted score."""
+
+    algorithm: ClassVar[str] = "beam"
+    keep: ClassVar[int] = KEEP_SCORE
+    width: int = 8
+    top_k: int | None = None  # candidates expanded per node; all when None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _whole("width", self.width, 1, MAX_BEAM_CELLS)
+        if self.width * self.depth > MAX_BEAM_CELLS:
+            raise BudgetError("width x depth", self.width * self.depth, f"at most {MAX_BEAM_CELLS}")
+        _top_k(self.top_k)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParetoBeam(UCBeam):
+    """Keeps reward/uncertainty nondominated paths of every layer first, then fills up by score."""
+
+    keep: ClassVar[int] = KEEP_PARETO
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifiedBeam(ParetoBeam):
+    """A Pareto beam that never loses the last suffix of a first action it generated, unless it is a dead end."""
+
+    keep: ClassVar[int] = KEEP_CERTIFIED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exact(Policy):
+    """Proves the best first action: branch and bound, dynamic programming or enumeration, whichever is cheaper."""
+
+    algorithm: ClassVar[str] = "exact"
+    node_budget: int = 2_000_000  # children created before it answers "not proved"
+    every_action: bool = False  # exact value of every first action, not of the best only
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _whole("node_budget", self.node_budget, 1, MAX_NODES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MCTS(Policy):
+    """UCT over the feasible tree with greedy rollouts; deterministic."""
+
+    algorithm: ClassVar[str] = "mcts"
+    simulations: int = 64
+    top_k: int | None = None
+    c_uct: float = math.sqrt(2.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _whole("simulations", self.simulations, 1, 1 << 31)
+        _top_k(self.top_k)
+        _real("c_uct", self.c_uct, 0.0, math.inf)
+
+
+class Settings(NamedTuple):
+    """A policy resolved against a task and a trace: what the engines read."""
+
+    algorithm: str
+    mode: int
+    spread: int
+    depth: int
+    reach: int  # steps of the trace that are used: depth, or the horizon with continuations
+    width: int
+    top_k: int
+    keep: int
+    risk: float
+    prune_risk: float
+    info_bonus: float
+    discount: float
+    use_bound: bool  # the task's bound (or, for scores, the suffix bound) is available and wanted
+    node_budget: int
+    every_action: bool
+    simulations: int
+    c_uct: float
+
+
+def resolve(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
+    """Check `policy` against what it is asked to search and fill in every default."""
+    if not isinstance(policy, Policy) or not policy.algorithm:
+        raise InputError("policy", repr(policy), "a policy such as uc.UCBeam(depth=6, width=8, top_k=3)")
+    if policy.depth > trace.horizon:
+        raise InputError(
+            "policy.depth", policy.depth, f"at most {trace.horizon}, the trace's horizon",
+            hint="Forecast further ahead or search less deep.",
+        )  # fmt: skip
+    if trace.is_scores != (policy.mode == "scores"):
+        have = "a trace of action scores" if trace.is_scores else "a trace of members"
+        want = "mode='scores'" if trace.is_scores else "mode='mean' or 'members'"
+        raise InputError("policy.mode", repr(policy.mode), f"{want} for {have}")
+    if trace.is_scores and trace.q.shape[2] != actions:
+        raise InputError("trace.q", f"{trace.q.shape[2]} actions", f"{actions}, one score per action of the task")
+    if not (trace.is_scores and trace.mean.shape[2] == 1) and trace.mean.shape[2] != task.fields:
+        raise InputError(
+            "trace.members", f"{trace.mean.shape[2]} fields per outcome", f"{task.fields} as the task's outcome has",
+            hint="Pass fields= to Trace.from_members for (members, horizon, fields) arrays.",
+        )  # fmt: skip
+    members = policy.mode == "members"
+    width = getattr(policy, "width", 1)
+    top_k = min(getattr(policy, "top_k", None) or actions, actions)
+    keep = getattr(policy, "keep", KEEP_SCORE)
+    if keep == KEEP_CERTIFIED and width < top_k:
+        raise BudgetError(
+            "policy.width", width, f"at least {top_k}, one place for every first action that top_k generates"
+        )
+    return Settings(
+        algorithm=policy.algorithm,
+        mode=MODES[policy.mode],
+        spread=SPREADS[policy.spread or ("downside" if members else "std")],
+        depth=policy.depth,
+        reach=trace.horizon if members and task.continuations else policy.depth,
+        width=width,
+        top_k=top_k,
+        keep=keep,
+        risk=float(policy.risk),
+        prune_risk=float(policy.risk if policy.prune_risk is None else policy.prune_risk),
+        info_bonus=float(policy.info_bonus),
+        discount=float(policy.discount),
+        use_bound=_use_bound(policy, task),
+        node_budget=getattr(policy, "node_budget", 0),
+        every_action=getattr(policy, "every_action", False),
+        simulations=getattr(policy, "simulations", 0),
+        c_uct=float(getattr(policy, "c_uct", 0.0)),
+    )
+
+
+def _use_bound(policy: Policy, task: Task) -> bool:
+    """A bound speaks of undiscounted rewards, so it is set aside when discount is not 1."""
+    if policy.order == "score":
+        return False
+    has = task.terminal is None if policy.mode == "scores" else task.bound is not None
+    if policy.order == "bound":
+        if not has:
+            what = "a task without terminal in scores mode" if policy.mode == "scores" else "a task with a bound"
+            raise InputError("policy.order", "'bound'", f"{what}", hint="Use order='auto' or 'score'.")
+        if policy.discount != 1.0:
+            raise InputError("policy.discount", policy.discount, "1.0 with order='bound'")
+    return has and policy.discount == 1.0
+
+
+def _whole(name: str, value: Any, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise BudgetError(name, repr(value), f"a whole number from {low} to {high}")
+
+
+def _real(name: str, value: Any, low: float, high: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value < high:
+        raise InputError(name, repr(value), f"a finite number of at least {low:g}")
+
+
+def _choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InputError(name, repr(value), f"one of {', '.join(map(repr, allowed))}")
+
+
+def _top_k(value: Any) -> None:
+    if value is not None:
+        _whole("top_k", value, 1, 1 << 31)

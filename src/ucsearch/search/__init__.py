@@ -1,0 +1,1 @@
+"""Bounded and exact search over feasible paths, in two engines that give the same bytes."""

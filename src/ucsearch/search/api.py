@@ -1,0 +1,419 @@
+"""`search` for one window, `search_panel` for many. Inputs are checked here, before any work is done."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ucsearch.errors import InputError, TaskError
+from ucsearch.layout import Layout, as_finite, is_named_tuple_type
+from ucsearch.policies import MODES, Policy, Settings, resolve
+from ucsearch.search.arrays import Inputs, Outputs
+from ucsearch.search.compiled.engine import call_single, find_kernel, on_disk, ready_kernel, run
+from ucsearch.search.plain.run import run_window
+from ucsearch.search.plan import Plan
+from ucsearch.search.status import Status
+from ucsearch.task import Task
+from ucsearch.trace import Trace
+
+__all__ = ["PanelPlan", "search", "search_panel"]
+
+Engine = Literal["auto", "python", "compiled"]
+Floats = NDArray[np.float64]
+
+# Edge evaluations that take the plain engine about as long as compiling a kernel takes (some five seconds).
+_WORTH_COMPILING = 5_000_000
+_PREPARED = 256  # combinations of task, policy and shapes remembered
+
+
+def search(
+    task: Task,
+    state: Any,
+    trace: Trace,
+    policy: Policy,
+    *,
+    params: Any = None,
+    actions: ArrayLike | None = None,
+    engine: Engine = "auto",
+) -> Plan:
+    """Search one window. A dead end is an answer (`plan.action` is None); a broken task raises `TaskError`."""
+    key = (id(task), id(policy), id(trace), type(state), engine)
+    known = _known.get(key) if params is None and actions is None else None
+    if known is None or known.task is not task or known.policy is not policy or known.trace is not trace:
+        known = _prepare(task, state, trace, policy, params, actions, engine)
+        if params is None and actions is None:
+            if len(_known) >= _PREPARED:
+                _known.clear()
+            _known[key] = known
+    row = known.layout.flatten(state, "state")
+    inputs = known.inputs._replace(states=_row(row))
+    outputs = Outputs.empty(1, inputs.actions.shape[1], known.settings.depth, True)
+    kernel = known.kernel
+    if kernel is None:
+        run_window(task, known.settings, known.layout, inputs, outputs, 0)
+    else:
+        call_single(kernel, known.settings, inputs, outputs)
+    plan = Plan(
+        task, trace, policy, known.settings, known.layout, inputs, outputs, 0,
+        "python" if kernel is None else "compiled",
+    )  # fmt: skip
+    if outputs.out_i[0, 0] == Status.TASK_ERROR:
+        error = plan.error
+        raise error if error is not None else TaskError("unknown fault", task=task.name)
+    return plan
+
+
+@dataclass(frozen=True, eq=False)
+class PanelPlan:
+    """Many searches at once: arrays with one row per window, and a `Plan` for each on demand."""
+
+    task: Task
+    trace: Trace
+    policy: Policy
+    settings: Settings
+    layout: Layout
+    inputs: Inputs
+    outputs: Outputs
+    engine: str
+
+    def __len__(self) -> int:
+        return int(self.outputs.out_i.shape[0])
+
+    def __getitem__(self, w: int) -> Plan:
+        if not -len(self) <= w < len(self):
+            raise IndexError(f"window {w} of {len(self)}")
+        trace = self.trace.window(w % len(self))
+        return Plan(
+            self.task, trace, self.policy, self.settings, self.layout, self.inputs, self.outputs, w % len(self),
+            self.engine,
+        )  # fmt: skip
+
+    @property
+    def status(self) -> NDArray[np.int64]:
+        """(W,) codes of `Status`."""
+        return self.outputs.out_i[:, 0]
+
+    @property
+    def action(self) -> Floats:
+        """(W,) first actions, NaN where there is none."""
+        index = self.outputs.out_i[:, 1]
+        actions = np.broadcast_to(self.inputs.actions, (len(self), self.inputs.actions.shape[1]))
+        picked = np.take_along_axis(actions, np.maximum(index, 0)[:, None], axis=1)[:, 0]
+        return np.where(index >= 0, picked, np.nan)
+
+    @property
+    def score(self) -> Floats:
+        return self.outputs.out_f[:, 0]
+
+    @property
+    def reward(self) -> Floats:
+        return self.outputs.out_f[:, 1]
+
+    @property
+    def uncertainty(self) -> Floats:
+        return self.outputs.out_f[:, 2]
+
+    @property
+    def upper(self) -> Floats:
+        """(W,) proved upper bounds, NaN where nothing bounds the score."""
+        return self.outputs.out_f[:, 3]
+
+    @property
+    def expansions(self) -> NDArray[np.int64]:
+        return self.outputs.out_i[:, 2]
+
+    @property
+    def action_scores(self) -> NDArray[np.int64]:
+        return self.outputs.out_i[:, 3]
+
+    @property
+    def path(self) -> Floats:
+        """(W, d) actions, NaN where there is no path."""
+        index = self.outputs.path
+        actions = np.broadcast_to(self.inputs.actions, (len(self), self.inputs.actions.shape[1]))
+        picked = np.take_along_axis(actions, np.maximum(index, 0).astype(np.int64), axis=1)
+        return np.where(index >= 0, picked, np.nan)
+
+    def errors(self) -> list[TaskError]:
+        """What went wrong, window by window; empty when nothing did."""
+        bad = np.flatnonzero(self.status == Status.TASK_ERROR)
+        return [e for e in (self[int(w)].error for w in bad) if e is not None]
+
+    def raise_for_errors(self) -> PanelPlan:
+        """Raise the first window's `TaskError`, if any; else return self."""
+        bad = np.flatnonzero(self.status == Status.TASK_ERROR)
+        if bad.size:
+            error = self[int(bad[0])].error
+            if error is not None:
+                raise error
+        return self
+
+    def frame(self, backend: str = "auto") -> Any:
+        """One row per window as a data frame."""
+        from ucsearch.frames import make_frame
+
+        names = [s.name.lower() for s in Status]
+        return make_frame(
+            {
+                "window": np.arange(len(self)),
+                "status": [names[int(s)] for s in self.status],
+                "action": self.action,
+                "score": self.score,
+                "reward": self.reward,
+                "uncertainty": self.uncertainty,
+                "upper": self.upper,
+                "expansions": self.expansions,
+                "action_scores": self.action_scores,
+            },
+            backend,
+        )
+
+
+def search_panel(
+    task: Task,
+    states: Any,
+    traces: Trace | ArrayLike | Sequence[Trace],
+    policy: Policy,
+    *,
+    params: Any = None,
+    actions: ArrayLike | None = None,
+    threads: int | None = None,
+    engine: Engine = "auto",
+    keep_paths: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> PanelPlan:
+    """Search W windows. `states`: (W, n) array, State of arrays or a sequence of states; `params` and `actions`
+    ((W, m), NaN = unavailable) may differ by window. A broken window has status TASK_ERROR and stops no other.
+    `keep_paths` also keeps the best path of every first action; `progress` is called with windows done.
+    """
+    trace = _panel_trace(traces)
+    layout, rows = _panel_states(task, states, trace.windows)
+    grid = _actions(task, actions, trace.windows)
+    settings = resolve(policy, task, trace, grid.shape[1])
+    inputs = _inputs(rows, _params(task, params, trace.windows), grid, trace)
+    count = _threads(threads)
+    kernel = _choose(task, layout, settings, engine, _work(settings, inputs))
+    outputs = Outputs.empty(trace.windows, grid.shape[1], settings.depth, keep_paths)
+    if kernel is not None:
+        run(kernel, settings, inputs, outputs, count, progress)
+    else:
+        for w in range(trace.windows):
+            run_window(task, settings, layout, inputs, outputs, w)
+            if progress is not None:
+                progress(1)
+    chosen = "python" if kernel is None else "compiled"
+    return PanelPlan(task, trace, policy, settings, layout, inputs, outputs, chosen)
+
+
+# -------------------------------------------------------------------- preparation
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What repeated calls with the same task, policy and trace can share."""
+
+    task: Task
+    policy: Policy
+    trace: Trace
+    layout: Layout
+    settings: Settings
+    inputs: Inputs
+    kernel: Any
+
+
+_known: dict[Any, _Known] = {}
+
+
+def _prepare(
+    task: Task, state: Any, trace: Trace, policy: Policy, params: Any, actions: ArrayLike | None, engine: Engine
+) -> _Known:
+    if not isinstance(task, Task):
+        raise InputError("task", type(task).__name__, "a uc.Task")
+    if not isinstance(trace, Trace):
+        raise InputError("trace", type(trace).__name__, "a uc.Trace", hint="Build one with Trace.from_members(array).")
+    if trace.panel and trace.windows != 1:
+        raise InputError(
+            "trace", f"{trace.windows} windows", "one window",
+            hint="Use search_panel, or pass fields= for (members, horizon, fields) arrays.",
+        )  # fmt: skip
+    layout = task.layout(state)
+    grid = _actions(task, actions, 1)
+    settings = resolve(policy, task, trace, grid.shape[1])
+    inputs = _inputs(_row(layout.flatten(state, "state")), _params(task, params, 1), grid, trace)
+    kernel = _choose(task, layout, settings, engine, _work(settings, inputs))
+    return _Known(task, policy, trace, layout, settings, inputs, kernel)
+
+
+def _row(values: list[float]) -> Floats:
+    row = np.array([values])
+    row.flags.writeable = False
+    return row
+
+
+def _inputs(states: Floats, params: Floats, actions: Floats, trace: Trace) -> Inputs:
+    arrays = []
+    for array in (states, params, actions, trace.mean, trace.members, trace.weights, trace.q, trace.u):
+        if array.flags.writeable or not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array).view()
+            array.flags.writeable = False
+        arrays.append(array)
+    return Inputs(*arrays)
+
+
+def _actions(task: Task, actions: ArrayLike | None, windows: int) -> Floats:
+    if actions is None:
+        return task.action_array[None]
+    grid = np.atleast_2d(as_finite(actions, "actions", allow_nan=True))
+    m = task.action_array.size
+    if grid.ndim != 2 or grid.shape[1] != m or grid.shape[0] not in (1, windows):
+        raise InputError("actions", f"shape {np.shape(actions)}", f"shape ({windows}, {m}), NaN where unavailable")
+    for w, i in _not_ascending(grid):
+        raise InputError("actions", grid[w, i], "strictly ascending values within a window", index=(w, i))
+    return grid + 0.0
+
+
+def _not_ascending(grid: Floats) -> list[tuple[int, int]]:
+    """The first place, if any, where an available action is not above the available ones before it."""
+    filled = np.where(np.isnan(grid), -np.inf, grid)
+    before = np.maximum.accumulate(filled, axis=1)[:, :-1]
+    bad = np.argwhere(~np.isnan(grid[:, 1:]) & ~(grid[:, 1:] > before))
+    return [(int(bad[0][0]), int(bad[0][1]) + 1)] if len(bad) else []
+
+
+def _params(task: Task, params: Any, windows: int) -> Floats:
+    if params is None:
+        return task.params_row
+    layout = task.params_layout
+    if layout is None:
+        raise InputError("params", type(params).__name__, "nothing, because the task has no params")
+    if is_named_tuple_type(type(params)) and all(np.ndim(x) == 0 for x in params if not isinstance(x, tuple)):
+        if windows == 1 or not any(np.ndim(x) for t in params if isinstance(t, tuple) for x in t):
+            return np.array([layout.flatten(params, "params")])
+    rows = layout.rows(params, "params")
+    if rows.shape[0] not in (1, windows):
+        raise InputError("params", f"{rows.shape[0]} rows", f"{windows}, one per window")
+    return rows
+
+
+def _panel_trace(traces: Any) -> Trace:
+    if isinstance(traces, Trace):
+        return traces
+    if isinstance(traces, list | tuple) and traces and all(isinstance(t, Trace) for t in traces):
+        return _stack(traces)
+    return Trace.from_members(traces)
+
+
+def _stack(traces: Sequence[Trace]) -> Trace:
+    """Single traces of equal shape as one panel."""
+    first = traces[0]
+    for i, t in enumerate(traces):
+        shape = (t.members.shape[1:], t.mean.shape[1:], t.q.shape[1:], t.windows)
+        expected = (first.members.shape[1:], first.mean.shape[1:], first.q.shape[1:], 1)
+        if shape != expected:
+            raise InputError("traces", f"{t!r}", f"one window shaped like {first!r}", index=i)
+        if t.coupling != first.coupling:
+            raise InputError("traces", t.coupling, f"coupling {first.coupling!r} as in the first trace", index=i)
+    times = [tuple("|".join(getattr(t, name)) for t in traces) for name in ("cutoff", "issued")]
+    cutoff, issued = (x if any(x) else () for x in times)
+    return Trace(
+        np.concatenate([t.members for t in traces]),
+        np.concatenate([t.weights for t in traces]),
+        np.concatenate([t.mean for t in traces]),
+        np.concatenate([t.q for t in traces]),
+        np.concatenate([t.u for t in traces]),
+        True,
+        first.coupling,
+        first.model,
+        cutoff,
+        issued,
+        tuple(dict.fromkeys(n for t in traces for n in t.notes)),
+    )
+
+
+def _panel_states(task: Task, states: Any, windows: int) -> tuple[Layout, Floats]:
+    if isinstance(states, np.ndarray):
+        layout = _layout_for(task, states)
+    elif isinstance(states, task.state):
+        first = task.state(
+            *(
+                tuple(float(np.ravel(x)[0]) for x in item)
+                if isinstance(item, tuple)
+                else tuple(float(x) for x in np.asarray(item)[0])
+                if np.ndim(item) == 2
+                else float(np.ravel(item)[0])
+                for item in states
+            )
+        )
+        layout = task.layout(first)
+    else:
+        items = list(states)
+        if not items:
+            raise InputError("states", "no windows", f"{windows} states")
+        layout, states = task.layout(items[0]), items
+    rows = layout.rows(states, "states")
+    if rows.shape[0] == 1 and windows > 1:
+        rows = np.repeat(rows, windows, axis=0)
+    if rows.shape[0] != windows:
+        raise InputError("states", f"{rows.shape[0]} rows", f"{windows}, one per window of the traces")
+    return layout, rows
+
+
+def _layout_for(task: Task, states: NDArray[Any]) -> Layout:
+    """The layout of a flat (W, n) array: every extra column belongs to the one field annotated as a tuple."""
+    if states.ndim != 2:
+        raise InputError("states", f"shape {states.shape}", "shape (W, n)")
+    fields = task.state._fields
+    notes = getattr(task.state, "__annotations__", {})
+    tuples = [i for i, name in enumerate(fields) if "tuple" in str(notes.get(name, "")).lower()]
+    lengths = [0] * len(fields)
+    extra = states.shape[1] - (len(fields) - len(tuples))
+    if len(tuples) == 1 and extra >= 1:
+        lengths[tuples[0]] = extra
+    elif tuples or extra != 0:
+        raise InputError(
+            "states", f"{states.shape[1]} columns", f"{len(fields)} columns {fields}",
+            hint="With tuple fields pass a State of arrays or a list of states.",
+        )  # fmt: skip
+    return Layout(task.state, tuple(lengths))
+
+
+# -------------------------------------------------------------------- which engine
+
+
+def _work(settings: Settings, inputs: Inputs) -> int:
+    """Edge evaluations asked for, roughly."""
+    windows, m = inputs.states.shape[0], inputs.actions.shape[1]
+    per_edge = 1 if settings.mode == MODES["scores"] else inputs.members.shape[1] + 1
+    if settings.algorithm == "beam":
+        nodes = 1 + settings.width * (settings.depth - 1)
+    elif settings.algorithm == "mcts":
+        nodes = settings.simulations * settings.depth
+    else:
+        nodes = min(settings.node_budget, m ** min(settings.depth, 12))
+    return int(windows * nodes * m * per_edge)
+
+
+def _choose(task: Task, layout: Layout, settings: Settings, engine: str, work: int) -> Any:
+    if engine == "python":
+        return None
+    if engine not in ("auto", "compiled"):
+        raise InputError("engine", repr(engine), "'auto', 'python' or 'compiled'")
+    ready = ready_kernel(task, layout, settings)
+    if ready is not None:
+        return ready
+    if engine == "auto" and work < _WORTH_COMPILING and not on_disk(task, layout, settings):
+        return None
+    return find_kernel(task, layout, settings)
+
+
+def _threads(threads: int | None) -> int:
+    if threads is None:
+        return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 1024:
+        raise InputError("threads", repr(threads), "a whole number from 1 to 1024")
+    return threads

@@ -1,0 +1,265 @@
+"""Write the text of one kernel module: the user's functions, then a prelude that fits them, then the templates.
+
+The text is complete: it imports nothing of ucsearch, and its SHA-256 names it, so a change of task, captured constant,
+template or layout is another module and a cache can never serve the wrong one.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from ucsearch.layout import Layout
+from ucsearch.policies import MODES
+from ucsearch.sources import Bundle, Unsourced, captured, plain_function
+from ucsearch.task import Task
+
+__all__ = ["kernel_namespace", "kernel_text"]
+
+_HEAD = """\
+import collections
+import math
+import numpy
+import numpy as np
+from numba import njit
+
+def uc_inner(function):
+    return njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+
+def uc_entry(function):
+    return njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, cache={cache})(function)
+"""
+
+_ROLES = ("feasible", "step", "reward", "terminal", "prepare", "bound")
+
+
+@lru_cache(maxsize=1)
+def _templates() -> dict[str, str]:
+    folder = resources.files("ucsearch.search.compiled") / "templates"
+    return {name: (folder / f"{name}.py").read_text() for name in ("core", "beam", "exact", "mcts")}
+
+
+def kernel_text(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> str:
+    """The whole module for on-disk caching. Raises `Unsourced` when a function cannot be written out."""
+    bundle = Bundle(wrap="uc_inner")
+    names = {role: bundle.add(plain_function(f), f"user_{role}") for role, f in _used(task, use_bound).items()}
+    kinds = {
+        "state": bundle.add(layout.kind, "UserState"),
+        "params": "" if task.params is None else bundle.add(type(task.params), "UserParams"),
+        "outcome": "" if task.outcome is None else bundle.add(task.outcome, "UserOutcome"),
+    }
+    head = _HEAD.format(cache=True)
+    return head + bundle.text + _prelude(task, layout, mode, names, kinds, use_bound) + _body(algorithm, mode)
+
+
+def kernel_namespace(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> dict[str, Any]:
+    """The same kernel in memory, from the function objects themselves (no source, no caching)."""
+    space: dict[str, Any] = {"__name__": "ucsearch_kernel_in_memory"}
+    exec(compile(_HEAD.format(cache=False), "<ucsearch kernel head>", "exec"), space)
+    done: dict[int, Any] = {}
+    names = {}
+    for role, function in _used(task, use_bound).items():
+        names[role] = f"user_{role}"
+        space[names[role]] = _jitted(plain_function(function), space["uc_inner"], done)
+    kinds = {"state": "UserState", "params": "UserParams", "outcome": "UserOutcome"}
+    space["UserState"], space["UserOutcome"], space["UserParams"] = layout.kind, task.outcome, type(task.params)
+    text = _prelude(task, layout, mode, names, kinds, use_bound) + _body(algorithm, mode)
+    exec(compile(text, f"<ucsearch kernel of {task.name}>", "exec"), space)
+    return space
+
+
+def _used(task: Task, use_bound: bool) -> dict[str, Callable[..., Any]]:
+    roles = _ROLES if use_bound else _ROLES[:4]
+    found = {role: getattr(task, role) for role in roles if getattr(task, role) is not None}
+    for i, item in enumerate(task.continuations):
+        found[f"continuation_{i}"] = item.policy  # type: ignore[union-attr]
+    return found
+
+
+def _jitted(function: types.FunctionType, inner: Callable[..., Any], done: dict[int, Any]) -> Any:
+    """Compile a function object whose helpers are plain functions too (numba wants those compiled)."""
+    if id(function) in done:
+        return done[id(function)]
+    space = dict(function.__globals__)
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    for name, value in captured(function).items():
+        value = getattr(value, "py_func", value)
+        if not isinstance(value, types.FunctionType):
+            continue
+        if value is function:
+            raise Unsourced(f"{function.__name__} calls itself")
+        ready = _jitted(value, inner, done)
+        if name in cells:
+            cells[name] = types.CellType(ready)
+        else:
+            space[name] = ready
+    closure = tuple(cells[name] for name in function.__code__.co_freevars) or None
+    rebuilt = types.FunctionType(function.__code__, space, function.__name__, None, closure)
+    done[id(function)] = inner(rebuilt)
+    return done[id(function)]
+
+
+def _body(algorithm: str, mode: int) -> str:
+    """Templates without the blocks marked for the other kind of mode (they would only cost compile time)."""
+    other = "additive" if mode == MODES["members"] else "members"
+    text = _templates()["core"] + "\n\n" + _templates()[algorithm]
+    return re.sub(rf"^ *# <{other}>\n.*?^ *# </{other}>\n", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def _prelude(
+    task: Task, layout: Layout, mode: int, names: dict[str, str], kinds: dict[str, str], use_bound: bool
+) -> str:
+    members, scores = mode == MODES["members"], mode == MODES["scores"]
+    bounded = use_bound and task.bound is not None and not scores
+    grid = [(i, theta) for i, c in enumerate(task.continuations) for theta in (c.grid or ((),))]  # type: ignore[union-attr]
+    lines = [
+        f"MEMBERS = {members}",
+        f"SCORES = {scores}",
+        f"N = {layout.size}",
+        f"HAS_TERMINAL = {task.terminal is not None}",
+        f"HAS_BOUND = {bounded}",
+        f"CONTINUATIONS = {len(grid) if members else 0}",
+        f"uc_feasible = {names['feasible']}",
+        f"uc_step = {names['step']}",
+        f"uc_reward = {names['reward']}",
+        "",
+        *_function("uc_load(st, i, r)", f"return {_build(kinds['state'], layout, 'st[i, r, {}]')}"),
+        *_store(layout),
+        *_coerce(kinds["state"], layout),
+        *_params(task, kinds["params"]),
+        *_outcomes(task, kinds["outcome"], scores),
+        *_hooks(task, names, bounded, members),
+        *_continuation(names, grid if members else []),
+    ]
+    return "\n".join(lines) + "\n\n"
+
+
+def _function(signature: str, *body: str) -> list[str]:
+    return ["@uc_inner", f"def {signature}:", *(f"    {line}" for line in body), ""]
+
+
+def _build(kind: str, layout: Layout, cell: str) -> str:
+    """`State(x[0], (x[1], x[2]))` for a layout, with `cell` naming the flat positions."""
+    items, at = [], 0
+    for length in layout.lengths:
+        if length == 0:
+            items.append(cell.format(at))
+            at += 1
+        else:
+            items.append("(" + "".join(cell.format(at + i) + ", " for i in range(length)) + ")")
+            at += length
+    return f"{kind}({', '.join(items)})"
+
+
+def _shape_checks(layout: Layout) -> list[str]:
+    """Tuple lengths are known when compiling, so these cost nothing at run time."""
+    checks = [f"if len(new) != {len(layout.lengths)}:", "    return {}"]
+    for i, length in enumerate(layout.lengths):
+        if length:
+            checks += [f"if len(new[{i}]) != {length}:", "    return {}"]
+    return checks
+
+
+def _cells(layout: Layout) -> list[str]:
+    cells = []
+    for i, length in enumerate(layout.lengths):
+        cells += [f"new[{i}]"] if length == 0 else [f"new[{i}][{x}]" for x in range(length)]
+    return cells
+
+
+def _store(layout: Layout) -> list[str]:
+    body = [line.format("False") for line in _shape_checks(layout)]
+    for at, cell in enumerate(_cells(layout)):
+        body.append(f"st[i, r, {at}] = float({cell})")
+    test = " and ".join(f"np.isfinite(st[i, r, {at}])" for at in range(layout.size))
+    return _function("uc_store(st, i, r, new)", *body, f"return {test}")
+
+
+def _coerce(kind: str, layout: Layout) -> list[str]:
+    cells = [f"float({c})" for c in _cells(layout)]
+    built = _build(kind, layout, "x{}")
+    body = [f"x{at} = {cell}" for at, cell in enumerate(cells)]
+    test = " and ".join(f"np.isfinite(x{at})" for at in range(layout.size))
+    return _function("uc_coerce(new)", *body, f"return {built}, {test}")
+
+
+def _params(task: Task, kind: str) -> list[str]:
+    if task.params_layout is None:
+        return _function("uc_params(params, w)", "return None")
+    return _function("uc_params(params, w)", f"return {_build(kind, task.params_layout, 'params[w, {}]')}")
+
+
+def _outcomes(task: Task, kind: str, scores: bool) -> list[str]:
+    if task.outcome is None:
+        mean, member = "mean[w, h, 0]", "members[w, j, h, 0]"
+    else:
+        # A trace of scores without outcomes carries one NaN field; every field of the outcome is then NaN.
+        one = range(len(task.outcome._fields))
+        at = [f"min({f}, mean.shape[2] - 1)" if scores else str(f) for f in one]
+        mean = f"{kind}({', '.join(f'mean[w, h, {f}]' for f in at)})"
+        member = f"{kind}({', '.join(f'members[w, j, h, {f}]' for f in one)})"
+    return [
+        *_function("uc_outcome(mean, w, h)", f"return {mean}"),
+        *_function("uc_member(members, w, j, h)", f"return {member}"),
+    ]
+
+
+def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> list[str]:
+    lines = []
+    if task.terminal is not None:
+        lines.append(f"uc_terminal = {names['terminal']}")
+    else:
+        lines += _function("uc_terminal(s, p)", "return 0.0")
+    arguments = "w, reach, risk, spread, use_bound, p, mean, members, weights, wrow"
+    if not bounded:
+        lines += _function(f"uc_tables({arguments})", "return np.zeros((1, 1))")
+        lines += _function("uc_table(tables, r)", "return tables[r]")
+        return [*lines, *_function("uc_bound(s, h, table, p)", "return 0.0")]
+    lines.append(f"uc_bound = {names['bound']}")
+    pick = ", 0" if task.outcome is None else ""
+    view = "View = collections.namedtuple('View', ('members', 'weights', 'risk', 'spread'))"
+    call, one_call = f"{names['prepare']}({{}}, p)", ""
+    if task.risk_aware_bound:
+        lines.append(view)
+        call = f"{names['prepare']}({{}}, p, View({{}}, {{}}, {{}}, spread))"
+    if members:
+        own = f"np.ascontiguousarray(members[w, {{}}, :reach{pick}])"
+        block = f"np.ascontiguousarray(members[w, {{0}}:{{0}} + 1, :reach{pick}])"
+        one_call = call.format(own.format("j"), block.format("j"), "np.ones(1)", "0.0")
+        zero_call = call.format(own.format("0"), block.format("0"), "np.ones(1)", "0.0")
+        body = [
+            f"sample = {zero_call}",
+            "tables = np.empty((members.shape[1] if use_bound else 1,) + sample.shape)",
+            "tables[0] = sample",
+            "for j in range(1, tables.shape[0]):",
+            f"    tables[j] = {one_call}",
+            "return tables",
+        ]
+    else:
+        whole = f"np.ascontiguousarray(members[w, :, :reach{pick}])"
+        one_call = call.format(f"np.ascontiguousarray(mean[w, :reach{pick}])", whole, "weights[wrow]", "risk")
+        body = [f"return {one_call}"]
+    lines += _function(f"uc_tables({arguments})", *body)
+    return [*lines, *_function("uc_table(tables, r)", "return tables[r]" if members else "return tables")]
+
+
+def _continuation(names: dict[str, str], grid: list[tuple[int, tuple[float, ...]]]) -> list[str]:
+    if not grid:
+        return _function("uc_continuation(k, s, h, p)", "return 0.0")
+    width = max(1, max(len(theta) for _, theta in grid))
+    padded = [list(theta) + [0.0] * (width - len(theta)) for _, theta in grid]
+    body = []
+    for i in sorted({which for which, _ in grid}):
+        theta = next(t for which, t in grid if which == i)
+        arguments = ", ".join(f"UC_THETA[k, {x}]" for x in range(len(theta)))
+        call = f"{names[f'continuation_{i}']}(s, h, p{f', ({arguments},)' if theta else ''})"
+        body += [f"if UC_WHICH[k] == {i}:", f"    return float({call})"]
+    return [
+        f"UC_WHICH = np.array({[i for i, _ in grid]!r}, dtype=np.int64)",
+        f"UC_THETA = np.array({padded!r}, dtype=np.float64)",
+        *_function("uc_continuation(k, s, h, p)", *body, "return np.nan"),
+    ]

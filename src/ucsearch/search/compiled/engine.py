@@ -1,0 +1,170 @@
+"""The compiled engine: build a task's kernel once, then run windows through it.
+
+Settings reach the kernel as two short arrays; `../arrays.py` describes what goes in and comes out.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import UncompilableWarning
+from ucsearch.layout import Layout
+from ucsearch.policies import MODES, Settings
+from ucsearch.search.arrays import Inputs, Outputs
+from ucsearch.search.compiled.cache import is_cached, load_kernel
+from ucsearch.search.compiled.codegen import kernel_namespace, kernel_text
+from ucsearch.search.compiled.explain import explain_failure
+from ucsearch.search.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW
+from ucsearch.sources import Unsourced
+from ucsearch.task import Task
+
+__all__ = ["call_single", "find_kernel", "on_disk", "ready_kernel", "run"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Kernel = Callable[..., None]
+
+
+_Key = tuple[int, Layout, int, str, bool]
+_kernels: dict[_Key, Kernel | None] = {}  # None: known not to compile
+_texts: dict[_Key, str | None] = {}
+_tasks: dict[int, Task] = {}  # keeps ids valid
+
+
+def _key(task: Task, layout: Layout, settings: Settings) -> _Key:
+    _tasks[id(task)] = task
+    return (id(task), layout, settings.mode, settings.algorithm, settings.use_bound)
+
+
+def ready_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | None:
+    """The kernel if it costs nothing to have: loaded already."""
+    return _kernels.get((id(task), layout, settings.mode, settings.algorithm, settings.use_bound))
+
+
+def on_disk(task: Task, layout: Layout, settings: Settings) -> bool:
+    """Whether loading the kernel means reading machine code rather than compiling."""
+    key = _key(task, layout, settings)
+    if key not in _texts:
+        try:
+            _texts[key] = kernel_text(task, layout, settings.mode, settings.algorithm, settings.use_bound)
+        except Unsourced:
+            _texts[key] = None
+    text = _texts[key]
+    return text is not None and is_cached(text)
+
+
+def find_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | None:
+    """Load or compile the kernel; warn once and return None when the task does not compile."""
+    key = _key(task, layout, settings)
+    if key in _kernels:
+        return _kernels[key]
+    on_disk(task, layout, settings)
+    text = _texts[key]
+    try:
+        module = load_kernel(text) if text is not None else None
+        if module is not None:
+            kernel: Kernel = module.uc_panel
+        else:
+            space = kernel_namespace(task, layout, settings.mode, settings.algorithm, settings.use_bound)
+            kernel = space["uc_panel"]
+        _warm(kernel, task, layout, settings)
+    except Exception as error:  # numba raises many kinds; all mean the same here
+        warnings.warn(explain_failure(task, layout, error), UncompilableWarning, stacklevel=4)
+        _kernels[key] = None
+        return None
+    _kernels[key] = kernel
+    return kernel
+
+
+def _warm(kernel: Kernel, task: Task, layout: Layout, settings: Settings) -> None:
+    """Compile (or load) the machine code by running no windows."""
+    m, d = task.action_array.size, settings.depth
+    scores = settings.mode == MODES["scores"]
+    inputs = Inputs(
+        np.zeros((1, layout.size)),
+        task.params_row,
+        task.action_array[None],
+        np.zeros((1, d, task.fields)),
+        np.zeros((1, 0 if scores else 1, d, task.fields)),
+        np.ones((1, 0 if scores else 1)),
+        np.zeros((1, d, m if scores else 0)),
+        np.zeros((1, d, m if scores else 0)),
+    )
+    _call(kernel, settings, _frozen(inputs), Outputs.empty(1, m, d, False), 0, 0)
+
+
+def _frozen(inputs: Inputs) -> Inputs:
+    """Read-only views: numba types writable and read-only arrays apart, and one kernel should serve all."""
+    out = []
+    for array in inputs:
+        if array.flags.writeable or not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array).view()
+            array.flags.writeable = False
+        out.append(array)
+    return Inputs(*out)
+
+
+_packed: dict[Settings, tuple[Ints, Floats, Floats]] = {}
+
+
+def _pack(settings: Settings) -> tuple[Ints, Floats, Floats]:
+    found = _packed.get(settings)
+    if found is None:
+        s = settings
+        iset = np.array(
+            [s.depth, s.reach, s.width, s.top_k, s.keep, s.spread, s.use_bound, COMPLETION_CAP, s.node_budget,
+             s.every_action, s.simulations, ENUMERATE_BELOW, DP_SWITCH], np.int64,
+        )  # fmt: skip
+        fset = np.array([s.risk, s.prune_risk, s.info_bonus, s.c_uct])
+        discounts = [1.0]
+        for _ in range(max(s.reach, s.depth)):
+            discounts.append(discounts[-1] * s.discount)
+        found = (iset, fset, np.array(discounts))
+        if len(_packed) > 1024:
+            _packed.clear()
+        _packed[settings] = found
+    return found
+
+
+def _call(kernel: Kernel, settings: Settings, inputs: Inputs, outputs: Outputs, lo: int, hi: int) -> None:
+    iset, fset, discounts = _pack(settings)
+    kernel(iset, fset, *inputs, discounts, *outputs, lo, hi)
+
+
+def run(
+    kernel: Kernel,
+    settings: Settings,
+    inputs: Inputs,
+    outputs: Outputs,
+    threads: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> None:
+    """All windows, in ranges over a thread pool; the result does not depend on how they are split."""
+    windows = inputs.states.shape[0]
+    inputs = _frozen(inputs)
+    if windows == 1 or (threads == 1 and progress is None):
+        _call(kernel, settings, inputs, outputs, 0, windows)
+        return
+    parts = max(1, min(windows, 16 * threads if windows < 1 << 16 else 64 * threads))
+    edges = [windows * i // parts for i in range(parts + 1)]
+    ranges = [(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
+
+    def one(part: tuple[int, int]) -> int:
+        _call(kernel, settings, inputs, outputs, *part)
+        return part[1] - part[0]
+
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        for count in pool.map(one, ranges):
+            if progress is not None:
+                progress(count)
+
+
+def call_single(kernel: Any, settings: Settings, inputs: Inputs, outputs: Outputs) -> None:
+    """One window whose arrays are known to be read-only and contiguous."""
+    _call(kernel, settings, inputs, outputs, 0, 1)

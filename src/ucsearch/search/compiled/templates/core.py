@@ -1,0 +1,348 @@
+# Kernel text: scoring and adding up. Not imported: it is pasted below a generated prelude (see ../codegen.py), which
+# defines the user's functions, `uc_load`, `uc_store`, `uc_params`, `uc_outcome`, `uc_member`, `uc_table` and the
+# constants MEMBERS, SCORES, N, HAS_BOUND, HAS_TERMINAL, HAS_PREPARE, CONTINUATIONS. Same operations in the same
+# order as ../../plain/window.py, so that both engines give the same bytes. Nothing here allocates per node.
+
+
+@uc_inner
+def uc_spread(values, row, weights, wrow, kind):
+    """Weighted mean and spread of values[row, :]; shifted by the first, so equal values have spread 0 exactly."""
+    first = values[row, 0]
+    shift = 0.0
+    for j in range(1, values.shape[1]):
+        shift += weights[wrow, j] * (values[row, j] - first)
+    total = 0.0
+    for j in range(values.shape[1]):
+        off = (values[row, j] - first) - shift
+        if kind != 2 or off < 0.0:
+            total += weights[wrow, j] * off * off
+    if kind != 0:
+        total = math.sqrt(total)
+    return first + shift, total
+
+
+@uc_inner
+def uc_allowed(st, i, rows, a, p):
+    for r in range(rows):
+        if not uc_feasible(uc_load(st, i, r), a, p):
+            return False
+    return True
+
+
+@uc_inner
+def uc_alive(st, i, rows, actions, arow, p):
+    for x in range(actions.shape[1]):
+        a = actions[arow, x]
+        if a == a and uc_allowed(st, i, rows, a, p):
+            return True
+    return False
+
+
+@uc_inner
+def uc_same(cq, cu, cst, crew, x, y, rows):
+    """Two candidates with the same effect."""
+    if cq[x] != cq[y] or cu[x] != cu[y]:
+        return False
+    for r in range(rows):
+        if MEMBERS and crew[x, r] != crew[y, r]:
+            return False
+        for f in range(N):
+            if cst[x, r, f] != cst[y, r, f]:
+                return False
+    return True
+
+
+@uc_inner
+def uc_ready(w, d, reach, risk, spread, use_bound, p, mean, members, weights, wrow, q, u, actions, arow, suffix):
+    """Once per window: the task's tables (or, for scores, the suffix bound)."""
+    if SCORES:
+        suffix[d] = 0.0
+        for back in range(d):
+            h = d - 1 - back
+            best = -np.inf
+            for x in range(actions.shape[1]):
+                if actions[arow, x] == actions[arow, x]:
+                    best = max(best, q[w, h, x] - risk * u[w, h, x])
+            suffix[h] = suffix[h + 1] + best
+    return uc_tables(w, reach, risk, spread, use_bound, p, mean, members, weights, wrow)
+
+
+@uc_inner
+def uc_togo(st, i, rows, at, d, continues, tables, suffix, p, weights, wrow, work):
+    """Optimistic value to go from step `at`; at the end it is the terminal value itself. Second result: a fault."""
+    if SCORES:
+        return suffix[at], 0
+    ends = at == d and not continues
+    if ends and not HAS_TERMINAL:
+        return 0.0, 0
+    for r in range(rows):
+        s = uc_load(st, i, r)
+        if ends:
+            value = float(uc_terminal(s, p))
+            if not np.isfinite(value):
+                return 0.0, 4
+        else:
+            value = float(uc_bound(s, at, uc_table(tables, r), p))
+            if value != value:
+                return 0.0, 3
+        work[0, r] = value
+    if MEMBERS:
+        value, _ = uc_spread(work, 0, weights, wrow, 0)
+        return value, 0
+    return work[0, 0], 0
+
+
+@uc_inner
+def uc_score(
+    w, h, st, i, rows, d, risk, prune, bonus, spread, use_bound, continues, p, actions, arow, mean, members, weights,
+    wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst, crew, only,
+):
+    """Score every feasible action of node i (or `only` one) into the candidate arrays: count, fault kind, action."""
+    count = 0
+    for x in range(actions.shape[1]):
+        a = actions[arow, x]
+        if only >= 0 and x != only:
+            continue
+        if a != a or not uc_allowed(st, i, rows, a, p):
+            continue
+        qq = 0.0
+        uu = 0.0
+        if SCORES:
+            qq = q[w, h, x]
+            uu = u[w, h, x]
+            if not uc_store(cst, count, 0, uc_step(uc_load(st, i, 0), a, uc_outcome(mean, w, h), p)):
+                return count, 2, x
+        elif MEMBERS:
+            for r in range(rows):
+                value = float(uc_reward(uc_load(st, i, r), a, uc_member(members, w, r, h), p))
+                if not np.isfinite(value):
+                    return count, 1, x
+                crew[count, r] = value
+            qq, uu = uc_spread(crew, count, weights, wrow, spread)
+            for r in range(rows):
+                if not uc_store(cst, count, r, uc_step(uc_load(st, i, r), a, uc_member(members, w, r, h), p)):
+                    return count, 2, x
+        else:
+            s = uc_load(st, i, 0)
+            y = uc_outcome(mean, w, h)
+            qq = float(uc_reward(s, a, y, p))
+            if not np.isfinite(qq):
+                return count, 1, x
+            for j in range(members.shape[1]):
+                value = float(uc_reward(s, a, uc_member(members, w, j, h), p))
+                if not np.isfinite(value):
+                    return count, 1, x
+                edge[0, j] = value
+            _, uu = uc_spread(edge, 0, weights, wrow, spread)
+            if not uc_store(cst, count, 0, uc_step(s, a, y, p)):
+                return count, 2, x
+        if not (np.isfinite(qq) and np.isfinite(uu)):
+            return count, 5, x
+        rank = qq - prune * uu + bonus * uu
+        togo = 0.0
+        if use_bound:
+            togo, fault = uc_togo(cst, count, rows, h + 1, d, continues, tables, suffix, p, weights, wrow, work)
+            if fault != 0:
+                return count, fault, x
+            rank = rank + togo
+        ci[count] = x
+        cq[count] = qq
+        cu[count] = uu
+        crank[count] = rank
+        ctogo[count] = togo
+        count += 1
+    return count, 0, 0
+
+
+@uc_inner
+def uc_follow(k, st, i, rows, ret, n, d, reach, p, members, w, disc, total):
+    """Member returns into total[0] when each follows continuation k from (st, i). 0 done, 1 infeasible, else a fault."""
+    for r in range(rows):
+        s = uc_load(st, i, r)
+        value = ret[n, r]
+        for h in range(d, reach):
+            a = float(uc_continuation(k, s, h, p))
+            if not np.isfinite(a):
+                return 6
+            if not uc_feasible(s, a, p):
+                return 1
+            y = uc_member(members, w, r, h)
+            reward = float(uc_reward(s, a, y, p))
+            if not np.isfinite(reward):
+                return 10
+            value = value + disc[h] * reward
+            new, fine = uc_coerce(uc_step(s, a, y, p))
+            if not fine:
+                return 2
+            s = new
+        if HAS_TERMINAL:
+            end = float(uc_terminal(s, p))
+            if not np.isfinite(end):
+                return 4
+            value = value + disc[reach] * end
+        total[0, r] = value
+    return 0
+
+
+@uc_inner
+def uc_extend(
+    w, h, d, reach, R, U, ret, i, c, rows, risk, spread, p, members, weights, wrow, disc, cq, cu, cst, crew, chret, n,
+    total,
+):
+    """The path of node i one candidate longer: R, U, continuation, dropped, fault. Member returns go to chret[n]."""
+    factor = disc[h]
+    last = h + 1 == d
+    if not MEMBERS:
+        reward = R + factor * cq[c]
+        uncertainty = U + factor * cu[c]
+        if last and HAS_TERMINAL:
+            end = float(uc_terminal(uc_load(cst, c, 0), p))
+            if not np.isfinite(end):
+                return 0.0, 0.0, -1, False, 4
+            reward = reward + disc[d] * end
+        if not (np.isfinite(reward) and np.isfinite(uncertainty) and np.isfinite(reward - risk * uncertainty)):
+            return 0.0, 0.0, -1, False, 5
+        return reward, uncertainty, -1, False, 0
+    for r in range(rows):
+        chret[n, r] = ret[i, r] + factor * crew[c, r]
+    if last and CONTINUATIONS > 0:
+        best = -1
+        best_reward = 0.0
+        best_uncertainty = 0.0
+        best_score = 0.0
+        for k in range(CONTINUATIONS):
+            code = uc_follow(k, cst, c, rows, chret, n, d, reach, p, members, w, disc, total)
+            if code == 1:
+                continue
+            if code != 0:
+                return 0.0, 0.0, -1, False, 1 if code == 10 else code
+            reward, uncertainty = uc_spread(total, 0, weights, wrow, spread)
+            score = reward - risk * uncertainty
+            if not (np.isfinite(reward) and np.isfinite(uncertainty) and np.isfinite(score)):
+                return 0.0, 0.0, -1, False, 5
+            if best < 0 or score > best_score or (score == best_score and uncertainty < best_uncertainty):
+                best = k
+                best_reward = reward
+                best_uncertainty = uncertainty
+                best_score = score
+        return best_reward, best_uncertainty, best, best < 0, 0
+    if last and HAS_TERMINAL:
+        for r in range(rows):
+            end = float(uc_terminal(uc_load(cst, c, r), p))
+            if not np.isfinite(end):
+                return 0.0, 0.0, -1, False, 4
+            chret[n, r] = chret[n, r] + disc[d] * end
+    reward, uncertainty = uc_spread(chret, n, weights, wrow, spread)
+    if not (np.isfinite(reward) and np.isfinite(uncertainty) and np.isfinite(reward - risk * uncertainty)):
+        return 0.0, 0.0, -1, False, 5
+    return reward, uncertainty, -1, False, 0
+
+
+@uc_inner
+def uc_mark_root(count, ci, cq, cu, cst, crew, rows, flags, w):
+    """Mark what is feasible at the root and which actions a smaller one stands for."""
+    for x in range(count):
+        flags[w, ci[x]] |= 1
+        for y in range(x):
+            if uc_same(cq, cu, cst, crew, x, y, rows):
+                flags[w, ci[x]] |= 8
+                break
+
+
+@uc_inner
+def uc_top(count, k, cq, cu, crank, cst, crew, rows, top):
+    """The best k candidates of different effect into `top`: higher rank, lower u, smaller action. Returns how many."""
+    chosen = 0
+    for x in range(count):
+        at = chosen
+        while at > 0 and (
+            crank[x] > crank[top[at - 1]] or (crank[x] == crank[top[at - 1]] and cu[x] < cu[top[at - 1]])
+        ):
+            at -= 1
+        if at >= k:
+            continue
+        same = False
+        for y in range(chosen):
+            if uc_same(cq, cu, cst, crew, x, top[y], rows):
+                same = True
+                break
+        if same:
+            continue
+        if chosen < k:
+            chosen += 1
+        for y in range(chosen - 1, at, -1):
+            top[y] = top[y - 1]
+        top[at] = x
+    return chosen
+
+
+@uc_inner
+def uc_completable(w, d, st, rows, p, actions, arow, mean, members, walk, cursor, cap):
+    """Whether some path of full depth exists from st[0]: 1 yes, 0 no, -1 unknown (cap reached), -2 a fault.
+
+    Depth-first over actions in ascending order with an explicit stack: walk (d + 1, rows, N), cursor (d + 1,).
+    """
+    for r in range(rows):
+        for f in range(N):
+            walk[0, r, f] = st[0, r, f]
+    budget = cap
+    level = 0
+    cursor[0] = 0
+    while level >= 0:
+        if level == d:
+            return 1
+        x = cursor[level]
+        if x >= actions.shape[1]:
+            level -= 1
+            continue
+        cursor[level] += 1
+        a = actions[arow, x]
+        if a != a:
+            continue
+        if budget <= 0:
+            return -1
+        if not uc_allowed(walk, level, rows, a, p):
+            continue
+        budget -= 1
+        for r in range(rows):
+            y = uc_member(members, w, r, level) if MEMBERS else uc_outcome(mean, w, level)
+            if not uc_store(walk, level + 1, r, uc_step(uc_load(walk, level, r), a, y, p)):
+                return -2 - (level * actions.shape[1] + x)
+        level += 1
+        cursor[level] = 0
+    return 0
+
+
+@uc_inner
+def uc_smaller(path, x, y, d):
+    for t in range(d):
+        if path[x, t] != path[y, t]:
+            return path[x, t] < path[y, t]
+    return False
+
+
+@uc_inner
+def uc_improves(score, uncertainty, path, t, held, held_uncertainty, paths, w, first, d):
+    """Path t beats what the table holds for its first action (NaN: nothing yet)."""
+    if not held == held or score > held:
+        return True
+    if score < held or uncertainty > held_uncertainty:
+        return False
+    if uncertainty < held_uncertainty:
+        return True
+    if paths.shape[0] == 0:
+        return False
+    for y in range(d):
+        if path[t, y] != paths[w, first, y]:
+            return path[t, y] < paths[w, first, y]
+    return False
+
+
+@uc_inner
+def uc_blank(w, flags, table):
+    for x in range(flags.shape[1]):
+        flags[w, x] = 0
+        table[w, x, 0] = np.nan
+        table[w, x, 1] = np.nan
+        table[w, x, 2] = np.nan
+        table[w, x, 3] = np.nan

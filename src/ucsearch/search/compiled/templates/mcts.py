@@ -1,0 +1,337 @@
+# Kernel text: UC-MCTS. See core.py for what this relies on and ../../plain/mcts.py for the specification. Tree nodes
+# live in flat arrays sized by the number of simulations; a pending action is scored again when it is expanded.
+
+
+@uc_inner
+def uc_close(node, parent, pending, child, sibling, closed):
+    """Close a node when nothing is pending and every child is closed, and so on upwards."""
+    while node >= 0:
+        if pending[node] != 0:
+            return
+        at = child[node]
+        while at >= 0:
+            if closed[at] == 0:
+                return
+            at = sibling[at]
+        closed[node] = 1
+        node = parent[node]
+
+
+@uc_entry
+def uc_panel(
+    iset, fset, states, params, actions, mean, members, weights, q, u, disc, out_i, out_f, flags, table, path_out,
+    paths, lo, hi,
+):
+    """Windows lo..hi. See ../engine.py for the settings and ../../arrays.py for the columns."""
+    d = iset[0]
+    reach = iset[1]
+    k = iset[3]
+    spread = iset[5]
+    use_bound = iset[6] != 0
+    cap = iset[7]
+    simulations = iset[10]
+    risk = fset[0]
+    prune = fset[1]
+    bonus = fset[2]
+    c_uct = fset[3]
+    m = actions.shape[1]
+    J = members.shape[1]
+    rows = J if MEMBERS else 1
+    continues = MEMBERS and CONTINUATIONS > 0
+    suffix = np.empty(d + 1)
+    work = np.empty((1, rows))
+    edge = np.empty((1, max(J, 1)))
+    total = np.empty((1, rows))
+    ci = np.empty(m, np.int64)
+    cq = np.empty(m)
+    cu = np.empty(m)
+    crank = np.empty(m)
+    ctogo = np.empty(m)
+    cst = np.empty((m, rows, N))
+    crew = np.empty((m, rows if MEMBERS else 1))
+    top = np.empty(k, np.int64)
+    # A tree cannot outgrow its simulations, nor all paths.
+    most = simulations + 1
+    nst = np.empty((most, rows, N))
+    nret = np.zeros((most, rows if MEMBERS else 1))
+    nR = np.empty(most)
+    nU = np.empty(most)
+    level = np.empty(most, np.int64)
+    act = np.empty(most, np.int64)
+    ncont = np.empty(most, np.int64)
+    parent = np.empty(most, np.int64)
+    child = np.empty(most, np.int64)
+    newest = np.empty(most, np.int64)
+    sibling = np.empty(most, np.int64)
+    pending = np.empty(most, np.int64)
+    queue = np.empty((most, k), np.int64)
+    visits = np.empty(most, np.int64)
+    fails = np.empty(most, np.int64)
+    sums = np.empty(most)
+    closed = np.empty(most, np.int64)
+    rst = np.empty((1, rows, N))
+    rret = np.zeros((1, rows if MEMBERS else 1))
+    prefix = np.empty((1, d), np.int64)
+    fpath = np.empty((1, m, d), np.int64)
+    bpath = np.empty(d, np.int64)
+    walk = np.empty((d + 1, rows, N))
+    spot = np.empty(d + 1, np.int64)
+    for w in range(lo, hi):
+        p = uc_params(params, w if params.shape[0] > 1 else 0)
+        arow = w if actions.shape[0] > 1 else 0
+        wrow = w if weights.shape[0] > 1 else 0
+        uc_blank(w, flags, table)
+        tables = uc_ready(
+            w, d, reach, risk, spread, use_bound, p, mean, members, weights, wrow, q, u, actions, arow, suffix
+        )
+        for r in range(rows):
+            for f in range(N):
+                nst[0, r, f] = states[w, f]
+            if MEMBERS:
+                nret[0, r] = 0.0
+        nR[0] = 0.0
+        nU[0] = 0.0
+        level[0] = 0
+        parent[0] = -1
+        child[0] = -1
+        newest[0] = -1
+        sibling[0] = -1
+        pending[0] = -1
+        visits[0] = 0
+        fails[0] = 0
+        sums[0] = 0.0
+        closed[0] = 0
+        nodes = 1
+        done = 0
+        expansions = 0
+        scored = 0
+        fault = 0
+        fault_step = 0
+        fault_action = 0
+        low = np.inf
+        high = -np.inf
+        best_first = -1
+        best_S = 0.0
+        best_R = 0.0
+        best_U = 0.0
+        best_cont = -1
+        for _ in range(simulations):
+            if closed[0] != 0:
+                break
+            done += 1
+            node = 0
+            while True:
+                if pending[node] < 0:
+                    h = level[node]
+                    found, fault, fault_action = uc_score(
+                        w, h, nst, node, rows, d, risk, prune, bonus, spread, use_bound, continues, p, actions, arow,
+                        mean, members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst,
+                        crew, -1,
+                    )
+                    scored += found
+                    if fault != 0:
+                        fault_step = h
+                        break
+                    if h == 0:
+                        uc_mark_root(found, ci, cq, cu, cst, crew, rows, flags, w)
+                    chosen = uc_top(found, k, cq, cu, crank, cst, crew, rows, top)
+                    pending[node] = chosen
+                    for y in range(chosen):
+                        queue[node, chosen - 1 - y] = ci[top[y]]
+                if pending[node] != 0 or child[node] < 0:
+                    break
+                best_value = -np.inf
+                chosen = node
+                span = high - low
+                at = child[node]
+                while at >= 0:
+                    if closed[at] == 0:
+                        average = 0.5
+                        if span > 0.0:
+                            average = ((sums[at] + fails[at] * low) / visits[at] - low) / span
+                        upper = average + c_uct * math.sqrt(math.log(visits[node] + 1.0) / visits[at])
+                        if upper > best_value:
+                            best_value = upper
+                            chosen = at
+                    at = sibling[at]
+                node = chosen
+            if fault != 0:
+                break
+            if pending[node] == 0:
+                closed[node] = 1
+                uc_close(parent[node], parent, pending, child, sibling, closed)
+                continue
+            pending[node] -= 1
+            x = queue[node, pending[node]]
+            h = level[node]
+            found, fault, fault_action = uc_score(
+                w, h, nst, node, rows, d, risk, prune, bonus, spread, use_bound, continues, p, actions, arow, mean,
+                members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst, crew, x,
+            )
+            expansions += 1
+            if h == 0:
+                flags[w, x] |= 2
+            new = nodes
+            reward, uncertainty, cont, dropped, fault = uc_extend(
+                w, h, d, reach, nR[node], nU[node], nret, node, 0, rows, risk, spread, p, members, weights, wrow, disc,
+                cq, cu, cst, crew, nret, new, total,
+            )
+            if fault != 0:
+                fault_step = h
+                fault_action = x
+                break
+            leaf = h + 1 == d
+            if dropped or (not leaf and not uc_alive(cst, 0, rows, actions, arow, p)):
+                uc_close(node, parent, pending, child, sibling, closed)
+                continue
+            nodes += 1
+            for r in range(rows):
+                for f in range(N):
+                    nst[new, r, f] = cst[0, r, f]
+                    rst[0, r, f] = cst[0, r, f]
+                if MEMBERS:
+                    rret[0, r] = nret[new, r]
+            nR[new] = reward
+            nU[new] = uncertainty
+            level[new] = h + 1
+            act[new] = x
+            ncont[new] = cont
+            parent[new] = node
+            child[new] = -1
+            newest[new] = -1
+            sibling[new] = -1
+            pending[new] = -1
+            visits[new] = 0
+            fails[new] = 0
+            sums[new] = 0.0
+            closed[new] = 1 if leaf else 0
+            if child[node] < 0:
+                child[node] = new
+            else:
+                sibling[newest[node]] = new
+            newest[node] = new
+            at = new
+            while parent[at] >= 0:
+                prefix[0, level[at] - 1] = act[at]
+                at = parent[at]
+            # Greedy rollout in q - risk * u; ties: lower u, smaller action.
+            failed = False
+            for t in range(h + 1, d):
+                found, fault, fault_action = uc_score(
+                    w, t, rst, 0, rows, d, risk, prune, bonus, spread, use_bound, continues, p, actions, arow, mean,
+                    members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst, crew, -1,
+                )
+                scored += found
+                if fault != 0:
+                    fault_step = t
+                    break
+                pick = -1
+                pick_g = 0.0
+                for c in range(found):
+                    g = cq[c] - risk * cu[c]
+                    if pick < 0 or g > pick_g or (g == pick_g and cu[c] < cu[pick]):
+                        pick = c
+                        pick_g = g
+                if pick < 0:
+                    failed = True
+                    break
+                expansions += 1
+                reward, uncertainty, cont, dropped, fault = uc_extend(
+                    w, t, d, reach, reward, uncertainty, rret, 0, pick, rows, risk, spread, p, members, weights, wrow,
+                    disc, cq, cu, cst, crew, rret, 0, total,
+                )
+                if fault != 0:
+                    fault_step = t
+                    fault_action = ci[pick]
+                    break
+                if dropped:
+                    failed = True
+                    break
+                prefix[0, t] = ci[pick]
+                for r in range(rows):
+                    for f in range(N):
+                        rst[0, r, f] = cst[pick, r, f]
+            if fault != 0:
+                break
+            score = reward - risk * uncertainty
+            if not failed:
+                first = prefix[0, 0]
+                flags[w, first] |= 4
+                if uc_improves(
+                    score, uncertainty, prefix, 0, table[w, first, 0], table[w, first, 2], fpath, 0,
+                    first, d,
+                ):
+                    table[w, first, 0] = score
+                    table[w, first, 1] = reward
+                    table[w, first, 2] = uncertainty
+                    for t in range(d):
+                        fpath[0, first, t] = prefix[0, t]
+                wins = best_first < 0 or score > best_S
+                if not wins and score == best_S:
+                    if uncertainty != best_U:
+                        wins = uncertainty < best_U
+                    else:
+                        for t in range(d):
+                            if prefix[0, t] != bpath[t]:
+                                wins = prefix[0, t] < bpath[t]
+                                break
+                if wins:
+                    best_first = first
+                    best_S = score
+                    best_R = reward
+                    best_U = uncertainty
+                    best_cont = cont
+                    for t in range(d):
+                        bpath[t] = prefix[0, t]
+                low = min(low, score)
+                high = max(high, score)
+            at = new
+            while at >= 0:
+                visits[at] += 1
+                if failed:
+                    fails[at] += 1
+                else:
+                    sums[at] += score
+                at = parent[at]
+            if leaf:
+                uc_close(node, parent, pending, child, sibling, closed)
+        status = 0
+        if fault == 0 and best_first < 0:
+            for r in range(rows):
+                for f in range(N):
+                    rst[0, r, f] = states[w, f]
+            found = uc_completable(w, d, rst, rows, p, actions, arow, mean, members, walk, spot, cap)
+            status = 3 if found == 0 else 4
+            if found < -1:
+                fault = 2
+                fault_step = (-2 - found) // m
+                fault_action = (-2 - found) % m
+        if fault != 0:
+            status = 5
+            expansions = 0
+            scored = 0
+            done = 0
+            best_first = -1
+            best_cont = -1
+            uc_blank(w, flags, table)
+        out_i[w, 0] = status
+        out_i[w, 1] = best_first
+        out_i[w, 2] = expansions
+        out_i[w, 3] = scored
+        out_i[w, 4] = done
+        out_i[w, 5] = best_cont
+        out_i[w, 6] = fault
+        out_i[w, 7] = fault_step
+        out_i[w, 8] = fault_action
+        found_path = best_first >= 0
+        out_f[w, 0] = best_S if found_path else np.nan
+        out_f[w, 1] = best_R if found_path else np.nan
+        out_f[w, 2] = best_U if found_path else np.nan
+        out_f[w, 3] = np.nan
+        for t in range(d):
+            path_out[w, t] = bpath[t] if found_path else -1
+        if paths.shape[0] > 0:
+            for x in range(m):
+                if flags[w, x] & 4 != 0:
+                    for t in range(d):
+                        paths[w, x, t] = fpath[0, x, t]

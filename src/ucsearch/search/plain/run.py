@@ -1,0 +1,81 @@
+"""Run one window through the plain engine and write the result where the compiled engine would."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ucsearch.layout import Layout
+from ucsearch.policies import Settings
+from ucsearch.search.arrays import Inputs, Outputs
+from ucsearch.search.plain.beam import beam
+from ucsearch.search.plain.exact import exact
+from ucsearch.search.plain.mcts import mcts
+from ucsearch.search.plain.outcome import Outcome
+from ucsearch.search.plain.window import TaskFault, Window
+from ucsearch.search.status import Status
+from ucsearch.task import Task
+
+__all__ = ["make_window", "run_window"]
+
+_ALGORITHMS = {"beam": beam, "exact": exact, "mcts": mcts}
+
+
+def make_window(task: Task, settings: Settings, layout: Layout, inputs: Inputs, w: int) -> Window:
+    """One window's arrays as Python lists (indexing NumPy scalars would double the time)."""
+    params_layout = task.params_layout
+    row = inputs.params[w if inputs.params.shape[0] > 1 else 0]
+    outcome = task.outcome
+
+    def outcomes(rows: list[list[float]]) -> list[Any]:
+        if outcome is None:
+            return [r[0] for r in rows]
+        width = len(outcome._fields)
+        return [outcome(*(r if len(r) == width else r * width)) for r in rows]
+
+    return Window(
+        task=task,
+        settings=settings,
+        layout=layout,
+        params=None if params_layout is None else params_layout.build(row.tolist()),
+        actions=inputs.actions[w if inputs.actions.shape[0] > 1 else 0].tolist(),
+        mean=outcomes(inputs.mean[w].tolist()),
+        members=[outcomes(m) for m in inputs.members[w].tolist()],
+        weights=inputs.weights[w if inputs.weights.shape[0] > 1 else 0].tolist(),
+        q=inputs.q[w].tolist(),
+        u=inputs.u[w].tolist(),
+        mean_array=inputs.mean[w],
+        member_array=inputs.members[w],
+    )
+
+
+def run_window(
+    task: Task, settings: Settings, layout: Layout, inputs: Inputs, outputs: Outputs, w: int
+) -> None:
+    """Search window w and fill row w of the outputs."""
+    m = inputs.actions.shape[1]
+    try:
+        window = make_window(task, settings, layout, inputs, w)
+        out = _ALGORITHMS[settings.algorithm](window, layout.build(inputs.states[w].tolist()))
+    except TaskFault as fault:
+        out = Outcome(m, status=Status.TASK_ERROR, fault=(fault.kind, fault.step, fault.action))
+    best = out.best
+    outputs.out_i[w] = (
+        int(out.status), -1 if best is None else best.path[0], out.expansions, out.action_scores, out.simulations,
+        -1 if best is None else best.continuation, *out.fault,
+    )  # fmt: skip
+    outputs.out_f[w] = (
+        (math.nan,) * 3 + (out.upper,) if best is None else (best.score, best.reward, best.uncertainty, out.upper)
+    )
+    outputs.flags[w] = out.flags
+    outputs.path[w] = -1 if best is None else best.path
+    table = np.full((m, 4), math.nan)
+    for i, node in enumerate(out.firsts):
+        table[i, 3] = out.bounds[i]
+        if node is not None:
+            table[i, :3] = node.score, node.reward, node.uncertainty
+            if outputs.paths.shape[0]:
+                outputs.paths[w, i] = node.path
+    outputs.table[w] = table

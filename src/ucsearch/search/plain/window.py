@@ -1,0 +1,340 @@
+"""One window's problem in plain Python: scoring actions, moving states, adding up paths.
+
+This engine is the specification. The compiled templates do the same operations in the same order, so that both give
+the same bytes. A node carries one state in additive modes and one per member in members mode.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.layout import Layout
+from ucsearch.policies import MODES, SPREADS, Settings
+from ucsearch.search.status import Fault
+from ucsearch.task import Task, View
+
+__all__ = ["Candidate", "Node", "TaskFault", "Window", "mean_and_spread"]
+
+MEAN, SCORES, MEMBERS = MODES["mean"], MODES["scores"], MODES["members"]
+VARIANCE, DOWNSIDE = SPREADS["variance"], SPREADS["downside"]
+
+
+class TaskFault(Exception):
+    """A task function misbehaved at (step, action index); engines turn this into a status."""
+
+    def __init__(self, kind: int, step: int, action: int) -> None:
+        super().__init__(Fault.TEXT[kind])
+        self.kind, self.step, self.action = kind, step, action
+
+
+class Node(NamedTuple):
+    """A path prefix. `states` has one entry, or J in members mode."""
+
+    states: tuple[Any, ...]
+    returns: tuple[float, ...]  # (J,) discounted member returns so far; () in additive modes
+    reward: float  # R
+    uncertainty: float  # U
+    score: float  # S = R - risk * U
+    togo: float  # optimistic value to go; 0 without a bound
+    path: tuple[int, ...]  # action indices
+    continuation: int = -1  # the continuation that scored a full path; -1 without one
+
+
+class Candidate(NamedTuple):
+    """A feasible action at a node, scored."""
+
+    action: int
+    q: float
+    u: float
+    rank: float  # C(s, a), plus the optimistic value to go when ordered by bound
+    states: tuple[Any, ...]
+    rewards: tuple[float, ...]  # (J,) in members mode
+    togo: float
+
+
+def mean_and_spread(values: Sequence[float], weights: Sequence[float], kind: int) -> tuple[float, float]:
+    """Weighted mean and spread; shifted by the first value, so equal values have spread 0 exactly."""
+    first = values[0]
+    shift = 0.0
+    for j in range(1, len(values)):
+        shift += weights[j] * (values[j] - first)
+    total = 0.0
+    for j in range(len(values)):
+        off = (values[j] - first) - shift
+        if kind != DOWNSIDE or off < 0.0:
+            total += weights[j] * off * off
+    return first + shift, total if kind == VARIANCE else math.sqrt(total)
+
+
+@dataclass
+class Window:
+    """Everything one decision needs, as plain Python numbers."""
+
+    task: Task
+    settings: Settings
+    layout: Layout
+    params: Any
+    actions: list[float]  # (m,), NaN where unavailable
+    mean: list[Any]  # (H,) outcomes
+    members: list[list[Any]]  # (J, H) outcomes
+    weights: list[float]  # (J,)
+    q: list[list[float]]  # (H, m)
+    u: list[list[float]]
+    mean_array: NDArray[np.float64]  # (H, F), for prepare
+    member_array: NDArray[np.float64]  # (J, H, F), for prepare
+
+    def __post_init__(self) -> None:
+        s = self.settings
+        self.depth, self.mode, self.risk = s.depth, s.mode, s.risk
+        self.is_members = s.mode == MEMBERS
+        self.discounts = [1.0]
+        for _ in range(max(s.reach, s.depth)):
+            self.discounts.append(self.discounts[-1] * s.discount)
+        self.size = len(self.actions)
+        self.available = [i for i, a in enumerate(self.actions) if a == a]
+        self.expansions = 0
+        self.action_scores = 0
+        self.continues = self.is_members and len(self.task.continuations) > 0
+        self.tables: list[Any] = []
+        self.suffix: list[float] = []
+        if s.use_bound:
+            self._prepare()
+
+    # ------------------------------------------------------------ task calls that may fail
+
+    def call(self, function: Any, kind: int, step: int, action: int, *args: Any) -> Any:
+        """Arithmetic that raises in Python gives inf or NaN when compiled: the same fault in both engines."""
+        try:
+            return function(*args)
+        except (ZeroDivisionError, OverflowError, ValueError):
+            raise TaskFault(kind, step, action) from None
+
+    def _number(self, value: Any, kind: int, step: int, action: int) -> float:
+        number = float(value)
+        if not math.isfinite(number):
+            raise TaskFault(kind, step, action)
+        return number
+
+    def move(self, state: Any, action: int, outcome: Any, step: int) -> Any:
+        """The next state, coerced to floats and checked."""
+        return self.next_state(state, self.actions[action], outcome, step, action)
+
+    def next_state(self, state: Any, a: float, outcome: Any, step: int, action: int) -> Any:
+        new = self.call(self.task.step, Fault.STATE, step, action, state, a, outcome, self.params)
+        items: list[Any] = []
+        for item in new:
+            if isinstance(item, tuple):
+                items.append(tuple(self._number(x, Fault.STATE, step, action) for x in item))
+            else:
+                items.append(self._number(item, Fault.STATE, step, action))
+        if tuple(len(i) if isinstance(i, tuple) else 0 for i in items) != self.layout.lengths:
+            raise TaskFault(Fault.STATE, step, action)
+        return self.layout.kind(*items)
+
+    def _prepare(self) -> None:
+        if self.mode == SCORES:
+            self.suffix = [0.0] * (self.depth + 1)
+            for h in range(self.depth - 1, -1, -1):
+                best = -math.inf
+                for i in self.available:
+                    best = max(best, self.q[h][i] - self.risk * self.u[h][i])
+                self.suffix[h] = self.suffix[h + 1] + best
+            return
+        reach = self.settings.reach
+        squeeze = self.task.outcome is None
+
+        def view_of(array: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.ascontiguousarray(array[..., 0] if squeeze else array)
+
+        if self.is_members:
+            one = np.ones(1)
+            for j in range(len(self.members)):
+                own = self.member_array[j : j + 1, :reach]
+                self.tables.append(self._table(view_of(own[0]), View(view_of(own), one, 0.0, self.settings.spread)))
+        else:
+            view = View(
+                view_of(self.member_array[:, :reach]), np.array(self.weights), self.risk, self.settings.spread
+            )
+            self.tables.append(self._table(view_of(self.mean_array[:reach]), view))
+
+    def _table(self, outcomes: NDArray[np.float64], view: View) -> Any:
+        args = (outcomes, self.params, view) if self.task.risk_aware_bound else (outcomes, self.params)
+        return self.call(self.task.prepare, Fault.BOUND, 0, 0, *args)
+
+    # ------------------------------------------------------------ the automaton
+
+    def allowed(self, states: tuple[Any, ...], action: int, step: int) -> bool:
+        """Feasible for every row of the node."""
+        a = self.actions[action]
+        return all(self.call(self.task.feasible, Fault.RAISED, step, action, s, a, self.params) for s in states)
+
+    def alive(self, states: tuple[Any, ...], step: int) -> bool:
+        return any(self.allowed(states, i, step) for i in self.available)
+
+    # ------------------------------------------------------------ scoring
+
+    def root(self, state: Any) -> Node:
+        rows = len(self.members) if self.is_members else 1
+        returns = (0.0,) * rows if self.is_members else ()
+        return Node((state,) * rows, returns, 0.0, 0.0, 0.0, 0.0, ())
+
+    def score(self, node: Node, step: int) -> list[Candidate]:
+        """Every feasible action at `node`, ascending, same-effect ones included (`is_same` tells them)."""
+        out = []
+        for i in self.available:
+            if self.allowed(node.states, i, step):
+                self.action_scores += 1
+                out.append(self._score_one(node, i, step))
+        return out
+
+    def _score_one(self, node: Node, i: int, h: int) -> Candidate:
+        s, a, p, task = self.settings, self.actions[i], self.params, self.task
+        rewards: tuple[float, ...] = ()
+        if self.mode == SCORES:
+            q, u = self.q[h][i], self.u[h][i]
+            states: tuple[Any, ...] = (self.move(node.states[0], i, self.mean[h], h),)
+        elif self.mode == MEAN:
+            state = node.states[0]
+            q = self._number(self.call(task.reward, Fault.REWARD, h, i, state, a, self.mean[h], p), Fault.REWARD, h, i)
+            edge = [
+                self._number(self.call(task.reward, Fault.REWARD, h, i, state, a, y[h], p), Fault.REWARD, h, i)
+                for y in self.members
+            ]
+            _, u = mean_and_spread(edge, self.weights, s.spread)
+            states = (self.move(state, i, self.mean[h], h),)
+        else:
+            rewards = tuple(
+                self._number(self.call(task.reward, Fault.REWARD, h, i, state, a, y[h], p), Fault.REWARD, h, i)
+                for state, y in zip(node.states, self.members, strict=True)
+            )
+            q, u = mean_and_spread(rewards, self.weights, s.spread)
+            states = tuple(self.move(x, i, y[h], h) for x, y in zip(node.states, self.members, strict=True))
+        if not (math.isfinite(q) and math.isfinite(u)):
+            raise TaskFault(Fault.VALUE, h, i)
+        rank = q - s.prune_risk * u + s.info_bonus * u
+        togo = 0.0
+        if s.use_bound:
+            togo = self._togo(states, h + 1, h, i)
+            rank = rank + togo
+        return Candidate(i, q, u, rank, states, rewards, togo)
+
+    def _togo(self, states: tuple[Any, ...], at: int, step: int, action: int) -> float:
+        """Optimistic value to go from step `at`; at the end it is the terminal value itself."""
+        if self.mode == SCORES:
+            return self.suffix[at]
+        ends = at == self.depth and not self.continues
+        if ends and self.task.terminal is None:
+            return 0.0
+        values = []
+        for j, state in enumerate(states):
+            if ends:
+                values.append(self.terminal(state, step, action))
+                continue
+            value = float(self.call(self.task.bound, Fault.BOUND, step, action, state, at, self.tables[j], self.params))
+            if value != value:
+                raise TaskFault(Fault.BOUND, step, action)
+            values.append(value)
+        return mean_and_spread(values, self.weights, VARIANCE)[0] if self.is_members else values[0]
+
+    def terminal(self, state: Any, step: int, action: int) -> float:
+        if self.task.terminal is None:
+            return 0.0
+        value = self.call(self.task.terminal, Fault.TERMINAL, step, action, state, self.params)
+        return self._number(value, Fault.TERMINAL, step, action)
+
+    def extend(self, node: Node, c: Candidate, step: int) -> Node | None:
+        """The path one action longer, summed forward; None when no continuation can take it to the end."""
+        factor = self.discounts[step]
+        path = (*node.path, c.action)
+        last = step + 1 == self.depth
+        if not self.is_members:
+            reward = node.reward + factor * c.q
+            uncertainty = node.uncertainty + factor * c.u
+            if last and self.task.terminal is not None:
+                reward = reward + self.discounts[self.depth] * self.terminal(c.states[0], step, c.action)
+            return self._checked(c, (), reward, uncertainty, path, last, step, -1)
+        returns = tuple(r + factor * x for r, x in zip(node.returns, c.rewards, strict=True))
+        if not last:
+            reward, uncertainty = mean_and_spread(returns, self.weights, self.settings.spread)
+            return self._checked(c, returns, reward, uncertainty, path, last, step, -1)
+        if self.continues:
+            return self._continued(c, returns, path, step)
+        if self.task.terminal is not None:
+            end = self.discounts[self.depth]
+            returns = tuple(
+                r + end * self.terminal(x, step, c.action) for r, x in zip(returns, c.states, strict=True)
+            )
+        reward, uncertainty = mean_and_spread(returns, self.weights, self.settings.spread)
+        return self._checked(c, returns, reward, uncertainty, path, last, step, -1)
+
+    def _checked(
+        self, c: Candidate, returns: tuple[float, ...], reward: float, uncertainty: float, path: tuple[int, ...],
+        last: bool, step: int, continuation: int,
+    ) -> Node:  # fmt: skip
+        score = reward - self.risk * uncertainty
+        if not (math.isfinite(reward) and math.isfinite(uncertainty) and math.isfinite(score)):
+            raise TaskFault(Fault.VALUE, step, c.action)
+        return Node(c.states, returns, reward, uncertainty, score, 0.0 if last else c.togo, path, continuation)
+
+    def _continued(self, c: Candidate, returns: tuple[float, ...], path: tuple[int, ...], step: int) -> Node | None:
+        """The best continuation over the same members: higher S, lower U, earlier in the list."""
+        best: Node | None = None
+        index = 0
+        for item in self.task.continuations:
+            for theta in item.grid or (None,):  # type: ignore[union-attr]
+                total = self._follow(item.policy, theta, c, returns, step)  # type: ignore[union-attr]
+                if total is not None:
+                    reward, uncertainty = mean_and_spread(total, self.weights, self.settings.spread)
+                    node = self._checked(c, total, reward, uncertainty, path, True, step, index)
+                    if best is None or (node.score, -node.uncertainty) > (best.score, -best.uncertainty):
+                        best = node
+                index += 1
+        return best
+
+    def _follow(
+        self, policy: Any, theta: tuple[float, ...] | None, c: Candidate, returns: tuple[float, ...], step: int
+    ) -> tuple[float, ...] | None:
+        """Member returns when each follows the policy to the end; None as soon as it leaves the feasible set."""
+        task, p, out = self.task, self.params, []
+        for j, state in enumerate(c.states):
+            total = returns[j]
+            for h in range(self.depth, self.settings.reach):
+                args = (state, h, p) if theta is None else (state, h, p, theta)
+                a = self._number(self.call(policy, Fault.CONTINUATION, step, c.action, *args), Fault.CONTINUATION, step, c.action)
+                if not self.call(task.feasible, Fault.RAISED, step, c.action, state, a, p):
+                    return None
+                y = self.members[j][h]
+                reward = self.call(task.reward, Fault.REWARD, step, c.action, state, a, y, p)
+                total = total + self.discounts[h] * self._number(reward, Fault.REWARD, step, c.action)
+                state = self.next_state(state, a, y, step, c.action)
+            if task.terminal is not None:
+                total = total + self.discounts[self.settings.reach] * self.terminal(state, step, c.action)
+            out.append(total)
+        return tuple(out)
+
+    # ------------------------------------------------------------ comparisons
+
+    def limit(self, node: Node) -> float:
+        """An upper bound on any full path below `node` (members: U is not additive, so only R counts)."""
+        if self.is_members and len(node.path) < self.depth:
+            return node.reward + node.togo
+        return node.score + node.togo
+
+    def limit_of_candidate(self, node: Node, c: Candidate, step: int) -> float:
+        """The same for a candidate that is not expanded."""
+        factor = self.discounts[step]
+        if not self.is_members:
+            reward, uncertainty = node.reward + factor * c.q, node.uncertainty + factor * c.u
+            return (reward - self.risk * uncertainty) + c.togo
+        return (node.reward + factor * c.q) + c.togo
+
+
+def is_same(a: Candidate, b: Candidate) -> bool:
+    """Two actions with the same effect: equal score, uncertainty and next states."""
+    return a.q == b.q and a.u == b.u and a.rewards == b.rewards and a.states == b.states

@@ -1,0 +1,295 @@
+"""What a search returns: the first action of a feasible path, the path, and what is known about the rivals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ucsearch.errors import InputError, TaskError
+from ucsearch.layout import Layout
+from ucsearch.policies import MODES, Policy, Settings
+from ucsearch.search.arrays import Inputs, Outputs
+from ucsearch.search.plain.run import make_window
+from ucsearch.search.plain.window import Node, Window
+from ucsearch.search.status import Fault, First, Status
+from ucsearch.task import Task
+from ucsearch.trace import Trace
+
+__all__ = ["FirstAction", "Plan"]
+
+
+@dataclass(frozen=True)
+class FirstAction:
+    """A row of the first-action table."""
+
+    action: float
+    label: str
+    feasible: bool  # allowed now
+    stands_for: bool  # False when a smaller action has the same effect
+    generated: bool  # expanded at the root
+    retained: bool  # starts a retained path of full depth
+    dead: bool  # proved to have no completion of full depth
+    score: float  # best retained path score; NaN when none
+    reward: float
+    uncertainty: float
+    upper: float  # proved upper bound on its score; NaN when nothing bounds it
+    exact: bool  # score is exact
+    path: tuple[float, ...]  # () when no path is retained
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan:
+    """A frozen record of one search. Everything is derived from what the engine wrote down."""
+
+    task: Task
+    trace: Trace
+    policy: Policy
+    settings: Settings
+    layout: Layout
+    inputs: Inputs
+    outputs: Outputs
+    window: int
+    engine: str  # "python" or "compiled"
+
+    @property
+    def status(self) -> Status:
+        """How the search ended."""
+        return Status(int(self.outputs.out_i[self.window, 0]))
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a feasible path of full depth."""
+        return int(self.outputs.out_i[self.window, 1]) >= 0
+
+    @property
+    def proved(self) -> bool:
+        """Whether the first action is proved optimal under the forecast."""
+        return self.status is Status.PROVED
+
+    @property
+    def action_index(self) -> int:
+        """Index into the task's actions; -1 when no path was found."""
+        return int(self.outputs.out_i[self.window, 1])
+
+    @property
+    def action(self) -> float | None:
+        """The first action, or None when no path was found: never a guess."""
+        index = int(self.outputs.out_i[self.window, 1])
+        if index < 0:
+            return None
+        actions = self.inputs.actions
+        return float(actions[self.window if actions.shape[0] > 1 else 0, index])
+
+    @property
+    def label(self) -> str | None:
+        return None if self.action_index < 0 else self.task.labels[self.action_index]
+
+    @property
+    def actions(self) -> tuple[float, ...]:
+        """(m,) this window's actions, NaN where unavailable."""
+        actions = self.inputs.actions
+        return tuple(actions[self.window if actions.shape[0] > 1 else 0].tolist())
+
+    @property
+    def path(self) -> tuple[float, ...]:
+        """The whole path of actions; () when none was found."""
+        if not self.found:
+            return ()
+        actions = self.actions
+        return tuple(actions[i] for i in self.outputs.path[self.window].tolist())
+
+    @property
+    def score(self) -> float:
+        """S = reward - risk * uncertainty."""
+        return float(self.outputs.out_f[self.window, 0])
+
+    @property
+    def reward(self) -> float:
+        return float(self.outputs.out_f[self.window, 1])
+
+    @property
+    def uncertainty(self) -> float:
+        return float(self.outputs.out_f[self.window, 2])
+
+    @property
+    def upper(self) -> float:
+        """Proved upper bound on the best score; NaN when nothing bounds it."""
+        return float(self.outputs.out_f[self.window, 3])
+
+    @property
+    def optimality_gap(self) -> float:
+        """upper - score, never below 0; NaN when nothing bounds it."""
+        gap = self.upper - self.score
+        return gap if not gap < 0.0 else 0.0
+
+    @property
+    def expansions(self) -> int:
+        return int(self.outputs.out_i[self.window, 2])
+
+    @property
+    def action_scores(self) -> int:
+        return int(self.outputs.out_i[self.window, 3])
+
+    @property
+    def simulations(self) -> int:
+        return int(self.outputs.out_i[self.window, 4])
+
+    @property
+    def continuation(self) -> int:
+        """Which continuation (grid points counted through) scored the path; -1 without one."""
+        return int(self.outputs.out_i[self.window, 5])
+
+    @property
+    def error(self) -> TaskError | None:
+        """What a task function did wrong, naming window, step and action; None when nothing did."""
+        kind, step, action = (int(x) for x in self.outputs.out_i[self.window, 6:9])
+        if kind == Fault.NONE:
+            return None
+        return TaskError(
+            Fault.TEXT[kind], task=self.task.name, window=self.window, step=step, action=self.actions[action]
+        )
+
+    @cached_property
+    def first_actions(self) -> tuple[FirstAction, ...]:
+        """Every action of this window: allowed or not, its best retained path, and what bounds it."""
+        rows = []
+        flags, table = self.outputs.flags[self.window].tolist(), self.outputs.table[self.window].tolist()
+        actions = self.actions
+        for i, action in enumerate(actions):
+            bits = flags[i]
+            path: tuple[float, ...] = ()
+            if bits & First.RETAINED and self.outputs.paths.shape[0]:
+                path = tuple(actions[x] for x in self.outputs.paths[self.window, i].tolist())
+            score, reward, uncertainty, upper = table[i]
+            rows.append(
+                FirstAction(
+                    action, self.task.labels[i], bool(bits & First.FEASIBLE), not bits & First.DUPLICATE,
+                    bool(bits & First.GENERATED), bool(bits & First.RETAINED), bool(bits & First.DEAD),
+                    score, reward, uncertainty, upper, bool(bits & First.EXACT), path,
+                )
+            )  # fmt: skip
+        return tuple(rows)
+
+    @cached_property
+    def _replay(self) -> tuple[list[Node], list[tuple[float, float]]]:
+        """Nodes along the path and (q, u) of each step, by the plain engine."""
+        if not self.found:
+            return [], []
+        window = self._plain_window()
+        node = window.root(self.layout.build(self.inputs.states[self.window].tolist()))
+        nodes, edges = [node], []
+        for h, index in enumerate(self.outputs.path[self.window].tolist()):
+            (candidate,) = [c for c in window.score(node, h) if c.action == index]
+            extended = window.extend(node, candidate, h)
+            if extended is None:
+                raise InputError("plan.path", f"a dropped step {h}", "a feasible path")
+            node = extended
+            nodes.append(node)
+            edges.append((candidate.q, candidate.u))
+        return nodes, edges
+
+    def _plain_window(self) -> Window:
+        return make_window(self.task, self.settings, self.layout, self.inputs, self.window)
+
+    @property
+    def states(self) -> tuple[Any, ...]:
+        """States along the path, the start included: d + 1 of them (members mode: a tuple per member each)."""
+        members = self.settings.mode == MODES["members"]
+        return tuple(n.states if members else n.states[0] for n in self._replay[0])
+
+    @property
+    def step_rewards(self) -> tuple[float, ...]:
+        """(d,) q of each step, undiscounted."""
+        return tuple(q for q, _ in self._replay[1])
+
+    @property
+    def step_uncertainties(self) -> tuple[float, ...]:
+        """(d,) u of each step, undiscounted (members mode: the edge's own spread; U of the path is not their sum)."""
+        return tuple(u for _, u in self._replay[1])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON-able values; NaN becomes None."""
+        return {
+            "task": self.task.name,
+            "task_version": self.task.version,
+            "trace_hash": self.trace.hash,
+            "window": self.window,
+            "status": self.status.name.lower(),
+            "action": self.action,
+            "label": self.label,
+            "path": list(self.path),
+            "states": [_plain(s) for s in self.states],
+            "score": _none(self.score),
+            "reward": _none(self.reward),
+            "uncertainty": _none(self.uncertainty),
+            "upper": _none(self.upper),
+            "step_rewards": list(self.step_rewards),
+            "step_uncertainties": list(self.step_uncertainties),
+            "first_actions": [
+                {k: _none(v) if isinstance(v, float) else v for k, v in vars(row).items()}
+                for row in self.first_actions
+            ],
+            "counters": {
+                "expansions": self.expansions,
+                "action_scores": self.action_scores,
+                "simulations": self.simulations,
+            },
+            "settings": self.settings._asdict(),
+            "engine": self.engine,
+        }
+
+    def frame(self, backend: str = "auto") -> Any:
+        """The first-action table as a data frame (polars, pandas or pyarrow, whichever is installed)."""
+        from ucsearch.frames import make_frame
+
+        rows = [vars(r) for r in self.first_actions]
+        columns = {k: [r[k] for r in rows] for k in rows[0] if k != "path"}
+        return make_frame(columns, backend)
+
+    def __repr__(self) -> str:
+        if not self.found:
+            return f"Plan({self.task.name}: {self.status.name.lower()}, no action)"
+        return (
+            f"Plan({self.task.name}: action {self.action:g}, score {self.score:.6g} = {self.reward:.6g} - "
+            f"{self.settings.risk:g} x {self.uncertainty:.6g}, {self.status.name.lower()}, "
+            f"{self.expansions} expansions)"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{r.label}</td><td>{_cell(r.score)}</td><td>{_cell(r.reward)}</td><td>{_cell(r.uncertainty)}</td>"
+            f"<td>{_cell(r.upper)}</td><td>{_verdict(r, self.action)}</td></tr>"
+            for r in self.first_actions
+        )
+        head = "".join(f"<th>{h}</th>" for h in ("first action", "score", "reward", "uncertainty", "at most", ""))
+        return f"<p>{self!r}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _verdict(row: FirstAction, chosen: float | None) -> str:
+    if row.action == chosen:
+        return "chosen"
+    if not row.feasible:
+        return "not allowed"
+    if not row.stands_for:
+        return "same effect as a smaller action"
+    if row.dead:
+        return "dead end"
+    if not row.generated:
+        return "pruned at the root"
+    return "" if row.retained else "not retained"
+
+
+def _cell(x: float) -> str:
+    return "" if math.isnan(x) else f"{x:.6g}"
+
+
+def _none(x: float) -> float | None:
+    return None if isinstance(x, float) and not np.isfinite(x) else x
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(v) for v in value] if isinstance(value, tuple) else float(value)

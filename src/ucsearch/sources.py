@@ -1,0 +1,252 @@
+"""Read a user's functions as text that stands alone: their source, their helpers, their captured constants.
+
+The text feeds two things: the compiled engine's generated module and the task's source hash. Formatting, comments,
+docstrings and annotations do not count; a changed constant in a closure or module does.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import hashlib
+import inspect
+import math
+import textwrap
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ucsearch.layout import is_named_tuple_type
+
+__all__ = ["Bundle", "Unsourced", "captured", "describe_functions", "plain_function"]
+
+_MAX_ARRAY = 4096  # a larger captured array belongs in params or in the outcomes
+_BUILTINS = vars(__import__("builtins"))
+
+
+class Unsourced(Exception):
+    """This function cannot be written out as text that stands alone; the message says why."""
+
+
+def plain_function(function: Callable[..., Any]) -> types.FunctionType:
+    """The Python function behind `function` (a numba dispatcher keeps it as `py_func`)."""
+    function = getattr(function, "py_func", function)
+    if not isinstance(function, types.FunctionType):
+        raise Unsourced(f"{function!r} is not a plain Python function")
+    return function
+
+
+def captured(function: types.FunctionType) -> dict[str, Any]:
+    """Globals and closure values that `function` reads, builtins left out."""
+    found: dict[str, Any] = {}
+    for name in sorted(_global_names(function.__code__)):
+        if name in function.__globals__:
+            found[name] = function.__globals__[name]
+        elif name not in _BUILTINS:
+            raise Unsourced(f"{function.__name__} uses the undefined name {name!r}")
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:
+            raise Unsourced(f"{function.__name__} captures {name!r} before it has a value") from None
+    return found
+
+
+class Bundle:
+    """Definitions in dependency order; equal objects are written once, clashing names are renamed."""
+
+    def __init__(self, wrap: str = "") -> None:
+        self.wrap = wrap  # a decorator's name put on every function
+        self.lines: list[str] = []
+        self._by_id: dict[int, str] = {}
+        self._taken: set[str] = set()
+        self._keep: list[Any] = []  # ids stay valid while the objects live
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines) + "\n"
+
+    def add(self, value: Any, name: str) -> str:
+        """Write `value` (once) and return the name it has in the text."""
+        value = getattr(value, "py_func", value)
+        if id(value) in self._by_id:
+            return self._by_id[id(value)]
+        if isinstance(value, types.FunctionType):
+            return self._add_function(value, name)
+        unique = self._claim(value, name)
+        if isinstance(value, types.ModuleType):
+            self.lines.append(f"import {value.__name__} as {unique}")
+        elif is_named_tuple_type(value):
+            self.lines.append(f"{unique} = collections.namedtuple({value.__name__!r}, {tuple(value._fields)!r})")
+        elif isinstance(value, types.BuiltinFunctionType | np.ufunc):
+            self.lines.append(f"from {_home(value)} import {value.__name__} as {unique}")
+        else:
+            self.lines.append(f"{unique} = {self._literal(value, name)}")
+        return unique
+
+    def _claim(self, value: Any, name: str) -> str:
+        unique, i = name, 1
+        while unique in self._taken or unique in _BUILTINS:
+            i += 1
+            unique = f"{name}__{i}"
+        self._taken.add(unique)
+        self._by_id[id(value)] = unique
+        self._keep.append(value)
+        return unique
+
+    def _literal(self, value: Any, name: str) -> str:
+        if value is None or isinstance(value, bool | str):
+            return repr(value)
+        if isinstance(value, int | np.integer):
+            return repr(int(value))
+        if isinstance(value, float | np.floating):
+            number = float(value)
+            return repr(number) if math.isfinite(number) else f"float({str(number)!r})"
+        if is_named_tuple_type(type(value)):
+            kind = self.add(type(value), type(value).__name__)
+            return f"{kind}({', '.join(self._literal(x, name) for x in value)})"
+        if isinstance(value, tuple):
+            return "(" + "".join(self._literal(x, name) + ", " for x in value) + ")"
+        if isinstance(value, np.ndarray) and value.size <= _MAX_ARRAY and value.dtype.kind in "fiub":
+            if value.dtype.kind == "f" and not np.isfinite(value).all():
+                raise Unsourced(f"the captured array {name!r} holds NaN or infinity")
+            return f"numpy.array({value.tolist()!r}, dtype={value.dtype.str!r}).reshape({value.shape!r})"
+        raise Unsourced(f"the captured {name!r} is a {type(value).__name__}; use a number, tuple, small array or function")
+
+    def _add_function(self, function: types.FunctionType, name: str) -> str:
+        node = _definition(function)
+        unique = self._claim(function, name)
+        renames = {function.__name__: unique} if function.__name__ in _global_names(function.__code__) else {}
+        for used, value in captured(function).items():
+            if value is function:
+                continue
+            renames[used] = self.add(value, used)
+        local = set(_local_names(function.__code__))
+        clash = [a for a, b in renames.items() if a != b and a in local]
+        if clash:
+            raise Unsourced(f"{function.__name__} uses {clash[0]!r} both as a local and as a captured name")
+        node = _Rename({a: b for a, b in renames.items() if a != b}).visit(node)
+        node.name = unique
+        if self.wrap:
+            self.lines.append(f"@{self.wrap}")
+        self.lines.append(ast.unparse(ast.fix_missing_locations(node)))
+        return unique
+
+
+def describe_functions(functions: dict[str, Callable[..., Any]]) -> dict[str, str]:
+    """Role to a digest of its standalone text, or of its bytecode when it has no source."""
+    out: dict[str, str] = {}
+    for role, function in functions.items():
+        bundle = Bundle()
+        try:
+            bundle.add(plain_function(function), "function")
+            out[role] = "text:" + hashlib.sha256(bundle.text.encode()).hexdigest()
+        except Unsourced:
+            out[role] = "code:" + hashlib.sha256(_code_text(function).encode()).hexdigest()
+    return out
+
+
+def _code_text(function: Callable[..., Any]) -> str:
+    code = getattr(getattr(function, "py_func", function), "__code__", None)
+    if code is None:
+        return repr(function)
+    try:
+        held = {k: repr(v) for k, v in captured(plain_function(function)).items()}
+    except Unsourced:
+        held = {}
+    return repr((_shape(code), held))
+
+
+def _definition(function: types.FunctionType) -> ast.FunctionDef:
+    """The function's AST, proved to be the code that is loaded (the file may have changed since)."""
+    try:
+        source = textwrap.dedent(inspect.getsource(function))
+        tree = ast.parse(source)
+    except (OSError, TypeError, SyntaxError) as error:
+        raise Unsourced(f"{function.__name__} has no readable source ({error})") from None
+    node = tree.body[0] if len(tree.body) == 1 else None
+    if not isinstance(node, ast.FunctionDef):
+        raise Unsourced(f"{function.__name__} is not a def statement")
+    if node.decorator_list and not _only_jit(node):
+        raise Unsourced(f"{function.__name__} is decorated")
+    node.decorator_list = []
+    if _shape(_recompile(node, function.__code__.co_freevars)) != _shape(function.__code__):
+        raise Unsourced(f"{function.__name__}'s source no longer matches the loaded code")
+    node.returns = None
+    for arg in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
+        arg.annotation = None
+    if node.args.defaults or node.args.kw_defaults or node.args.vararg or node.args.kwarg:
+        raise Unsourced(f"{function.__name__} has default or variable arguments")
+    first = node.body[0]
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+        node.body = node.body[1:] or [ast.Pass()]
+    return node
+
+
+def _only_jit(node: ast.FunctionDef) -> bool:
+    names = [ast.unparse(d).split("(")[0].split(".")[-1] for d in node.decorator_list]
+    return all(n in ("njit", "jit", "register_jitable") for n in names)
+
+
+def _recompile(node: ast.FunctionDef, freevars: tuple[str, ...]) -> types.CodeType:
+    body: list[ast.stmt] = [
+        ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None), lineno=1) for name in freevars
+    ]
+    empty = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    outer = ast.FunctionDef("outer", empty, [*body, node], [], lineno=1)
+    if "type_params" in ast.FunctionDef._fields:  # Python >= 3.12
+        outer.type_params = []
+    module = ast.fix_missing_locations(ast.Module([outer], []))
+    code = compile(module, "<source>", "exec")
+    for const in _nested(code):
+        if const.co_name == node.name:
+            return const
+    raise Unsourced(f"{node.name} cannot be recompiled")
+
+
+def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield const
+            yield from _nested(const)
+
+
+def _shape(code: types.CodeType) -> Any:
+    consts = tuple(
+        _shape(c) if isinstance(c, types.CodeType) else (type(c).__name__, repr(c)) for c in code.co_consts
+    )
+    return code.co_code, code.co_names, code.co_varnames, code.co_freevars, consts
+
+
+def _global_names(code: types.CodeType) -> set[str]:
+    names = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    for inner in _nested(code):
+        names |= {i.argval for i in dis.get_instructions(inner) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return names
+
+
+def _local_names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_varnames
+    yield from code.co_cellvars
+    for inner in _nested(code):
+        yield from inner.co_varnames
+
+
+def _home(value: Any) -> str:
+    module = getattr(value, "__module__", None)
+    if isinstance(value, np.ufunc):
+        return "numpy"
+    if not isinstance(module, str):
+        raise Unsourced(f"{value!r} has no importable home")
+    return module
+
+
+class _Rename(ast.NodeTransformer):
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        node.id = self.names.get(node.id, node.id)
+        return node

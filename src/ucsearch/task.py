@@ -1,0 +1,199 @@
+"""The problem a user writes: what is allowed (F), what happens (T), what it is worth.
+
+One definition serves the planner (forecast outcomes) and the simulator (realised ones).
+All functions are plain Python over a NamedTuple state:
+
+    feasible(s, a, p) -> bool        step(s, a, y, p) -> state      reward(s, a, y, p) -> float
+    fallback(s, p) -> action         terminal(s, p) -> float        invariant(s, p) -> bool
+    prepare(outcomes, p) -> table    bound(s, h, table, p) -> float
+
+`prepare` runs once per window on the outcomes of the searched steps ((d,) or (d, fields)); `bound` is an
+optimistic value to go: never below the best undiscounted reward still to be had from `s` at step `h`.
+A `prepare` with a third argument gets a `View` and then `bound` speaks of reward minus risk times uncertainty.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import InputError
+from ucsearch.layout import Layout, as_finite, is_named_tuple_type
+from ucsearch.sources import describe_functions
+
+__all__ = ["Continuation", "Task", "View"]
+
+
+class View(NamedTuple):
+    """What a three-argument `prepare` may look at besides the mean outcomes."""
+
+    members: NDArray[np.float64]  # (J, d) or (J, d, fields), canonical order
+    weights: NDArray[np.float64]  # (J,), sum 1
+    risk: float  # lambda
+    spread: int  # 0 variance, 1 std, 2 downside
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """A feedback policy that members follow past the searched prefix.
+
+    `policy(s, h, p) -> action`, or `policy(s, h, p, theta) -> action` with `grid`, a sequence of equally long
+    tuples of floats: each is one candidate policy and the best over the same members counts.
+    """
+
+    policy: Callable[..., float]
+    grid: tuple[tuple[float, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not callable(self.policy):
+            raise InputError("continuation.policy", repr(self.policy), "a function (s, h, p) -> action")
+        rows = tuple(
+            tuple(float(x) for x in (row if isinstance(row, Sequence) else (row,))) for row in self.grid
+        )
+        for i, row in enumerate(rows):
+            if not row or len(row) != len(rows[0]) or not all(np.isfinite(row)):
+                raise InputError("continuation.grid", row, "equally long tuples of finite floats", index=i)
+        object.__setattr__(self, "grid", rows)
+        expected = 4 if rows else 3
+        if _arity(self.policy) != expected:
+            raise InputError(
+                "continuation.policy",
+                f"{_arity(self.policy)} arguments",
+                f"{expected} arguments: (s, h, p{', theta' if rows else ''})",
+            )
+
+
+_ARITY = {
+    "feasible": (3, "(s, a, p)"),
+    "step": (4, "(s, a, y, p)"),
+    "reward": (4, "(s, a, y, p)"),
+    "fallback": (2, "(s, p)"),
+    "terminal": (2, "(s, p)"),
+    "invariant": (2, "(s, p)"),
+    "bound": (4, "(s, h, table, p)"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A decision problem under hard rules. Refused at construction if it cannot be what it says."""
+
+    name: str
+    state: type[Any]  # NamedTuple of floats or fixed-length tuples of floats
+    actions: Sequence[float]  # (m,) strictly ascending
+    feasible: Callable[..., Any]
+    step: Callable[..., Any]
+    reward: Callable[..., Any]
+    fallback: Callable[..., Any]
+    params: Any = None  # NamedTuple of floats or tuples of floats; None when the rules need none
+    outcome: type[Any] | None = None  # NamedTuple of floats; None when an outcome is one float
+    labels: Sequence[str] = ()
+    version: str = "1"
+    prepare: Callable[..., Any] | None = None
+    bound: Callable[..., Any] | None = None
+    terminal: Callable[..., Any] | None = None
+    invariant: Callable[..., Any] | None = None
+    continuations: Sequence[Continuation | Callable[..., float]] = ()
+    action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise InputError("task.name", repr(self.name), "a non-empty text")
+        if not is_named_tuple_type(self.state):
+            raise InputError("task.state", repr(self.state), "a NamedTuple class")
+        if self.outcome is not None and not is_named_tuple_type(self.outcome):
+            raise InputError("task.outcome", repr(self.outcome), "a NamedTuple class or None")
+        actions = as_finite(self.actions, "task.actions")
+        if actions.ndim != 1 or actions.size == 0:
+            raise InputError("task.actions", f"shape {actions.shape}", "at least one action in one dimension")
+        for i in range(1, actions.size):
+            if not actions[i] > actions[i - 1]:
+                raise InputError("task.actions", actions[i], f"more than {actions[i - 1]} (strictly ascending)", index=i)
+        actions = actions + 0.0  # -0.0 becomes 0.0
+        actions.flags.writeable = False
+        object.__setattr__(self, "action_array", actions)
+        object.__setattr__(self, "actions", tuple(actions.tolist()))
+        labels = tuple(str(x) for x in self.labels) or tuple(f"{a:g}" for a in self.actions)
+        if len(labels) != actions.size:
+            raise InputError("task.labels", f"{len(labels)} labels", f"{actions.size}, one per action")
+        object.__setattr__(self, "labels", labels)
+        for name, (count, signature) in _ARITY.items():
+            _check_function(name, getattr(self, name), count, signature)
+        if self.prepare is not None and _arity(self.prepare) not in (2, 3):
+            raise InputError("task.prepare", f"{_arity(self.prepare)} arguments", "(outcomes, p) or (outcomes, p, view)")
+        if (self.prepare is None) != (self.bound is None):
+            have, missing = ("bound", "prepare") if self.prepare is None else ("prepare", "bound")
+            raise InputError(f"task.{missing}", "nothing", f"a function, because task.{have} is given")
+        wrapped = tuple(c if isinstance(c, Continuation) else Continuation(c) for c in self.continuations)
+        object.__setattr__(self, "continuations", wrapped)
+        if self.params is not None:
+            Layout.of(self.params, "task.params")
+
+    @property
+    def risk_aware_bound(self) -> bool:
+        """Whether `bound` speaks of the risk-adjusted score rather than of reward."""
+        return self.prepare is not None and _arity(self.prepare) == 3
+
+    @cached_property
+    def params_layout(self) -> Layout | None:
+        return None if self.params is None else Layout.of(self.params, "task.params")
+
+    @cached_property
+    def params_row(self) -> NDArray[np.float64]:
+        """(1, P) flat parameters; P is 0 when the task has none."""
+        layout = self.params_layout
+        row = [] if layout is None else layout.flatten(self.params, "task.params")
+        return np.array([row], dtype=np.float64).reshape(1, len(row))
+
+    def layout(self, state: Any) -> Layout:
+        """The flat layout of this task's states, read off one of them and checked."""
+        if not isinstance(state, self.state):
+            raise InputError("state", f"{type(state).__name__}", f"a {self.state.__name__}")
+        return Layout.of(state, "state")
+
+    @property
+    def fields(self) -> int:
+        """Floats per outcome."""
+        return 1 if self.outcome is None else len(self.outcome._fields)
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """Every user function by role, in a fixed order."""
+        roles = ("feasible", "step", "reward", "fallback", "terminal", "prepare", "bound", "invariant")
+        found = {role: getattr(self, role) for role in roles if getattr(self, role) is not None}
+        for i, item in enumerate(self.continuations):
+            found[f"continuation_{i}"] = item.policy  # type: ignore[union-attr]
+        return found
+
+    @cached_property
+    def source_hash(self) -> str:
+        """SHA-256 over the functions' sources, helpers and captured constants included."""
+        body = {
+            "name": self.name,
+            "version": self.version,
+            "state": self.state._fields,
+            "outcome": None if self.outcome is None else self.outcome._fields,
+            "functions": describe_functions(self.functions()),
+            "grids": [c.grid for c in self.continuations],  # type: ignore[union-attr]
+        }
+        return hashlib.sha256(json.dumps(body, sort_keys=True, default=repr).encode()).hexdigest()
+
+
+def _arity(function: Callable[..., Any]) -> int:
+    return len(inspect.signature(function).parameters)
+
+
+def _check_function(name: str, function: Any, count: int, signature: str) -> None:
+    if function is None and name in ("terminal", "invariant", "bound"):
+        return
+    if not callable(function):
+        raise InputError(f"task.{name}", repr(function), f"a function {signature}")
+    if _arity(function) != count:
+        raise InputError(f"task.{name}", f"{_arity(function)} arguments", f"{count} arguments {signature}")

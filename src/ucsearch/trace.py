@@ -1,0 +1,457 @@
+"""The frozen forecast: members, their weights, or action scores, with a hash of all of it.
+
+Shapes: W windows, J members, H horizon, F fields of an outcome, m actions. A single trace is a panel with W = 1.
+Members are kept in a canonical order (sorted by content), so neither the hash nor any sum depends on the order in
+which they were handed over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ucsearch import marginals
+from ucsearch.errors import InputError
+from ucsearch.layout import as_finite
+
+__all__ = ["Trace"]
+
+Floats = NDArray[np.float64]
+Coupling = Literal["joint", "comonotone", "independent"]
+_COUPLINGS = ("joint", "comonotone", "independent")
+_SORT_CHUNK = 1 << 22  # floats sorted at a time; bounds the memory of the sort keys
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What the forecaster handed over. Use the `from_*` constructors; arrays are read-only."""
+
+    members: Floats  # (W, J, H, F); J is 0 in a trace of scores
+    weights: Floats  # (W or 1, J), sum 1
+    mean: Floats  # (W, H, F); NaN where a trace of scores has no outcomes
+    q: Floats  # (W, H, m) action scores; m is 0 in a trace of members
+    u: Floats  # (W, H, m) their uncertainties
+    panel: bool  # False: one window, W = 1
+    coupling: Coupling  # how members hang together across steps
+    model: str = ""
+    cutoff: tuple[str, ...] = ()  # last observed time, one for all windows or one each
+    issued: tuple[str, ...] = ()  # when the forecast was made
+    notes: tuple[str, ...] = field(default=())  # repairs and assumptions made on the way in
+
+    # ---------------------------------------------------------------- constructors
+
+    @classmethod
+    def from_members(
+        cls,
+        members: ArrayLike,
+        weights: ArrayLike | None = None,
+        *,
+        sigma: ArrayLike | None = None,
+        points: int = 3,
+        fields: int | None = None,
+        coupling: Coupling = "joint",
+        model: str = "",
+        cutoff: Any = None,
+        issued: Any = None,
+        notes: Sequence[str] = (),
+    ) -> Trace:
+        """Ensemble, bootstrap or sample paths: (J, H), with `fields` (J, H, F); panels (W, J, H) or (W, J, H, F).
+
+        `sigma`, shaped like the members, is each member's own standard deviation (a heteroscedastic head): every
+        member is expanded into `points` equally likely quantile points.
+        """
+        array, panel = _shape_members(as_finite(members, "trace.members"), fields)
+        weight = _check_weights(weights, array.shape[0], array.shape[1])
+        if sigma is not None:
+            spread, _ = _shape_members(as_finite(sigma, "trace.sigma"), fields)
+            if spread.shape != array.shape:
+                raise InputError("trace.sigma", f"shape {spread.shape}", f"the members' shape {array.shape}")
+            _refuse_negative(spread, "trace.sigma")
+            z = marginals.normal_points(points)
+            array = (array[:, :, None] + spread[:, :, None] * z[None, None, :, None, None]).reshape(
+                array.shape[0], -1, *array.shape[2:]
+            )
+            weight = np.repeat(weight / z.size, z.size, axis=1)
+            notes = (*notes, f"each member expanded into {z.size} quantile points of its own deviation")
+        return cls._of_members(array, weight, panel, coupling, model, cutoff, issued, notes)
+
+    @classmethod
+    def from_mean(
+        cls,
+        mean: ArrayLike,
+        std: ArrayLike,
+        *,
+        points: int = 9,
+        method: Literal["grid", "sobol", "sampled"] = "grid",
+        rng: np.random.Generator | None = None,
+        model: str = "",
+        cutoff: Any = None,
+        issued: Any = None,
+    ) -> Trace:
+        """Mean and standard deviation per step, (H,) or (W, H). Members: a quantile `grid` (one quantile at every
+        step), quasi-random `sobol` points, or `sampled` with a Generator (both independent across steps)."""
+        centre = as_finite(mean, "trace.mean")
+        spread = as_finite(std, "trace.std")
+        if centre.ndim not in (1, 2):
+            raise InputError("trace.mean", f"shape {centre.shape}", "shape (H,) or (W, H)")
+        if spread.shape != centre.shape:
+            raise InputError("trace.std", f"shape {spread.shape}", f"the mean's shape {centre.shape}")
+        _refuse_negative(spread, "trace.std")
+        panel = centre.ndim == 2
+        centre, spread = np.atleast_2d(centre), np.atleast_2d(spread)
+        level = marginals.levels(points, centre.shape[1], method, rng)  # (J, H)
+        z = marginals.normal_quantile(level)
+        array = centre[:, None, :] + spread[:, None, :] * z[None]
+        coupling: Coupling = "comonotone" if method == "grid" else "independent"
+        return cls._of_members(
+            array[..., None], _uniform(z.shape[0]), panel, coupling, model, cutoff, issued,
+            (f"normal members by {method}",),
+        )  # fmt: skip
+
+    @classmethod
+    def from_distribution(
+        cls,
+        quantile: Callable[[float, int], float] | None = None,
+        *,
+        pmf: tuple[ArrayLike, ArrayLike] | None = None,
+        horizon: int,
+        points: int = 9,
+        method: Literal["grid", "sobol", "sampled"] = "grid",
+        rng: np.random.Generator | None = None,
+        model: str = "",
+        cutoff: Any = None,
+        issued: Any = None,
+    ) -> Trace:
+        """Any quantile function `(level, step) -> value`, or a pmf `(values, probabilities)` with exact weights.
+
+        With a pmf and `grid`, member j takes value j at every step with weight p_j: every step's marginal is exact.
+        """
+        if (quantile is None) == (pmf is None):
+            raise InputError("trace.quantile, trace.pmf", "both or neither", "exactly one of them")
+        if not isinstance(horizon, int) or horizon < 1:
+            raise InputError("trace.horizon", horizon, "a whole number of at least 1")
+        notes = (f"members by {method} of the given distribution",)
+        if pmf is not None:
+            values, probabilities = marginals.check_pmf(*pmf)
+            if method == "grid":
+                array = np.repeat(values[:, None], horizon, axis=1)
+                return cls._of_members(
+                    array[None, ..., None], probabilities[None], False, "comonotone", model, cutoff, issued, notes
+                )
+            quantile = marginals.pmf_quantile(values, probabilities)
+        level = marginals.levels(points, horizon, method, rng)
+        array = np.array([[quantile(float(p), h) for h, p in enumerate(row)] for row in level])  # type: ignore[misc]
+        array = as_finite(array, "trace.quantile")
+        coupling: Coupling = "comonotone" if method == "grid" else "independent"
+        return cls._of_members(
+            array[None, ..., None], _uniform(array.shape[0]), False, coupling, model, cutoff, issued, notes
+        )
+
+    @classmethod
+    def from_quantiles(
+        cls,
+        levels: ArrayLike,
+        values: ArrayLike,
+        *,
+        points: int = 9,
+        method: Literal["grid", "sobol", "sampled"] = "grid",
+        rng: np.random.Generator | None = None,
+        crossing: Literal["refuse", "sort"] = "refuse",
+        model: str = "",
+        cutoff: Any = None,
+        issued: Any = None,
+    ) -> Trace:
+        """Quantiles (H, Q) or (W, H, Q) at ascending `levels` (Q,). Crossed quantiles are refused, or sorted and
+        noted. Between levels members interpolate; beyond the outer levels they stay at the outer value."""
+        p = as_finite(levels, "trace.levels")
+        if p.ndim != 1 or p.size == 0 or not (p > 0).all() or not (p < 1).all() or not (np.diff(p) > 0).all():
+            raise InputError("trace.levels", p.tolist(), "strictly ascending levels inside (0, 1)")
+        table = as_finite(values, "trace.quantiles")
+        if table.ndim not in (2, 3) or table.shape[-1] != p.size:
+            raise InputError("trace.quantiles", f"shape {table.shape}", f"shape (H, {p.size}) or (W, H, {p.size})")
+        panel = table.ndim == 3
+        table = table if panel else table[None]
+        notes: tuple[str, ...] = (f"members by {method} between the given quantiles",)
+        crossed = np.diff(table, axis=-1) < 0
+        if crossed.any():
+            w, h, i = (int(x) for x in np.argwhere(crossed)[0])
+            if crossing != "sort":
+                raise InputError(
+                    "trace.quantiles", f"{table[w, h, i + 1]} at level {p[i + 1]:g}",
+                    f"at least {table[w, h, i]}, the value at level {p[i]:g}",
+                    index=(w, h, i + 1) if panel else (h, i + 1),
+                    hint="Crossed quantiles can be repaired with crossing='sort'.",
+                )  # fmt: skip
+            table = np.sort(table, axis=-1)
+            notes = (*notes, f"{int(crossed.any(axis=-1).sum())} steps had crossed quantiles, sorted")
+        level = marginals.levels(points, table.shape[1], method, rng)  # (J, H)
+        array = marginals.interpolate(p, table, level)
+        coupling: Coupling = "comonotone" if method == "grid" else "independent"
+        return cls._of_members(
+            array[..., None], _uniform(level.shape[0]), panel, coupling, model, cutoff, issued, notes
+        )
+
+    @classmethod
+    def from_scores(
+        cls,
+        q: ArrayLike,
+        u: ArrayLike,
+        outcomes: ArrayLike | None = None,
+        *,
+        model: str = "",
+        cutoff: Any = None,
+        issued: Any = None,
+    ) -> Trace:
+        """Action scores and uncertainties (H, m) or (W, H, m), with the outcomes (H,), (H, F) or (W, H, F) that
+        transitions see. Without outcomes they see NaN, so a transition that reads one fails instead of guessing."""
+        score = as_finite(q, "trace.q")
+        spread = as_finite(u, "trace.u")
+        if score.ndim not in (2, 3) or score.size == 0:
+            raise InputError("trace.q", f"shape {score.shape}", "shape (H, m) or (W, H, m)")
+        if spread.shape != score.shape:
+            raise InputError("trace.u", f"shape {spread.shape}", f"the scores' shape {score.shape}")
+        _refuse_negative(spread, "trace.u")
+        panel = score.ndim == 3
+        score, spread = (score, spread) if panel else (score[None], spread[None])
+        count, horizon = score.shape[:2]
+        if outcomes is None:
+            mean = np.full((count, horizon, 1), np.nan)
+        else:
+            mean = as_finite(outcomes, "trace.outcomes")
+            if mean.ndim == 1:
+                mean = mean[None, :, None]
+            elif mean.ndim == 2:
+                mean = mean[:, :, None] if panel else mean[None]
+            if mean.ndim != 3 or mean.shape[:2] != (count, horizon):
+                raise InputError("trace.outcomes", f"shape {np.shape(outcomes)}", f"{count} windows x {horizon} steps")
+        empty = np.zeros((count, 0, horizon, mean.shape[2]))
+        return cls(
+            empty, np.zeros((1, 0)), _freeze(mean + 0.0), _freeze(score + 0.0), _freeze(spread + 0.0), panel, "joint",
+            model, _times(cutoff, "trace.cutoff"), _times(issued, "trace.issued"),
+        )  # fmt: skip
+
+    @classmethod
+    def _of_members(
+        cls, array: Floats, weights: Floats, panel: bool, coupling: Any, model: str, cutoff: Any, issued: Any,
+        notes: Sequence[str],
+    ) -> Trace:  # fmt: skip
+        if coupling not in _COUPLINGS:
+            raise InputError("trace.coupling", repr(coupling), f"one of {_COUPLINGS}")
+        array, weights = _canonical(array + 0.0, weights)
+        count, _, horizon, _ = array.shape
+        none = np.zeros((count, horizon, 0))
+        return cls(
+            _freeze(array), _freeze(weights), _freeze(_weighted_mean(array, weights)), none, none, panel, coupling,
+            model, _times(cutoff, "trace.cutoff"), _times(issued, "trace.issued"), tuple(notes),
+        )  # fmt: skip
+
+    # ---------------------------------------------------------------- what it is
+
+    @property
+    def windows(self) -> int:
+        return int(self.mean.shape[0])
+
+    @property
+    def horizon(self) -> int:
+        return int(self.mean.shape[1])
+
+    @property
+    def size(self) -> int:
+        """Members per window (0 for scores)."""
+        return int(self.members.shape[1])
+
+    @property
+    def is_scores(self) -> bool:
+        return self.q.shape[2] > 0
+
+    def window(self, w: int) -> Trace:
+        """One window of a panel as a trace of its own."""
+        if not 0 <= w < self.windows:
+            raise InputError("window", w, f"a window from 0 to {self.windows - 1}")
+        one = slice(w, w + 1)
+        weights = self.weights if self.weights.shape[0] == 1 else self.weights[one]
+        return Trace(
+            self.members[one], weights, self.mean[one], self.q[one], self.u[one], False, self.coupling, self.model,
+            _pick(self.cutoff, w), _pick(self.issued, w), self.notes,
+        )  # fmt: skip
+
+    def meta(self) -> dict[str, Any]:
+        """Everything but the arrays, as it enters the hash."""
+        return {
+            "coupling": self.coupling,
+            "cutoff": list(self.cutoff),
+            "issued": list(self.issued),
+            "model": self.model,
+            "notes": list(self.notes),
+        }
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the full content; the order of members does not matter."""
+        digest = hashlib.sha256(b"ucsearch.trace.v1\0")
+        digest.update(json.dumps(self.meta(), sort_keys=True, separators=(",", ":")).encode())
+        for array in (self.members, self.weights, self.mean, self.q, self.u):
+            digest.update(f"\0{','.join(map(str, array.shape))}\0".encode())
+            digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+        return digest.hexdigest()
+
+    # ---------------------------------------------------------------- save and load
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an .npz file, whole or not at all."""
+        target = Path(path)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".trace-", suffix=".npz")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                np.savez_compressed(
+                    stream, members=self.members, weights=self.weights, mean=self.mean, q=self.q, u=self.u,
+                    meta=np.array(json.dumps({**self.meta(), "panel": self.panel, "hash": self.hash})),
+                )  # fmt: skip
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(name, target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Trace:
+        """Read what `save` wrote; a file whose content does not match its hash is refused."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                meta = json.loads(str(file["meta"]))
+                arrays = [_freeze(file[name]) for name in ("members", "weights", "mean", "q", "u")]
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise InputError("trace file", f"{path} ({error})", "a file written by Trace.save") from None
+        trace = cls(
+            *arrays, meta["panel"], meta["coupling"], meta["model"], tuple(meta["cutoff"]), tuple(meta["issued"]),
+            tuple(meta["notes"]),
+        )  # fmt: skip
+        if trace.hash != meta["hash"]:
+            raise InputError("trace file", f"content hash {trace.hash[:12]}", f"{meta['hash'][:12]} as recorded")
+        return trace
+
+    def __repr__(self) -> str:
+        what = f"{self.q.shape[2]} action scores" if self.is_scores else f"{self.size} members"
+        size = f"{self.windows} windows x " if self.panel else ""
+        return f"Trace({size}{what} x {self.horizon} steps, {self.coupling}, {self.model or 'no model name'})"
+
+
+def _shape_members(array: Floats, fields: int | None) -> tuple[Floats, bool]:
+    """To (W, J, H, F). Three dimensions are a panel (W, J, H) unless `fields` says (J, H, F)."""
+    if fields is not None and (array.ndim not in (3, 4) or array.shape[-1] != fields):
+        raise InputError("trace.members", f"shape {array.shape}", f"shape (J, H, {fields}) or (W, J, H, {fields})")
+    if array.size == 0 or array.ndim not in (2, 3, 4):
+        raise InputError("trace.members", f"shape {array.shape}", "shape (J, H), (W, J, H) or, with fields, one more")
+    if array.ndim == 2:
+        return array[None, :, :, None], False
+    if array.ndim == 3:
+        return (array[None], False) if fields is not None else (array[..., None], True)
+    return array, True
+
+
+def _check_weights(weights: ArrayLike | None, count: int, size: int) -> Floats:
+    if weights is None:
+        return _uniform(size)
+    array = np.atleast_2d(as_finite(weights, "trace.weights"))
+    if array.ndim != 2 or array.shape[1] != size or array.shape[0] not in (1, count):
+        raise InputError("trace.weights", f"shape {np.shape(weights)}", f"shape ({size},) or ({count}, {size})")
+    if not (array > 0).all():
+        index = tuple(int(i) for i in np.argwhere(~(array > 0))[0])
+        raise InputError("trace.weights", float(array[index]), "a positive weight", index=index)
+    total = np.array([[_plain_sum(row)] for row in np.sort(array, axis=1).tolist()])
+    return array / total
+
+
+def _uniform(size: int) -> Floats:
+    return np.full((1, size), 1.0 / size)
+
+
+def _plain_sum(values: Sequence[float]) -> float:
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+def _canonical(array: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Members sorted by content, window by window, weights along with them."""
+    count, size, horizon, fields = array.shape
+    uniform = weights.shape[0] == 1 and bool((weights == weights[0, 0]).all())
+    flat = array.reshape(count, size, horizon * fields)
+    width = horizon * fields + (0 if uniform else 1)
+    chunk = max(1, _SORT_CHUNK // (size * width))
+    out = np.empty_like(flat)
+    out_weights = weights if uniform else np.empty((count, size))
+    for lo in range(0, count, chunk):
+        part = flat[lo : lo + chunk]
+        weight = weights if weights.shape[0] == 1 else weights[lo : lo + chunk]
+        keyed = part if uniform else np.concatenate(
+            [part, np.broadcast_to(weight, part.shape[:2])[..., None]], axis=2
+        )  # fmt: skip
+        order = np.argsort(_byte_keys(keyed), axis=1, kind="stable")
+        out[lo : lo + chunk] = np.take_along_axis(part, order[..., None], axis=1)
+        if not uniform:
+            out_weights[lo : lo + chunk] = np.take_along_axis(np.broadcast_to(weight, part.shape[:2]), order, axis=1)
+    return out.reshape(array.shape), out_weights
+
+
+def _byte_keys(values: Floats) -> NDArray[np.bytes_]:
+    """(W, J, n) floats as (W, J) byte strings whose order is the order of the floats."""
+    bits = np.ascontiguousarray(values).view(np.uint64)
+    negative = (bits >> np.uint64(63)).astype(bool)
+    flipped = np.where(negative, ~bits, bits | np.uint64(1 << 63)).astype(">u8")
+    return flipped.view(f"S{8 * values.shape[2]}")[..., 0]
+
+
+def _weighted_mean(array: Floats, weights: Floats) -> Floats:
+    """Sequential in member order and shifted by the first member: equal members give that value exactly."""
+    first = array[:, 0]
+    shift = np.zeros_like(first)
+    for j in range(1, array.shape[1]):
+        shift += weights[:, j][:, None, None] * (array[:, j] - first)
+    return first + shift
+
+
+def _refuse_negative(array: Floats, name: str) -> None:
+    bad = ~(array >= 0)
+    if bad.any():
+        index = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise InputError(name, float(array[index]), "at least 0", index=index)
+
+
+def _times(value: Any, name: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str | datetime | int | np.datetime64):
+        value = (value,)
+    out = []
+    for i, item in enumerate(value):
+        text = item.isoformat() if isinstance(item, datetime) else str(item)
+        if not text:
+            raise InputError(name, "an empty text", "a time", index=i)
+        out.append(text)
+    return tuple(out)
+
+
+def _pick(times: tuple[str, ...], w: int) -> tuple[str, ...]:
+    return times if len(times) <= 1 else (times[w],)
+
+
+def _freeze(array: Floats) -> Floats:
+    array = np.ascontiguousarray(array)
+    array.flags.writeable = False
+    return array
