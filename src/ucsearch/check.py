@@ -1,0 +1,272 @@
+"""`check_task`: run it on your own task before you trust a plan. Many small checks, each naming the likely cause."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ucsearch.errors import InputError, TaskError, UCSearchWarning
+from ucsearch.layout import Layout
+from ucsearch.lint import lint_function
+from ucsearch.task import Task, View
+
+__all__ = ["TaskWarning", "check_task"]
+
+_MAX_STATES = 400  # distinct states visited by the sampling
+_DEPTH = 4
+_BOUND_DEPTH = 3
+
+
+class TaskWarning(UCSearchWarning):
+    """Legal, but likely to surprise: the message names the function, the line and what to write instead."""
+
+
+def check_task(
+    task: Task,
+    state: Any,
+    outcomes: Iterable[Any],
+    *,
+    depth: int = _DEPTH,
+    compiled: bool = False,
+) -> None:
+    """Raise `TaskError` or `InputError` at the first broken promise; warn where the two engines may differ.
+
+    Walks feasible actions from `state` over the given outcomes (numbers, or the task's outcome tuples). With
+    `compiled=True` it also compiles the task and compares both engines on the same walk, bit for bit.
+    """
+    layout = task.layout(state)
+    samples = _outcomes(task, outcomes)
+    _check_sources(task)
+    walk = _Walk(task, layout, samples)
+    walk.run(state, depth)
+    _check_fallback(task, walk.visited)
+    _check_terminal(task, walk.visited)
+    if task.bound is not None:
+        _check_bound(task, state, samples)
+    for i, item in enumerate(task.continuations):
+        _check_continuation(task, item, i, walk.visited)
+    if compiled:
+        _check_engines(task, state, samples, depth)
+
+
+def _outcomes(task: Task, outcomes: Iterable[Any]) -> list[Any]:
+    found = list(outcomes)
+    if not found:
+        raise InputError("outcomes", "an empty list", "at least one outcome, e.g. outcomes=[20.0, 80.0]")
+    made: list[Any] = []
+    for i, y in enumerate(found):
+        values = y if isinstance(y, Sequence) and task.outcome is not None else (y,)
+        numbers = []
+        for value in values:
+            number = float(value)
+            if not math.isfinite(number):
+                raise InputError("outcomes", number, "a finite number", index=i)
+            numbers.append(number)
+        if len(numbers) != task.fields:
+            raise InputError("outcomes", f"{len(numbers)} values", f"{task.fields} fields", index=i)
+        made.append(numbers[0] if task.outcome is None else task.outcome(*numbers))
+    return made
+
+
+def _check_sources(task: Task) -> None:
+    for role, function in task.functions().items():
+        for finding in lint_function(function, role):
+            if finding.compiles:
+                warnings.warn(
+                    f"task {task.name!r}: {finding} so that both engines compute the same", TaskWarning, stacklevel=4
+                )
+            else:
+                warnings.warn(f"task {task.name!r} will not compile: {finding}", TaskWarning, stacklevel=4)
+
+
+class _Walk:
+    """Breadth-first over feasible actions and sample outcomes, checking every call on the way."""
+
+    def __init__(self, task: Task, layout: Layout, outcomes: list[Any]) -> None:
+        self.task, self.layout, self.outcomes, self.p = task, layout, outcomes, task.params
+        self.visited: list[Any] = []
+
+    def run(self, state: Any, depth: int) -> None:
+        self._invariant(state, None, None)
+        layer, seen = [state], {state}
+        self.visited = [state]
+        for h in range(depth):
+            following = []
+            for s in layer:
+                for a in self._feasible(s, h):
+                    for y in self.outcomes:
+                        new = self._edge(s, a, y, h)
+                        if new not in seen and len(seen) < _MAX_STATES:
+                            seen.add(new)
+                            following.append(new)
+                            self.visited.append(new)
+            layer = following
+
+    def _fail(self, reason: str, step: int | None, action: float | None) -> TaskError:
+        return TaskError(reason, task=self.task.name, step=step, action=action)
+
+    def _call(self, role: str, step: int, action: float | None, *args: Any) -> Any:
+        function = getattr(self.task, role)
+        before = repr(args)
+        try:
+            first = function(*args)
+            second = function(*args)
+        except Exception as error:
+            raise self._fail(f"{role} raised {type(error).__name__}: {error}", step, action) from error
+        if repr(args) != before:
+            raise self._fail(f"{role} changed its input; build a new state instead", step, action)
+        if not _same(first, second):
+            raise self._fail(
+                f"{role} is not deterministic: two calls with equal arguments gave {first!r} and {second!r}; "
+                "randomness belongs in the trace", step, action,
+            )  # fmt: skip
+        return first
+
+    def _feasible(self, state: Any, step: int) -> list[float]:
+        found = []
+        for a in self.task.actions:
+            answer = self._call("feasible", step, a, state, a, self.p)
+            if not isinstance(answer, bool | np.bool_):
+                raise self._fail(f"feasible returned {answer!r}, expected True or False", step, a)
+            if answer:
+                found.append(a)
+        return found
+
+    def _edge(self, state: Any, a: float, y: Any, step: int) -> Any:
+        reward = self._call("reward", step, a, state, a, y, self.p)
+        if not _is_number(reward) or not math.isfinite(reward):
+            raise self._fail(f"reward is {reward!r} for outcome {y!r}, expected a finite number", step, a)
+        new = self._call("step", step, a, state, a, y, self.p)
+        if not isinstance(new, tuple) or len(new) != len(self.layout.lengths):
+            raise self._fail(
+                f"step returned {new!r}, expected a {self.task.state.__name__} with {len(self.layout.lengths)} fields",
+                step, a,
+            )  # fmt: skip
+        for name, length, item in zip(self.task.state._fields, self.layout.lengths, new, strict=True):
+            have = len(item) if isinstance(item, tuple) else 0
+            if have != length:
+                seen = f"a tuple of {have}" if have else repr(item)
+                want = f"a tuple of {length}" if length else "a float"
+                raise self._fail(f"step returned {seen} in field {name!r}, expected {want}", step, a)
+        flat = [x for item in new for x in (item if isinstance(item, tuple) else (item,))]
+        if not all(_is_number(x) and math.isfinite(x) for x in flat):
+            raise self._fail(f"step returned {new!r} for outcome {y!r}, expected finite numbers", step, a)
+        state = self.task.state(*(tuple(map(float, i)) if isinstance(i, tuple) else float(i) for i in new))
+        self._invariant(state, step, a)
+        return state
+
+    def _invariant(self, state: Any, step: int | None, action: float | None) -> None:
+        if self.task.invariant is None or self.task.invariant(state, self.p):
+            return
+        if step is None:
+            raise self._fail(f"the starting state {state!r} violates the invariant", None, None)
+        raise self._fail(
+            f"a feasible action leads into {state!r}, which the invariant forbids: feasible allows too much, or step "
+            "goes wrong", step, action,
+        )  # fmt: skip
+
+
+def _check_fallback(task: Task, states: list[Any]) -> None:
+    infeasible = None
+    for state in states:
+        try:
+            action = task.fallback(state, task.params)
+        except Exception as error:
+            reason = f"fallback raised {type(error).__name__}: {error}"
+            raise TaskError(reason, task=task.name) from error
+        if action not in task.actions:
+            raise TaskError(f"fallback returned {action!r}, expected one of {task.actions}", task=task.name)
+        if infeasible is None and not task.feasible(state, float(action), task.params):
+            infeasible = (action, state)
+    if infeasible is not None:
+        warnings.warn(
+            f"task {task.name!r}: fallback {infeasible[0]!r} is not feasible in {infeasible[1]!r}; a decision that falls "
+            "back there is a HOLD", TaskWarning, stacklevel=4,
+        )  # fmt: skip
+
+
+def _check_terminal(task: Task, states: list[Any]) -> None:
+    if task.terminal is None:
+        return
+    for state in states:
+        value = task.terminal(state, task.params)
+        if not _is_number(value) or not math.isfinite(value):
+            raise TaskError(f"terminal is {value!r} in {state!r}, expected a finite number", task=task.name)
+
+
+def _check_continuation(task: Task, item: Any, index: int, states: list[Any]) -> None:
+    for theta in item.grid or (None,):
+        for state in states[:50]:
+            args = (state, 0, task.params) if theta is None else (state, 0, task.params, theta)
+            action = item.policy(*args)
+            if not _is_number(action) or not math.isfinite(action):
+                raise TaskError(f"continuation {index} returned {action!r} in {state!r}", task=task.name)
+
+
+def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
+    """Compare the bound with the best that enumeration finds, at every state of a small tree."""
+    depth = _BOUND_DEPTH
+    path = [samples[h % len(samples)] for h in range(depth)]
+    array = np.array([y if isinstance(y, tuple) else (y,) for y in path], dtype=np.float64)
+    outcomes = array[:, 0] if task.outcome is None else array
+    prepare: Any = task.prepare
+    view = View(outcomes[None], np.ones(1), 0.0, 1)
+    table = prepare(outcomes, task.params, view) if task.risk_aware_bound else prepare(outcomes, task.params)
+    if not isinstance(table, np.ndarray) or table.dtype != np.float64:
+        raise TaskError(f"prepare returned {type(table).__name__}, expected a float64 array", task=task.name)
+    bound: Any = task.bound
+    p = task.params
+
+    def best(state: Any, h: int) -> float:
+        """Exact value to go; -inf when nothing can be completed."""
+        if h == depth:
+            return float(task.terminal(state, p)) if task.terminal is not None else 0.0
+        value = -math.inf
+        for a in task.actions:
+            if task.feasible(state, a, p):
+                after = best(task.step(state, a, path[h], p), h + 1)
+                if after > -math.inf:
+                    value = max(value, float(task.reward(state, a, path[h], p)) + after)
+        limit = float(bound(state, h, table, p))
+        if math.isnan(limit):
+            raise TaskError(f"bound is NaN in {state!r}", task=task.name, step=h)
+        if not limit >= value - 1e-9 * (1.0 + abs(value)) and value > -math.inf:
+            raise TaskError(
+                f"bound is not admissible: it promises at most {limit!r} in {state!r} but enumeration reaches "
+                f"{value!r}; a bound must never be below the best value to go", task=task.name, step=h,
+            )  # fmt: skip
+        return value
+
+    best(start, 0)
+
+
+def _check_engines(task: Task, state: Any, samples: list[Any], depth: int) -> None:
+    from ucsearch.policies import UCBeam
+    from ucsearch.search.api import search
+    from ucsearch.trace import Trace
+
+    rows = [[samples[(h + j) % len(samples)] for h in range(depth)] for j in range(min(3, len(samples)))]
+    array = np.array([[y if isinstance(y, tuple) else (y,) for y in row] for row in rows], dtype=np.float64)
+    trace = Trace.from_members(array, fields=task.fields)
+    policy = UCBeam(depth=depth, width=16, risk=0.25)
+    plain = search(task, state, trace, policy, engine="python")
+    fast = search(task, state, trace, policy, engine="compiled")
+    if fast.engine != "compiled":
+        return
+    if plain.outputs.table.tobytes() != fast.outputs.table.tobytes():
+        raise TaskError(
+            "the compiled engine computes something else than the Python engine; see the warnings about operations "
+            "on which they differ", task=task.name,
+        )  # fmt: skip
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return repr(a) == repr(b)

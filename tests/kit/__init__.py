@@ -1,0 +1,1 @@
+"""Small tasks and brute force that the tests share."""
