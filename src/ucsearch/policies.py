@@ -52,6 +52,13 @@ class Policy:
                 hint="Beyond 1 a plan that is better for every member can score worse; spread='std' lifts the limit.",
             )  # fmt: skip
 
+    def extra_i(self, actions: int) -> tuple[int, ...]:
+        """Whole numbers an algorithm of its own appends to the settings its kernel reads."""
+        return ()
+
+    def extra_f(self) -> tuple[float, ...]:
+        return ()
+
 
 @dataclass(frozen=True, kw_only=True)
 class UCBeam(Policy):
@@ -133,6 +140,8 @@ class Settings(NamedTuple):
     every_action: bool
     simulations: int
     c_uct: float
+    extra_i: tuple[int, ...] = ()  # what a registered algorithm needs besides
+    extra_f: tuple[float, ...] = ()
 
 
 def resolve(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
@@ -181,6 +190,8 @@ def resolve(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
         every_action=getattr(policy, "every_action", False),
         simulations=getattr(policy, "simulations", 0),
         c_uct=float(getattr(policy, "c_uct", 0.0)),
+        extra_i=policy.extra_i(actions),
+        extra_f=policy.extra_f(),
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ucsearch.policies import KEEP_CERTIFIED, KEEP_SCORE
-from ucsearch.search.plain.outcome import Outcome, completable, mark_root, top_candidates
-from ucsearch.search.plain.window import Node, Window, is_same
-from ucsearch.search.status import First, Status
+from ucsearch.engine.plain.outcome import Outcome, completable, mark_root, top_candidates
+from ucsearch.engine.plain.window import Node, Window, is_same
+from ucsearch.engine.status import First, Status
 
 __all__ = ["beam"]
 

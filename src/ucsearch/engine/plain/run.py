@@ -9,18 +9,22 @@ import numpy as np
 
 from ucsearch.layout import Layout
 from ucsearch.policies import Settings
-from ucsearch.search.arrays import Inputs, Outputs
-from ucsearch.search.plain.beam import beam
-from ucsearch.search.plain.exact import exact
-from ucsearch.search.plain.mcts import mcts
-from ucsearch.search.plain.outcome import Outcome
-from ucsearch.search.plain.window import TaskFault, Window
-from ucsearch.search.status import Status
+from ucsearch.engine.arrays import Inputs, Outputs
+from ucsearch.engine.plain.beam import beam
+from ucsearch.engine.plain.exact import exact
+from ucsearch.engine.plain.mcts import mcts
+from ucsearch.engine.plain.outcome import Outcome
+from ucsearch.engine.plain.window import TaskFault, Window
+from ucsearch.engine.registry import ALGORITHMS, register
+from ucsearch.engine.status import Status
 from ucsearch.task import Task
 
 __all__ = ["make_window", "run_window"]
 
-_ALGORITHMS = {"beam": beam, "exact": exact, "mcts": mcts}
+_TEMPLATES = "ucsearch.engine.compiled.templates"
+register("beam", beam, _TEMPLATES, "beam.py")
+register("exact", exact, _TEMPLATES, "exact.py")
+register("mcts", mcts, _TEMPLATES, "mcts.py")
 
 
 def make_window(task: Task, settings: Settings, layout: Layout, inputs: Inputs, w: int) -> Window:
@@ -58,7 +62,7 @@ def run_window(
     m = inputs.actions.shape[1]
     try:
         window = make_window(task, settings, layout, inputs, w)
-        out = _ALGORITHMS[settings.algorithm](window, layout.build(inputs.states[w].tolist()))
+        out = ALGORITHMS[settings.algorithm].plain(window, layout.build(inputs.states[w].tolist()))
     except TaskFault as fault:
         out = Outcome(m, status=Status.TASK_ERROR, fault=(fault.kind, fault.step, fault.action))
     best = out.best

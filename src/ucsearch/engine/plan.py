@@ -12,10 +12,10 @@ import numpy as np
 from ucsearch.errors import InputError, TaskError
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Policy, Settings
-from ucsearch.search.arrays import Inputs, Outputs
-from ucsearch.search.plain.run import make_window
-from ucsearch.search.plain.window import Node, Window
-from ucsearch.search.status import Fault, First, Status
+from ucsearch.engine.arrays import Inputs, Outputs
+from ucsearch.engine.plain.run import make_window
+from ucsearch.engine.plain.window import Node, Window
+from ucsearch.engine.status import Fault, First, Status
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from ucsearch.errors import InputError, TaskError
 from ucsearch.layout import Layout, as_finite, is_named_tuple_type
 from ucsearch.policies import MODES, Policy, Settings, resolve
-from ucsearch.search.arrays import Inputs, Outputs
-from ucsearch.search.compiled.engine import call_single, find_kernel, on_disk, ready_kernel, run
-from ucsearch.search.plain.run import run_window
-from ucsearch.search.plan import Plan
-from ucsearch.search.status import Status
+from ucsearch.engine.arrays import Inputs, Outputs
+from ucsearch.engine.compiled.engine import call_single, find_kernel, on_disk, ready_kernel, run
+from ucsearch.engine.plain.run import run_window
+from ucsearch.engine.plan import Plan
+from ucsearch.engine.status import Status
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 

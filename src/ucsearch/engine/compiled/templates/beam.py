@@ -2,7 +2,7 @@
 # ../../plain/beam.py for the specification.
 
 
-@uc_inner
+@uc_inline
 def uc_before(x, y, place, key, U, parent, act, path, h):
     """Child x ranks before child y: place, higher key, lower U, lexicographically smaller path."""
     if place[x] != place[y]:
@@ -35,7 +35,7 @@ def uc_sink(heap, size, at, place, key, U, parent, act, path, h):
         at = child
 
 
-@uc_inner
+@uc_inline
 def uc_select(heap, count, width, place, key, U, parent, act, path, h):
     """heap[:kept] becomes the best `width` of `count` children in rank order; heap[kept:count] the others."""
     for x in range(count):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, SPREADS, Settings
-from ucsearch.search.status import Fault
+from ucsearch.engine.status import Fault
 from ucsearch.task import Task, View
 
 __all__ = ["Candidate", "Node", "TaskFault", "Window", "mean_and_spread"]

@@ -13,6 +13,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
+from ucsearch.engine.registry import ALGORITHMS
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES
 from ucsearch.sources import Bundle, Unsourced, captured, plain_function
@@ -30,6 +31,11 @@ from numba import njit
 def uc_inner(function):
     return njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
+def uc_inline(function):
+    return njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)(
+        function
+    )
+
 def uc_entry(function):
     return njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, cache={cache})(function)
 """
@@ -38,9 +44,8 @@ _ROLES = ("feasible", "step", "reward", "terminal", "prepare", "bound")
 
 
 @lru_cache(maxsize=1)
-def _templates() -> dict[str, str]:
-    folder = resources.files("ucsearch.search.compiled") / "templates"
-    return {name: (folder / f"{name}.py").read_text() for name in ("core", "beam", "exact", "mcts")}
+def _core() -> str:
+    return (resources.files("ucsearch.engine.compiled") / "templates" / "core.py").read_text()
 
 
 def kernel_text(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> str:
@@ -106,7 +111,7 @@ def _jitted(function: types.FunctionType, inner: Callable[..., Any], done: dict[
 def _body(algorithm: str, mode: int) -> str:
     """Templates without the blocks marked for the other kind of mode (they would only cost compile time)."""
     other = "additive" if mode == MODES["members"] else "members"
-    text = _templates()["core"] + "\n\n" + _templates()[algorithm]
+    text = _core() + "\n\n" + ALGORITHMS[algorithm].text()
     return re.sub(rf"^ *# <{other}>\n.*?^ *# </{other}>\n", "", text, flags=re.DOTALL | re.MULTILINE)
 
 

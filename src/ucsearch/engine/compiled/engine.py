@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from ucsearch.errors import UncompilableWarning
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings
-from ucsearch.search.arrays import Inputs, Outputs
-from ucsearch.search.compiled.cache import is_cached, load_kernel
-from ucsearch.search.compiled.codegen import kernel_namespace, kernel_text
-from ucsearch.search.compiled.explain import explain_failure
-from ucsearch.search.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW
+from ucsearch.engine.arrays import Inputs, Outputs
+from ucsearch.engine.compiled.cache import is_cached, load_kernel
+from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
+from ucsearch.engine.compiled.explain import explain_failure
+from ucsearch.engine.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW
 from ucsearch.sources import Unsourced
 from ucsearch.task import Task
 
@@ -119,9 +119,9 @@ def _pack(settings: Settings) -> tuple[Ints, Floats, Floats]:
         s = settings
         iset = np.array(
             [s.depth, s.reach, s.width, s.top_k, s.keep, s.spread, s.use_bound, COMPLETION_CAP, s.node_budget,
-             s.every_action, s.simulations, ENUMERATE_BELOW, DP_SWITCH], np.int64,
+             s.every_action, s.simulations, ENUMERATE_BELOW, DP_SWITCH, *s.extra_i], np.int64,
         )  # fmt: skip
-        fset = np.array([s.risk, s.prune_risk, s.info_bonus, s.c_uct])
+        fset = np.array([s.risk, s.prune_risk, s.info_bonus, s.c_uct, *s.extra_f])
         discounts = [1.0]
         for _ in range(max(s.reach, s.depth)):
             discounts.append(discounts[-1] * s.discount)

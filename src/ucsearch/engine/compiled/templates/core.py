@@ -4,7 +4,7 @@
 # order as ../../plain/window.py, so that both engines give the same bytes. Nothing here allocates per node.
 
 
-@uc_inner
+@uc_inline
 def uc_spread(values, row, weights, wrow, kind):
     """Weighted mean and spread of values[row, :]; shifted by the first, so equal values have spread 0 exactly."""
     first = values[row, 0]
@@ -21,7 +21,7 @@ def uc_spread(values, row, weights, wrow, kind):
     return first + shift, total
 
 
-@uc_inner
+@uc_inline
 def uc_allowed(st, i, rows, a, p):
     for r in range(rows):
         if not uc_feasible(uc_load(st, i, r), a, p):
@@ -29,7 +29,7 @@ def uc_allowed(st, i, rows, a, p):
     return True
 
 
-@uc_inner
+@uc_inline
 def uc_alive(st, i, rows, actions, arow, p):
     for x in range(actions.shape[1]):
         a = actions[arow, x]
@@ -38,7 +38,7 @@ def uc_alive(st, i, rows, actions, arow, p):
     return False
 
 
-@uc_inner
+@uc_inline
 def uc_same(cq, cu, cst, crew, x, y, rows):
     """Two candidates with the same effect."""
     if cq[x] != cq[y] or cu[x] != cu[y]:
@@ -46,7 +46,7 @@ def uc_same(cq, cu, cst, crew, x, y, rows):
     for r in range(rows):
         if MEMBERS and crew[x, r] != crew[y, r]:
             return False
-        for f in range(N):
+        for f in range(N - 1, -1, -1):  # what an action changes tends to lie at the end
             if cst[x, r, f] != cst[y, r, f]:
                 return False
     return True
@@ -67,7 +67,7 @@ def uc_ready(w, d, reach, risk, spread, use_bound, p, mean, members, weights, wr
     return uc_tables(w, reach, risk, spread, use_bound, p, mean, members, weights, wrow)
 
 
-@uc_inner
+@uc_inline
 def uc_togo(st, i, rows, at, d, continues, tables, suffix, p, weights, wrow, work):
     """Optimistic value to go from step `at`; at the end it is the terminal value itself. Second result: a fault."""
     if SCORES:
@@ -92,7 +92,7 @@ def uc_togo(st, i, rows, at, d, continues, tables, suffix, p, weights, wrow, wor
     return work[0, 0], 0
 
 
-@uc_inner
+@uc_inline
 def uc_score(
     w, h, st, i, rows, d, risk, prune, bonus, spread, use_bound, continues, p, actions, arow, mean, members, weights,
     wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst, crew, only,
@@ -184,7 +184,7 @@ def uc_follow(k, st, i, rows, ret, n, d, reach, p, members, w, disc, total):
     return 0
 
 
-@uc_inner
+@uc_inline
 def uc_extend(
     w, h, d, reach, R, U, ret, i, c, rows, risk, spread, p, members, weights, wrow, disc, cq, cu, cst, crew, chret, n,
     total,
@@ -249,7 +249,7 @@ def uc_mark_root(count, ci, cq, cu, cst, crew, rows, flags, w):
                 break
 
 
-@uc_inner
+@uc_inline
 def uc_top(count, k, cq, cu, crank, cst, crew, rows, top):
     """The best k candidates of different effect into `top`: higher rank, lower u, smaller action. Returns how many."""
     chosen = 0
