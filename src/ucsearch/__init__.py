@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ucsearch.policies import Exact as Exact
     from ucsearch.policies import ParetoBeam as ParetoBeam
     from ucsearch.policies import UCBeam as UCBeam
-    from ucsearch.search.api import PanelPlan as PanelPlan
-    from ucsearch.search.api import search as search
-    from ucsearch.search.api import search_panel as search_panel
-    from ucsearch.search.plan import Plan as Plan
-    from ucsearch.search.status import Status as Status
+    from ucsearch.engine.api import PanelPlan as PanelPlan
+    from ucsearch.engine.api import search as search
+    from ucsearch.engine.api import search_panel as search_panel
+    from ucsearch.engine.plan import Plan as Plan
+    from ucsearch.engine.status import Status as Status
     from ucsearch.task import Continuation as Continuation
     from ucsearch.task import Task as Task
     from ucsearch.task import View as View
@@ -34,10 +34,10 @@ _HOME = {
     "Continuation": "task",
     "Exact": "policies",
     "InputError": "errors",
-    "PanelPlan": "search.api",
+    "PanelPlan": "engine.api",
     "ParetoBeam": "policies",
-    "Plan": "search.plan",
-    "Status": "search.status",
+    "Plan": "engine.plan",
+    "Status": "engine.status",
     "Task": "task",
     "TaskError": "errors",
     "Trace": "trace",
@@ -45,8 +45,8 @@ _HOME = {
     "UCSearchError": "errors",
     "View": "task",
     "check_task": "check",
-    "search": "search.api",
-    "search_panel": "search.api",
+    "search": "engine.api",
+    "search_panel": "engine.api",
 }
 
 __all__ = sorted(_HOME)  # noqa: PLE0605

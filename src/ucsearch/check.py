@@ -246,7 +246,7 @@ def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
 
 def _check_engines(task: Task, state: Any, samples: list[Any], depth: int) -> None:
     from ucsearch.policies import UCBeam
-    from ucsearch.search.api import search
+    from ucsearch.engine.api import search
     from ucsearch.trace import Trace
 
     rows = [[samples[(h + j) % len(samples)] for h in range(depth)] for j in range(min(3, len(samples)))]
