@@ -3,7 +3,8 @@
 Columns of the results:
   out_i  status, first action, expansions, action scores, simulations, continuation, fault kind, fault step, fault action
   out_f  score, reward, uncertainty, proved upper bound
-  flags  (W, m) bits of `First`;  table (W, m, 4) score, reward, uncertainty, upper bound of each first action
+  flags  (W, m) bits of `First`;  table (W, m, 6) of each first action: score, reward, uncertainty,
+         upper bound, and q and u of its first step
   path   (W, d) action indices;   paths (W or 0, m, d) the best path of each first action
 """
 
@@ -18,7 +19,7 @@ __all__ = ["Inputs", "Outputs"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-OUT_I, OUT_F = 9, 4
+OUT_I, OUT_F, TABLE = 9, 4, 6
 
 
 class Inputs(NamedTuple):
@@ -38,7 +39,7 @@ class Outputs(NamedTuple):
     out_i: Ints  # (W, 9)
     out_f: Floats  # (W, 4)
     flags: NDArray[np.uint8]  # (W, m)
-    table: Floats  # (W, m, 4)
+    table: Floats  # (W, m, 6)
     path: NDArray[np.int32]  # (W, d)
     paths: NDArray[np.int32]  # (W or 0, m, d)
 
@@ -48,7 +49,7 @@ class Outputs(NamedTuple):
             np.empty((windows, OUT_I), np.int64),
             np.empty((windows, OUT_F)),
             np.empty((windows, actions), np.uint8),
-            np.empty((windows, actions, 4)),
+            np.empty((windows, actions, TABLE)),
             np.empty((windows, depth), np.int32),
             np.full((windows if keep_paths else 0, actions, depth), -1, np.int32),
         )

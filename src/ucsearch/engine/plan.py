@@ -39,6 +39,8 @@ class FirstAction:
     upper: float  # proved upper bound on its score; NaN when nothing bounds it
     exact: bool  # score is exact
     path: tuple[float, ...]  # () when no path is retained
+    step_reward: float  # q of the first step alone; NaN when not allowed
+    step_uncertainty: float  # u of the first step alone
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -164,12 +166,12 @@ class Plan:
             path: tuple[float, ...] = ()
             if bits & First.RETAINED and self.outputs.paths.shape[0]:
                 path = tuple(actions[x] for x in self.outputs.paths[self.window, i].tolist())
-            score, reward, uncertainty, upper = table[i]
+            score, reward, uncertainty, upper, step_reward, step_uncertainty = table[i]
             rows.append(
                 FirstAction(
                     action, self.task.labels[i], bool(bits & First.FEASIBLE), not bits & First.DUPLICATE,
                     bool(bits & First.GENERATED), bool(bits & First.RETAINED), bool(bits & First.DEAD),
-                    score, reward, uncertainty, upper, bool(bits & First.EXACT), path,
+                    score, reward, uncertainty, upper, bool(bits & First.EXACT), path, step_reward, step_uncertainty,
                 )
             )  # fmt: skip
         return tuple(rows)

@@ -26,11 +26,13 @@ class Outcome:
     flags: list[int] = field(default_factory=list)  # (m,) bits of `First`
     bounds: list[float] = field(default_factory=list)  # (m,) upper bound per first action, NaN unknown
     firsts: list[Node | None] = field(default_factory=list)  # (m,) best full path per first action
+    steps: list[tuple[float, float]] = field(default_factory=list)  # (m,) q and u of the first step, NaN infeasible
 
     def __post_init__(self) -> None:
         self.flags = [0] * self.size
         self.bounds = [math.nan] * self.size
         self.firsts = [None] * self.size
+        self.steps = [(math.nan, math.nan)] * self.size
 
     def retain(self, node: Node) -> None:
         """Enter a full path into the table and the incumbent."""
@@ -61,6 +63,7 @@ def mark_root(out: Outcome, candidates: list[Candidate]) -> None:
     """Mark what is feasible at the root and which actions a smaller one stands for."""
     for i, c in enumerate(candidates):
         out.flags[c.action] |= First.FEASIBLE
+        out.steps[c.action] = (c.q, c.u)
         if any(is_same(c, b) for b in candidates[:i]):
             out.flags[c.action] |= First.DUPLICATE
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ucsearch.layout import Layout
 from ucsearch.policies import Settings
-from ucsearch.engine.arrays import Inputs, Outputs
+from ucsearch.engine.arrays import TABLE, Inputs, Outputs
 from ucsearch.engine.plain.beam import beam
 from ucsearch.engine.plain.exact import exact
 from ucsearch.engine.plain.mcts import mcts
@@ -75,9 +75,9 @@ def run_window(
     )
     outputs.flags[w] = out.flags
     outputs.path[w] = -1 if best is None else best.path
-    table = np.full((m, 4), math.nan)
+    table = np.full((m, TABLE), math.nan)
     for i, node in enumerate(out.firsts):
-        table[i, 3] = out.bounds[i]
+        table[i, 3:] = out.bounds[i], *out.steps[i]
         if node is not None:
             table[i, :3] = node.score, node.reward, node.uncertainty
             if outputs.paths.shape[0]:

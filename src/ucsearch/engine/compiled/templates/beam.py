@@ -197,7 +197,7 @@ def uc_panel(
                     scored += 1
                     break
                 if h == 0:
-                    uc_mark_root(found, ci, cq, cu, cst, crew, rows, flags, w)
+                    uc_mark_root(found, ci, cq, cu, cst, crew, rows, flags, table, w)
                 chosen = uc_top(found, k, cq, cu, crank, cst, crew, rows, top)
                 if use_bound and chosen < found:
                     for x in range(found):

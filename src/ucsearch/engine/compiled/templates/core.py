@@ -239,10 +239,12 @@ def uc_extend(
 
 
 @uc_inner
-def uc_mark_root(count, ci, cq, cu, cst, crew, rows, flags, w):
-    """Mark what is feasible at the root and which actions a smaller one stands for."""
+def uc_mark_root(count, ci, cq, cu, cst, crew, rows, flags, table, w):
+    """Mark what is feasible at the root, with its first step's q and u, and what a smaller action stands for."""
     for x in range(count):
         flags[w, ci[x]] |= 1
+        table[w, ci[x], 4] = cq[x]
+        table[w, ci[x], 5] = cu[x]
         for y in range(x):
             if uc_same(cq, cu, cst, crew, x, y, rows):
                 flags[w, ci[x]] |= 8
@@ -342,7 +344,5 @@ def uc_improves(score, uncertainty, path, t, held, held_uncertainty, paths, w, f
 def uc_blank(w, flags, table):
     for x in range(flags.shape[1]):
         flags[w, x] = 0
-        table[w, x, 0] = np.nan
-        table[w, x, 1] = np.nan
-        table[w, x, 2] = np.nan
-        table[w, x, 3] = np.nan
+        for f in range(6):
+            table[w, x, f] = np.nan

@@ -295,7 +295,7 @@ def uc_panel(
                         fault_step = level
                         break
                     if level == 0:
-                        uc_mark_root(found, ci, cq, cu, cst, crew, rows, flags, w)
+                        uc_mark_root(found, ci, cq, cu, cst, crew, rows, flags, table, w)
                     last = level + 1 == d
                     n = 0
                     for c in range(found):
@@ -491,7 +491,7 @@ def uc_panel(
                         fault_step = h
                         break
                     if h == 0:
-                        uc_mark_root(found, ci, cq, cu, cst, crew, rows, flags, w)
+                        uc_mark_root(found, ci, cq, cu, cst, crew, rows, flags, table, w)
                     for c in range(found):
                         if known + 1 >= pool.shape[0]:
                             pool, tags, value, second, succ, slots = uc_grow(

@@ -133,7 +133,7 @@ def uc_panel(
                         fault_step = h
                         break
                     if h == 0:
-                        uc_mark_root(found, ci, cq, cu, cst, crew, rows, flags, w)
+                        uc_mark_root(found, ci, cq, cu, cst, crew, rows, flags, table, w)
                     chosen = uc_top(found, k, cq, cu, crank, cst, crew, rows, top)
                     pending[node] = chosen
                     for y in range(chosen):
