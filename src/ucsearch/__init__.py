@@ -10,11 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ucsearch.check import check_task as check_task
+    from ucsearch.dispatch.api import decide as decide
+    from ucsearch.dispatch.api import decide_panel as decide_panel
+    from ucsearch.dispatch.decision import Decision as Decision
+    from ucsearch.dispatch.decision import DecisionPanel as DecisionPanel
+    from ucsearch.dispatch.decision import Outcome as Outcome
+    from ucsearch.dispatch.gate import Calibration as Calibration
+    from ucsearch.dispatch.gate import Gate as Gate
+    from ucsearch.dispatch.gate import Reason as Reason
     from ucsearch.errors import InputError as InputError
     from ucsearch.errors import TaskError as TaskError
     from ucsearch.errors import UCSearchError as UCSearchError
     from ucsearch.policies import MCTS as MCTS
+    from ucsearch.certificate.api import CertifiedPanel as CertifiedPanel
+    from ucsearch.certificate.api import certify as certify
+    from ucsearch.certificate.api import certify_panel as certify_panel
+    from ucsearch.certificate.record import Certificate as Certificate
     from ucsearch.policies import CertifiedBeam as CertifiedBeam
+    from ucsearch.policies import ConstrainedBeam as ConstrainedBeam
     from ucsearch.policies import Exact as Exact
     from ucsearch.policies import ParetoBeam as ParetoBeam
     from ucsearch.policies import UCBeam as UCBeam
@@ -30,13 +43,22 @@ if TYPE_CHECKING:
 
 _HOME = {
     "MCTS": "policies",
+    "Calibration": "dispatch.gate",
+    "Certificate": "certificate.record",
     "CertifiedBeam": "policies",
+    "CertifiedPanel": "certificate.api",
+    "ConstrainedBeam": "policies",
     "Continuation": "task",
+    "Decision": "dispatch.decision",
+    "DecisionPanel": "dispatch.decision",
     "Exact": "policies",
+    "Gate": "dispatch.gate",
     "InputError": "errors",
+    "Outcome": "dispatch.decision",
     "PanelPlan": "engine.api",
     "ParetoBeam": "policies",
     "Plan": "engine.plan",
+    "Reason": "dispatch.gate",
     "Status": "engine.status",
     "Task": "task",
     "TaskError": "errors",
@@ -44,7 +66,11 @@ _HOME = {
     "UCBeam": "policies",
     "UCSearchError": "errors",
     "View": "task",
+    "certify": "certificate.api",
+    "certify_panel": "certificate.api",
     "check_task": "check",
+    "decide": "dispatch.api",
+    "decide_panel": "dispatch.api",
     "search": "engine.api",
     "search_panel": "engine.api",
 }

@@ -11,7 +11,7 @@ import numpy as np
 
 from ucsearch.errors import InputError, TaskError, UCSearchWarning
 from ucsearch.layout import Layout
-from ucsearch.lint import lint_function
+from ucsearch.lint import lint_task
 from ucsearch.task import Task, View
 
 __all__ = ["TaskWarning", "check_task"]
@@ -62,7 +62,10 @@ def _outcomes(task: Task, outcomes: Iterable[Any]) -> list[Any]:
         values = y if isinstance(y, Sequence) and task.outcome is not None else (y,)
         numbers = []
         for value in values:
-            number = float(value)
+            try:
+                number = float(value)
+            except (TypeError, ValueError):
+                raise InputError("outcomes", repr(value), "a number", index=i) from None
             if not math.isfinite(number):
                 raise InputError("outcomes", number, "a finite number", index=i)
             numbers.append(number)
@@ -73,14 +76,12 @@ def _outcomes(task: Task, outcomes: Iterable[Any]) -> list[Any]:
 
 
 def _check_sources(task: Task) -> None:
-    for role, function in task.functions().items():
-        for finding in lint_function(function, role):
-            if finding.compiles:
-                warnings.warn(
-                    f"task {task.name!r}: {finding} so that both engines compute the same", TaskWarning, stacklevel=4
-                )
-            else:
-                warnings.warn(f"task {task.name!r} will not compile: {finding}", TaskWarning, stacklevel=4)
+    for finding in lint_task(task.functions()):
+        if finding.compiles:
+            text = f"task {task.name!r}: {finding} so that both engines compute the same"
+        else:
+            text = f"task {task.name!r} will not compile: {finding}"
+        warnings.warn(text, TaskWarning, stacklevel=3)
 
 
 class _Walk:
@@ -160,7 +161,7 @@ class _Walk:
         return state
 
     def _invariant(self, state: Any, step: int | None, action: float | None) -> None:
-        if self.task.invariant is None or self.task.invariant(state, self.p):
+        if self.task.invariant is None or _guarded(self.task, "invariant", step, action, state, self.p):
             return
         if step is None:
             raise self._fail(f"the starting state {state!r} violates the invariant", None, None)
@@ -193,7 +194,7 @@ def _check_terminal(task: Task, states: list[Any]) -> None:
     if task.terminal is None:
         return
     for state in states:
-        value = task.terminal(state, task.params)
+        value = _guarded(task, "terminal", None, None, state, task.params)
         if not _is_number(value) or not math.isfinite(value):
             raise TaskError(f"terminal is {value!r} in {state!r}, expected a finite number", task=task.name)
 
@@ -202,7 +203,7 @@ def _check_continuation(task: Task, item: Any, index: int, states: list[Any]) ->
     for theta in item.grid or (None,):
         for state in states[:50]:
             args = (state, 0, task.params) if theta is None else (state, 0, task.params, theta)
-            action = item.policy(*args)
+            action = _guarded(task, f"continuation {index}", None, None, *args, function=item.policy)
             if not _is_number(action) or not math.isfinite(action):
                 raise TaskError(f"continuation {index} returned {action!r} in {state!r}", task=task.name)
 
@@ -213,12 +214,11 @@ def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
     path = [samples[h % len(samples)] for h in range(depth)]
     array = np.array([y if isinstance(y, tuple) else (y,) for y in path], dtype=np.float64)
     outcomes = array[:, 0] if task.outcome is None else array
-    prepare: Any = task.prepare
     view = View(outcomes[None], np.ones(1), 0.0, 1)
-    table = prepare(outcomes, task.params, view) if task.risk_aware_bound else prepare(outcomes, task.params)
+    extra = (view,) if task.risk_aware_bound else ()
+    table = _guarded(task, "prepare", None, None, outcomes, task.params, *extra)
     if not isinstance(table, np.ndarray) or table.dtype != np.float64:
         raise TaskError(f"prepare returned {type(table).__name__}, expected a float64 array", task=task.name)
-    bound: Any = task.bound
     p = task.params
 
     def best(state: Any, h: int) -> float:
@@ -231,7 +231,7 @@ def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
                 after = best(task.step(state, a, path[h], p), h + 1)
                 if after > -math.inf:
                     value = max(value, float(task.reward(state, a, path[h], p)) + after)
-        limit = float(bound(state, h, table, p))
+        limit = float(_guarded(task, "bound", h, None, state, h, table, p))
         if math.isnan(limit):
             raise TaskError(f"bound is NaN in {state!r}", task=task.name, step=h)
         if not limit >= value - 1e-9 * (1.0 + abs(value)) and value > -math.inf:
@@ -262,6 +262,17 @@ def _check_engines(task: Task, state: Any, samples: list[Any], depth: int) -> No
             "the compiled engine computes something else than the Python engine; see the warnings about operations "
             "on which they differ", task=task.name,
         )  # fmt: skip
+
+
+def _guarded(
+    task: Task, role: str, step: int | None, action: float | None, *args: Any, function: Any = None
+) -> Any:
+    """Call a task's function; what it raises becomes a `TaskError` that names the role."""
+    try:
+        return (function or getattr(task, role))(*args)
+    except Exception as error:
+        reason = f"{role} raised {type(error).__name__}: {error}"
+        raise TaskError(reason, task=task.name, step=step, action=action) from error
 
 
 def _is_number(value: Any) -> bool:

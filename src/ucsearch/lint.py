@@ -11,7 +11,7 @@ from typing import Any
 
 from ucsearch.sources import Unsourced, captured, plain_function
 
-__all__ = ["Finding", "lint_function"]
+__all__ = ["Finding", "lint_function", "lint_task"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,13 @@ def lint_function(function: Callable[..., Any], role: str = "") -> list[Finding]
     """Findings in `function` and in the helpers it calls, in source order."""
     found: list[Finding] = []
     _walk(function, role, found, set())
-    return found
+    return sorted(found, key=lambda f: (f.file, f.line))
+
+
+def lint_task(functions: dict[str, Callable[..., Any]]) -> list[Finding]:
+    """Findings in what the engines compile; a fallback or invariant only ever runs as plain Python."""
+    compiled = {role: f for role, f in functions.items() if role not in ("fallback", "invariant")}
+    return [finding for role, f in compiled.items() for finding in lint_function(f, role)]
 
 
 def _walk(function: Callable[..., Any], role: str, found: list[Finding], seen: set[int]) -> None:

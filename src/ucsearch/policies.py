@@ -10,7 +10,7 @@ from ucsearch.errors import BudgetError, InputError
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["MCTS", "CertifiedBeam", "Exact", "ParetoBeam", "Policy", "Settings", "UCBeam", "resolve"]
+__all__ = ["MCTS", "CertifiedBeam", "ConstrainedBeam", "Exact", "ParetoBeam", "Policy", "Settings", "UCBeam", "resolve"]
 
 MODES = {"mean": 0, "scores": 1, "members": 2}
 SPREADS = {"variance": 0, "std": 1, "downside": 2}
@@ -40,6 +40,7 @@ class Policy:
         if self.prune_risk is not None:
             _real("prune_risk", self.prune_risk, 0.0, math.inf)
         _real("info_bonus", self.info_bonus, 0.0, math.inf)
+        _real("discount", self.discount, 0.0, math.inf)
         if not 0.0 < self.discount <= 1.0:
             raise InputError("discount", self.discount, "a number in (0, 1]")
         _choice("mode", self.mode, tuple(MODES))
@@ -86,9 +87,31 @@ class ParetoBeam(UCBeam):
 
 @dataclass(frozen=True, kw_only=True)
 class CertifiedBeam(ParetoBeam):
-    """A Pareto beam that never loses the last suffix of a first action it generated, unless it is a dead end."""
+    """A Pareto beam that never loses the last suffix of a first action it generated, unless it is a dead end.
+
+    `protect` makes `certify` put the exact best suffix of each generated first action in (its nodes are counted).
+    """
 
     keep: ClassVar[int] = KEEP_CERTIFIED
+    protect: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstrainedBeam(CertifiedBeam):
+    """Certificate-Constrained Retained Pareto Beam: among near-equal first actions, release the one whose planning
+    value over the reward-only action is safest (SPEC section 5). All limits are in units of reward."""
+
+    protect: bool = True
+    near_equal: float = 0.0  # how far below the best score a candidate may lie
+    band: float = 0.0  # candidates within this of the best release margin compete on side effects
+    utility_budget: float = math.inf  # reward that may be given up against the reward-only action
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _real("near_equal", self.near_equal, 0.0, math.inf)
+        _real("band", self.band, 0.0, math.inf)
+        if not self.utility_budget >= 0.0:
+            raise InputError("utility_budget", self.utility_budget, "a number of at least 0, or infinity")
 
 
 @dataclass(frozen=True, kw_only=True)

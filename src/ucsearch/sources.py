@@ -24,6 +24,8 @@ __all__ = ["Bundle", "Unsourced", "captured", "describe_functions", "plain_funct
 
 _MAX_ARRAY = 4096  # a larger captured array belongs in params or in the outcomes
 _BUILTINS = vars(__import__("builtins"))
+_PREFIX = "usr_"  # nothing of ours is called so: a user's name can never hide one of ours
+_FIXED_MODULES = ("math", "cmath", "numpy")  # whose attributes are the same in every process
 
 
 class Unsourced(Exception):
@@ -77,6 +79,8 @@ class Bundle:
             return self._add_function(value, name)
         unique = self._claim(value, name)
         if isinstance(value, types.ModuleType):
+            if value.__name__ not in _FIXED_MODULES:
+                raise Unsourced(f"reads the module {value.__name__!r}; import the values themselves")
             self.lines.append(f"import {value.__name__} as {unique}")
         elif is_named_tuple_type(value):
             self.lines.append(f"{unique} = collections.namedtuple({value.__name__!r}, {tuple(value._fields)!r})")
@@ -87,10 +91,10 @@ class Bundle:
         return unique
 
     def _claim(self, value: Any, name: str) -> str:
-        unique, i = name, 1
-        while unique in self._taken or unique in _BUILTINS:
+        unique, i = _PREFIX + name, 1
+        while unique in self._taken:
             i += 1
-            unique = f"{name}__{i}"
+            unique = f"{_PREFIX}{name}_{i}"
         self._taken.add(unique)
         self._by_id[id(value)] = unique
         self._keep.append(value)
@@ -148,15 +152,33 @@ def describe_functions(functions: dict[str, Callable[..., Any]]) -> dict[str, st
     return out
 
 
-def _code_text(function: Callable[..., Any]) -> str:
-    code = getattr(getattr(function, "py_func", function), "__code__", None)
+def _code_text(function: Callable[..., Any], seen: tuple[int, ...] = ()) -> str:
+    """Bytecode and captured values, helpers included, without addresses."""
+    plain = getattr(function, "py_func", function)
+    code = getattr(plain, "__code__", None)
     if code is None:
-        return repr(function)
+        return getattr(function, "__qualname__", type(function).__qualname__)
+    if id(plain) in seen:
+        return "itself"
     try:
-        held = {k: repr(v) for k, v in captured(plain_function(function)).items()}
+        held = captured(plain_function(function))
     except Unsourced:
         held = {}
-    return repr((_shape(code), held))
+    seen = (*seen, id(plain))
+    return repr((_shape(code), {k: _describe(v, code, seen) for k, v in held.items()}))
+
+
+def _describe(value: Any, code: types.CodeType, seen: tuple[int, ...]) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype.str}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
+    if isinstance(value, types.ModuleType):
+        read = [n for n in code.co_names if isinstance(getattr(value, n, None), int | float | str | tuple)]
+        return f"module {value.__name__} " + repr({n: getattr(value, n) for n in read})
+    if is_named_tuple_type(value):
+        return f"{value.__name__}{value._fields}"
+    if callable(value):
+        return _code_text(value, seen)
+    return repr(value)
 
 
 def _definition(function: types.FunctionType) -> ast.FunctionDef:

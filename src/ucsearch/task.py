@@ -103,6 +103,7 @@ class Task:
     invariant: Callable[..., Any] | None = None
     continuations: Sequence[Continuation | Callable[..., float]] = ()
     action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only
+    named: bool = field(init=False, repr=False)  # whether the user gave labels (they name positions, not values)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -121,6 +122,7 @@ class Task:
         actions.flags.writeable = False
         object.__setattr__(self, "action_array", actions)
         object.__setattr__(self, "actions", tuple(actions.tolist()))
+        object.__setattr__(self, "named", len(self.labels) > 0)
         labels = tuple(str(x) for x in self.labels) or tuple(f"{a:g}" for a in self.actions)
         if len(labels) != actions.size:
             raise InputError("task.labels", f"{len(labels)} labels", f"{actions.size}, one per action")
@@ -152,6 +154,10 @@ class Task:
         layout = self.params_layout
         row = [] if layout is None else layout.flatten(self.params, "task.params")
         return np.array([row], dtype=np.float64).reshape(1, len(row))
+
+    def label(self, index: int, action: float) -> str:
+        """The user's label of an action, else the window's own value."""
+        return self.labels[index] if self.named else f"{action:g}"
 
     def layout(self, state: Any) -> Layout:
         """The flat layout of this task's states, read off one of them and checked."""

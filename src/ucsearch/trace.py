@@ -13,7 +13,7 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -74,10 +74,11 @@ class Trace:
         array, panel = _shape_members(as_finite(members, "trace.members"), fields)
         weight = _check_weights(weights, array.shape[0], array.shape[1])
         if sigma is not None:
-            spread, _ = _shape_members(as_finite(sigma, "trace.sigma"), fields)
-            if spread.shape != array.shape:
-                raise InputError("trace.sigma", f"shape {spread.shape}", f"the members' shape {array.shape}")
-            _refuse_negative(spread, "trace.sigma")
+            given = as_finite(sigma, "trace.sigma")
+            if given.shape != np.shape(members):
+                raise InputError("trace.sigma", f"shape {given.shape}", f"the members' shape {np.shape(members)}")
+            _refuse_negative(given, "trace.sigma")
+            spread, _ = _shape_members(given, fields)
             z = marginals.normal_points(points)
             array = (array[:, :, None] + spread[:, :, None] * z[None, None, :, None, None]).reshape(
                 array.shape[0], -1, *array.shape[2:]
@@ -238,7 +239,7 @@ class Trace:
         empty = np.zeros((count, 0, horizon, mean.shape[2]))
         return cls(
             empty, np.zeros((1, 0)), _freeze(mean + 0.0), _freeze(score + 0.0), _freeze(spread + 0.0), panel, "joint",
-            model, _times(cutoff, "trace.cutoff"), _times(issued, "trace.issued"),
+            model, _times(cutoff, "trace.cutoff", count), _times(issued, "trace.issued", count),
         )  # fmt: skip
 
     @classmethod
@@ -248,12 +249,18 @@ class Trace:
     ) -> Trace:  # fmt: skip
         if coupling not in _COUPLINGS:
             raise InputError("trace.coupling", repr(coupling), f"one of {_COUPLINGS}")
+        if array.size == 0:
+            raise InputError("trace", f"shape {array.shape[:-1]}", "at least one window, member and step")
         array, weights = _canonical(array + 0.0, weights)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = _weighted_mean(array, weights)
+        if not (np.isfinite(array).all() and np.isfinite(mean).all()):
+            raise InputError("trace.members", "values so large that members or their mean overflow", "smaller numbers")
         count, _, horizon, _ = array.shape
         none = np.zeros((count, horizon, 0))
         return cls(
-            _freeze(array), _freeze(weights), _freeze(_weighted_mean(array, weights)), none, none, panel, coupling,
-            model, _times(cutoff, "trace.cutoff"), _times(issued, "trace.issued"), tuple(notes),
+            _freeze(array), _freeze(weights), _freeze(mean), none, none, panel, coupling, model,
+            _times(cutoff, "trace.cutoff", count), _times(issued, "trace.issued", count), tuple(notes),
         )  # fmt: skip
 
     # ---------------------------------------------------------------- what it is
@@ -332,16 +339,19 @@ class Trace:
             with np.load(path, allow_pickle=False) as file:
                 meta = json.loads(str(file["meta"]))
                 arrays = [_freeze(file[name]) for name in ("members", "weights", "mean", "q", "u")]
+            trace = cls(
+                *arrays, bool(meta["panel"]), meta["coupling"], meta["model"], tuple(meta["cutoff"]),
+                tuple(meta["issued"]), tuple(meta["notes"]),
+            )  # fmt: skip
+            recorded = str(meta["hash"])
+            content = trace.hash
         except FileNotFoundError:
             raise
         except Exception as error:
-            raise InputError("trace file", f"{path} ({error})", "a file written by Trace.save") from None
-        trace = cls(
-            *arrays, meta["panel"], meta["coupling"], meta["model"], tuple(meta["cutoff"]), tuple(meta["issued"]),
-            tuple(meta["notes"]),
-        )  # fmt: skip
-        if trace.hash != meta["hash"]:
-            raise InputError("trace file", f"content hash {trace.hash[:12]}", f"{meta['hash'][:12]} as recorded")
+            seen = f"{path} ({type(error).__name__}: {error})"
+            raise InputError("trace file", seen, "a file written by Trace.save") from None
+        if content != recorded or (not trace.panel and trace.windows != 1):
+            raise InputError("trace file", f"content hash {content[:12]}", f"{recorded[:12]} as recorded")
         return trace
 
     def __repr__(self) -> str:
@@ -366,13 +376,16 @@ def _shape_members(array: Floats, fields: int | None) -> tuple[Floats, bool]:
 def _check_weights(weights: ArrayLike | None, count: int, size: int) -> Floats:
     if weights is None:
         return _uniform(size)
-    array = np.atleast_2d(as_finite(weights, "trace.weights"))
+    given = as_finite(weights, "trace.weights")
+    array = np.atleast_2d(given)
     if array.ndim != 2 or array.shape[1] != size or array.shape[0] not in (1, count):
         raise InputError("trace.weights", f"shape {np.shape(weights)}", f"shape ({size},) or ({count}, {size})")
-    if not (array > 0).all():
-        index = tuple(int(i) for i in np.argwhere(~(array > 0))[0])
-        raise InputError("trace.weights", float(array[index]), "a positive weight", index=index)
+    if not (given > 0).all():
+        index = tuple(int(i) for i in np.argwhere(~(given > 0))[0])
+        raise InputError("trace.weights", float(given[index]), "a positive weight", index=index)
     total = np.array([[_plain_sum(row)] for row in np.sort(array, axis=1).tolist()])
+    if not np.isfinite(total).all() or not (array / total > 0).all():
+        raise InputError("trace.weights", "weights so uneven or large that shares vanish", "comparable weights")
     return array / total
 
 
@@ -433,14 +446,20 @@ def _refuse_negative(array: Floats, name: str) -> None:
         raise InputError(name, float(array[index]), "at least 0", index=index)
 
 
-def _times(value: Any, name: str) -> tuple[str, ...]:
+def _times(value: Any, name: str, windows: int) -> tuple[str, ...]:
     if value is None:
         return ()
-    if isinstance(value, str | datetime | int | np.datetime64):
+    if isinstance(value, str | date | int | float | np.generic):
         value = (value,)
+    try:
+        items = list(value)
+    except TypeError:
+        raise InputError(name, type(value).__name__, "a time, or one per window") from None
+    if len(items) not in (1, windows):
+        raise InputError(name, f"{len(items)} times", f"1 or {windows}, one per window")
     out = []
-    for i, item in enumerate(value):
-        text = item.isoformat() if isinstance(item, datetime) else str(item)
+    for i, item in enumerate(items):
+        text = item.isoformat() if isinstance(item, date) else str(item)
         if not text:
             raise InputError(name, "an empty text", "a time", index=i)
         out.append(text)

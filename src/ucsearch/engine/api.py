@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -42,7 +42,7 @@ def search(
     engine: Engine = "auto",
 ) -> Plan:
     """Search one window. A dead end is an answer (`plan.action` is None); a broken task raises `TaskError`."""
-    key = (id(task), id(policy), id(trace), type(state), engine)
+    key = (id(task), id(policy), id(trace), type(state), str(engine))
     known = _known.get(key) if params is None and actions is None else None
     if known is None or known.task is not task or known.policy is not policy or known.trace is not trace:
         known = _prepare(task, state, trace, policy, params, actions, engine)
@@ -50,6 +50,8 @@ def search(
             if len(_known) >= _PREPARED:
                 _known.clear()
             _known[key] = known
+    if known.layout.lengths != tuple([len(x) if isinstance(x, tuple) else 0 for x in state]):
+        known = _prepare(task, state, trace, policy, params, actions, engine)
     row = known.layout.flatten(state, "state")
     inputs = known.inputs._replace(states=_row(row))
     outputs = Outputs.empty(1, inputs.actions.shape[1], known.settings.depth, True)
@@ -191,6 +193,8 @@ def search_panel(
     ((W, m), NaN = unavailable) may differ by window. A broken window has status TASK_ERROR and stops no other.
     `keep_paths` also keeps the best path of every first action; `progress` is called with windows done.
     """
+    if not isinstance(task, Task):
+        raise InputError("task", type(task).__name__, "a uc.Task")
     trace = _panel_trace(traces)
     layout, rows = _panel_states(task, states, trace.windows)
     grid = _actions(task, actions, trace.windows)
@@ -316,29 +320,27 @@ def _stack(traces: Sequence[Trace]) -> Trace:
         expected = (first.members.shape[1:], first.mean.shape[1:], first.q.shape[1:], 1)
         if shape != expected:
             raise InputError("traces", f"{t!r}", f"one window shaped like {first!r}", index=i)
-        if t.coupling != first.coupling:
-            raise InputError("traces", t.coupling, f"coupling {first.coupling!r} as in the first trace", index=i)
-    times = [tuple("|".join(getattr(t, name)) for t in traces) for name in ("cutoff", "issued")]
-    cutoff, issued = (x if any(x) else () for x in times)
-    return Trace(
-        np.concatenate([t.members for t in traces]),
-        np.concatenate([t.weights for t in traces]),
-        np.concatenate([t.mean for t in traces]),
-        np.concatenate([t.q for t in traces]),
-        np.concatenate([t.u for t in traces]),
-        True,
-        first.coupling,
-        first.model,
-        cutoff,
-        issued,
-        tuple(dict.fromkeys(n for t in traces for n in t.notes)),
-    )
+        for name in ("coupling", "model", "notes"):
+            if getattr(t, name) != getattr(first, name):
+                raise InputError("traces", repr(getattr(t, name)), f"{name} {getattr(first, name)!r} as the first", index=i)
+        for name in ("cutoff", "issued"):
+            if bool(getattr(t, name)) != bool(getattr(first, name)):
+                raise InputError("traces", f"{name} {getattr(t, name)}", f"{name} in all traces or in none", index=i)
+    arrays = [np.concatenate([getattr(t, n) for t in traces]) for n in ("members", "weights", "mean", "q", "u")]
+    for array in arrays:
+        array.flags.writeable = False
+    cutoff = tuple(t.cutoff[0] for t in traces) if first.cutoff else ()
+    issued = tuple(t.issued[0] for t in traces) if first.issued else ()
+    return Trace(*arrays, True, first.coupling, first.model, cutoff, issued, first.notes)
 
 
 def _panel_states(task: Task, states: Any, windows: int) -> tuple[Layout, Floats]:
     if isinstance(states, np.ndarray):
         layout = _layout_for(task, states)
     elif isinstance(states, task.state):
+        for name, item in zip(task.state._fields, states, strict=True):
+            if any(np.size(x) == 0 for x in (item if isinstance(item, tuple) else (item,))):
+                raise InputError(f"states.{name}", "no values", f"{windows} values, one per window")
         first = task.state(
             *(
                 tuple(float(np.ravel(x)[0]) for x in item)
@@ -351,6 +353,8 @@ def _panel_states(task: Task, states: Any, windows: int) -> tuple[Layout, Floats
         )
         layout = task.layout(first)
     else:
+        if not isinstance(states, Iterable):
+            raise InputError("states", type(states).__name__, f"an array, a {task.state.__name__} of arrays or a list")
         items = list(states)
         if not items:
             raise InputError("states", "no windows", f"{windows} states")

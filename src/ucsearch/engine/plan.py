@@ -88,7 +88,7 @@ class Plan:
 
     @property
     def label(self) -> str | None:
-        return None if self.action_index < 0 else self.task.labels[self.action_index]
+        return None if self.action is None else self.task.label(self.action_index, self.action)
 
     @property
     def actions(self) -> tuple[float, ...]:
@@ -169,7 +169,7 @@ class Plan:
             score, reward, uncertainty, upper, step_reward, step_uncertainty = table[i]
             rows.append(
                 FirstAction(
-                    action, self.task.labels[i], bool(bits & First.FEASIBLE), not bits & First.DUPLICATE,
+                    action, self.task.label(i, action), bool(bits & First.FEASIBLE), not bits & First.DUPLICATE,
                     bool(bits & First.GENERATED), bool(bits & First.RETAINED), bool(bits & First.DEAD),
                     score, reward, uncertainty, upper, bool(bits & First.EXACT), path, step_reward, step_uncertainty,
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ucsearch.layout import Layout
-from ucsearch.lint import lint_function
+from ucsearch.lint import lint_task
 from ucsearch.task import Task
 
 __all__ = ["explain_failure"]
@@ -13,8 +13,7 @@ __all__ = ["explain_failure"]
 
 def explain_failure(task: Task, layout: Layout, error: Exception) -> str:
     """A message for a person: the place in their code when we can find it, numba's own words when we cannot."""
-    findings = [f for role, function in task.functions().items() for f in lint_function(function, role)]
-    blocking = [f for f in findings if not f.compiles]
+    blocking = [f for f in lint_task(task.functions()) if not f.compiles]
     head = f"task {task.name!r} does not compile, so the plain Python engine is used (same results, slower). "
     if blocking:
         return head + "Cause: " + "; ".join(str(f) for f in blocking[:3])

@@ -1,0 +1,265 @@
+"""`certify` and `certify_panel`: search, bound or solve exactly, search reward-only, and derive every claim."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ucsearch.certificate.compute import Claims, Evidence, action_set, derive, tolerance
+from ucsearch.certificate.record import Certificate, certificate_of
+from ucsearch.certificate.route import Route, choose
+from ucsearch.engine.api import Engine, PanelPlan, search_panel
+from ucsearch.engine.status import First, Status
+from ucsearch.errors import InputError
+from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, Policy
+from ucsearch.task import Task
+from ucsearch.trace import Trace
+
+__all__ = ["CertifiedPanel", "certify", "certify_panel"]
+
+Kind = Literal["auto", "oracle", "bound"]
+Floats = NDArray[np.float64]
+_FEW_PLANS = 4_096  # common plans below which members mode is solved by enumeration
+
+
+@dataclass(frozen=True, eq=False)
+class CertifiedPanel:
+    """A searched panel with what is proved about it. `released` is what would leave, gate permitting."""
+
+    plan: PanelPlan
+    kind: str  # "oracle" or "bound"
+    eps_m: float
+    evidence: Evidence
+    claims: Claims
+    route: Route | None  # only for a constrained beam
+    released: NDArray[np.int64]  # (W,) first-action index, -1 when there is none
+    paths: NDArray[np.int32]  # (W, m, d) the retained path of each first action, -1 where none
+    oracle_nodes: NDArray[np.int64]  # (W,) nodes spent on oracle, bound and reward-only searches
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def __getitem__(self, w: int) -> Certificate:
+        return certificate_of(self, range(len(self))[w])
+
+    def rates(self) -> dict[str, float]:
+        """Shares of windows, the figures a table of results shows."""
+        c = self.claims
+        names = ("passed", "search_pass", "paper_pass", "optimal", "unique", "robust", "oracle_retained")
+        out = {name: float(getattr(c, name).mean()) for name in names}
+        for name in ("risk_active", "search_active", "uncertainty_active"):
+            out[name] = float(getattr(c, name).mean())
+        return out
+
+
+def certify(
+    task: Task,
+    state: Any,
+    trace: Trace,
+    policy: Policy,
+    *,
+    kind: Kind = "auto",
+    eps_m: float = 0.0,
+    params: Any = None,
+    actions: ArrayLike | None = None,
+    engine: Engine = "auto",
+    node_budget: int = 2_000_000,
+) -> Certificate:
+    """Search one window and say what is proved about its first action."""
+    task.layout(state)
+    if trace.panel and trace.windows != 1:
+        raise InputError("trace", f"{trace.windows} windows", "one window", hint="Use certify_panel.")
+    panel = certify_panel(
+        task, [state], trace, policy, kind=kind, eps_m=eps_m, params=params, actions=actions, engine=engine,
+        node_budget=node_budget, threads=1,
+    )  # fmt: skip
+    panel.plan.raise_for_errors()
+    return panel[0]
+
+
+def certify_panel(
+    task: Task,
+    states: Any,
+    traces: Any,
+    policy: Policy,
+    *,
+    kind: Kind = "auto",
+    eps_m: float = 0.0,
+    params: Any = None,
+    actions: ArrayLike | None = None,
+    threads: int | None = None,
+    engine: Engine = "auto",
+    node_budget: int = 2_000_000,
+    progress: Callable[[int], None] | None = None,
+) -> CertifiedPanel:
+    """Certify W windows. Kind `oracle` solves every first action exactly; `bound` proves by admissible bounds; `auto`
+    takes the bound where the task has one. `eps_m` is a claimed bound on a path's model-score error."""
+    if not 0.0 <= eps_m < math.inf:
+        raise InputError("eps_m", eps_m, "a finite number of at least 0")
+    if kind not in ("auto", "oracle", "bound"):
+        raise InputError("kind", repr(kind), "'auto', 'oracle' or 'bound'")
+    common = dict(params=params, actions=actions, threads=threads, engine=engine, keep_paths=True)
+
+    def run(p: Policy) -> PanelPlan:
+        return search_panel(task, states, plan.trace, p, **common)  # type: ignore[arg-type]
+
+    plan = search_panel(task, states, traces, policy, progress=progress, **common)  # type: ignore[arg-type]
+    protect = isinstance(policy, CertifiedBeam) and policy.protect
+    constrained = isinstance(policy, ConstrainedBeam)
+    chosen = _kind(kind, plan, protect or constrained)
+    every = chosen == "oracle"
+    exact = _exact(policy, policy.risk, node_budget, every)
+    proof = run(exact)
+    reward_only = proof if policy.risk == 0.0 else run(dataclasses.replace(exact, risk=0.0))
+    certain = reward_only
+    if policy.mode == "members":
+        certain = run(dataclasses.replace(exact, risk=0.0, mode="mean", spread=None))
+    upper, extra_nodes = _upper(task, plan, proof, every)
+    reward_upper, more_nodes = _upper(task, plan, reward_only, every)
+    searched = plan.outputs.table[:, :, 0]
+    flags = plan.outputs.flags | (proof.outputs.flags & First.DEAD)
+    in_a = action_set(flags) & ~(upper == -np.inf)
+    values, paths = _retained(plan, proof, in_a, protect, constrained, reward_only)
+    selected = _select(values, in_a) if protect or constrained else plan.outputs.out_i[:, 1]
+    evidence = Evidence(
+        actions=in_a,
+        lower=values[:, :, 0],
+        lower_reward=values[:, :, 1],
+        lower_uncertainty=values[:, :, 2],
+        searched=searched,
+        upper=upper,
+        exact=_all_exact(proof, in_a),
+        reward_lower=_lower(reward_only),
+        reward_upper=reward_upper,
+        certain_lower=_lower(certain),
+        certain_upper=certain.outputs.table[:, :, 3],
+        selected=selected,
+        searched_selected=plan.outputs.out_i[:, 1],
+    )
+    route = None
+    if isinstance(policy, ConstrainedBeam):
+        route = _route(plan, policy, evidence, reward_only)
+        evidence = evidence._replace(selected=route.released)
+    nodes = proof.expansions + extra_nodes
+    if reward_only is not proof:
+        nodes = nodes + reward_only.expansions + more_nodes
+    if certain is not reward_only:
+        nodes = nodes + certain.expansions
+    return CertifiedPanel(
+        plan=plan,
+        kind=chosen,
+        eps_m=float(eps_m),
+        evidence=evidence,
+        claims=derive(evidence, float(eps_m)),
+        route=route,
+        released=np.where(plan.status == Status.TASK_ERROR, -1, evidence.selected),
+        paths=paths,
+        oracle_nodes=nodes,
+    )
+
+
+def _kind(kind: Kind, plan: PanelPlan, needs_oracle: bool) -> str:
+    if needs_oracle:
+        if kind == "bound":
+            raise InputError("kind", "'bound'", "'oracle' or 'auto' for a policy with oracle suffix protection")
+        return "oracle"
+    if kind != "auto":
+        return kind
+    settings, m = plan.settings, plan.outputs.flags.shape[1]
+    if plan.policy.mode == "members":
+        return "oracle" if m**settings.depth <= _FEW_PLANS else "bound"
+    return "bound" if settings.use_bound or plan.policy.mode == "scores" else "oracle"
+
+
+def _exact(policy: Policy, risk: float, node_budget: int, every: bool) -> Exact:
+    order = "auto" if policy.order == "score" else policy.order
+    return Exact(
+        depth=policy.depth, risk=risk, discount=policy.discount, mode=policy.mode, spread=policy.spread, order=order,
+        node_budget=node_budget, every_action=every,
+    )  # fmt: skip
+
+
+def _upper(task: Task, plan: PanelPlan, proof: PanelPlan, every: bool) -> tuple[Floats, NDArray[np.int64]]:
+    """Upper bounds per first action. A finished proof bounds all of them; in members mode the penalised bound helps
+    where the proof ran out of nodes."""
+    upper = np.array(proof.outputs.table[:, :, 3])
+    nodes = np.zeros(len(plan), np.int64)
+    unproved = proof.status == Status.NOT_PROVED
+    if plan.policy.mode == "members" and not every and unproved.any() and not task.continuations:
+        from ucsearch.certificate.members_bound import members_bounds
+
+        found = members_bounds(
+            task, plan.layout, proof.settings, plan.inputs, plan.outputs.path,
+            engine="auto" if plan.engine == "compiled" else "python",
+        )  # fmt: skip
+        upper = np.where(unproved[:, None], np.fmin(np.where(np.isnan(upper), np.inf, upper), found.upper), upper)
+        nodes = np.where(unproved, found.nodes, 0)
+    return upper, nodes
+
+
+def _lower(plan: PanelPlan) -> Floats:
+    return plan.outputs.table[:, :, 0]
+
+
+def _all_exact(proof: PanelPlan, in_a: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    exact = proof.outputs.flags & First.EXACT != 0
+    return (exact | ~in_a).all(axis=1) & (proof.status == Status.PROVED)
+
+
+def _retained(
+    plan: PanelPlan, proof: PanelPlan, in_a: NDArray[np.bool_], protect: bool, constrained: bool, reward_only: PanelPlan
+) -> tuple[Floats, NDArray[np.int32]]:
+    """(W, m, 3) score, reward and uncertainty of each retained first action, oracle suffixes put in where asked."""
+    values = np.array(plan.outputs.table[:, :, :3])
+    values[~in_a] = np.nan
+    paths = np.array(plan.outputs.paths)
+    put_in = np.zeros(in_a.shape, bool)
+    if protect:
+        put_in |= plan.outputs.flags & First.GENERATED != 0
+    if constrained:
+        first = reward_only.outputs.out_i[:, 1]
+        rows = np.flatnonzero(first >= 0)
+        put_in[rows, first[rows]] = True
+    put_in &= in_a & (proof.outputs.flags & First.RETAINED != 0)
+    # A tie keeps the searched path; otherwise the exact suffix is at least as good.
+    put_in &= ~(values[:, :, 0] >= proof.outputs.table[:, :, 0])
+    values[put_in] = proof.outputs.table[put_in][:, :3]
+    paths[put_in] = proof.outputs.paths[put_in]
+    return values, paths
+
+
+def _select(values: Floats, in_a: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """argmax of the retained score; ties: lower uncertainty, then the smaller action."""
+    score = np.where(in_a & ~np.isnan(values[:, :, 0]), values[:, :, 0], -np.inf)
+    top = score.max(axis=1, initial=-np.inf)
+    tied = (score == top[:, None]) & np.isfinite(score)
+    calm = np.where(tied, values[:, :, 2], np.inf)
+    best = np.argmin(calm, axis=1)
+    return np.where(tied.any(axis=1), best, -1).astype(np.int64)
+
+
+def _route(plan: PanelPlan, policy: ConstrainedBeam, evidence: Evidence, reward_only: PanelPlan) -> Route:
+    table = plan.outputs.table
+    steps = table[:, :, 4] - policy.risk * table[:, :, 5]
+    if policy.mode == "members":
+        steps = np.full_like(steps, np.nan)
+    return choose(
+        retained=evidence.actions & ~np.isnan(evidence.lower),
+        score=evidence.lower,
+        reward=evidence.lower_reward,
+        uncertainty=evidence.lower_uncertainty,
+        step_score=steps,
+        selected=evidence.selected,
+        baseline=reward_only.outputs.out_i[:, 1],
+        risk=policy.risk,
+        near_equal=policy.near_equal,
+        band=policy.band,
+        utility_budget=policy.utility_budget,
+        tau=tolerance(evidence.lower, np.where(evidence.actions, evidence.upper, np.nan)),
+    )

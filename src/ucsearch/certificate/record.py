@@ -1,0 +1,137 @@
+"""One window's certificate as a frozen record."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ucsearch.engine.plan import Plan
+
+if TYPE_CHECKING:
+    from ucsearch.certificate.api import CertifiedPanel
+
+__all__ = ["Certificate", "Rival", "certificate_of"]
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A first action of A: what is known of it from below and from above."""
+
+    index: int
+    action: float
+    label: str
+    retained: bool
+    score: float  # LB: best retained score; NaN when none
+    reward: float
+    uncertainty: float
+    upper: float  # UB: exact value or admissible bound; NaN when unknown
+    path: tuple[int, ...]  # action indices of the retained path; () when none
+    release_margin: float  # planning-value margin against the reward-only action; NaN when it does not apply
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is proved about the put-forward first action under the forecast (SPEC section 4). NaN: does not apply."""
+
+    kind: str  # "oracle" or "bound"
+    action: float | None  # put forward; None when no path was found
+    action_index: int
+    selected_index: int  # argmax of the retained scores; differs from action_index only on the planning-value route
+    certificate_pass: bool
+    optimal: bool
+    unique: bool
+    robust: bool
+    sole_action: bool
+    gap: float
+    regret_bound: float
+    exact_regret: float
+    oracle_retained: bool
+    margin: float
+    eps_a: float
+    eps_m: float
+    proxy_slack: float
+    paper_pass: bool
+    search_pass: bool
+    risk_gap: float
+    risk_active: bool
+    search_active: bool
+    uncertainty_active: bool
+    tau: float
+    proved: bool  # every rival is bounded
+    baseline_index: int  # a0, a reward-only optimum; -1 unknown
+    release_margin: float  # of the planning-value route; NaN when it did not decide
+    rivals: tuple[Rival, ...]  # A, ascending
+    counters: dict[str, int]
+    plan: Plan
+
+    def to_dict(self) -> dict[str, Any]:
+        """Claims as plain values; unbounded numbers as they are (records encode them)."""
+        skip = ("plan", "rivals")
+        out = {k: v for k, v in vars(self).items() if k not in skip}
+        out["rivals"] = [dict(vars(r), path=list(r.path)) for r in self.rivals]
+        return out
+
+
+def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
+    """Row w of a certified panel."""
+    plan, e, c = panel.plan[w], panel.evidence, panel.claims
+    index = int(panel.released[w])
+    actions = plan.actions
+    rivals = []
+    for i in range(len(actions)):
+        if not e.actions[w, i]:
+            continue
+        score = float(e.lower[w, i])
+        path = () if math.isnan(score) else tuple(int(x) for x in panel.paths[w, i])
+        margin = math.nan if panel.route is None else float(panel.route.margins[w, i])
+        rivals.append(
+            Rival(
+                i, actions[i], plan.task.label(i, actions[i]), not math.isnan(score), score, float(e.lower_reward[w, i]),
+                float(e.lower_uncertainty[w, i]), float(e.upper[w, i]), path, margin,
+            )
+        )  # fmt: skip
+    reward_only = [float(x) for x in e.reward_lower[w]]
+    known = [i for i, x in enumerate(reward_only) if e.actions[w, i] and not math.isnan(x)]
+    baseline = max(known, key=lambda i: (reward_only[i], -i), default=-1)
+    if panel.route is not None:
+        baseline = int(panel.route.baseline[w])
+    searched = [r for r in rivals if r.retained]
+    selected = max(searched, key=lambda r: (r.score, -r.uncertainty, -r.index)).index if searched else -1
+    return Certificate(
+        kind=panel.kind,
+        action=None if index < 0 else actions[index],
+        action_index=index,
+        selected_index=selected,
+        certificate_pass=bool(c.passed[w]),
+        optimal=bool(c.optimal[w]),
+        unique=bool(c.unique[w]),
+        robust=bool(c.robust[w]),
+        sole_action=bool(c.sole[w]),
+        gap=float(c.gap[w]),
+        regret_bound=float(c.regret_bound[w]),
+        exact_regret=float(c.exact_regret[w]),
+        oracle_retained=bool(c.oracle_retained[w]),
+        margin=float(c.margin[w]),
+        eps_a=float(c.eps_a[w]),
+        eps_m=panel.eps_m,
+        proxy_slack=float(c.proxy_slack[w]),
+        paper_pass=bool(c.paper_pass[w]),
+        search_pass=bool(c.search_pass[w]),
+        risk_gap=float(c.risk_gap[w]),
+        risk_active=bool(c.risk_active[w]),
+        search_active=bool(c.search_active[w]),
+        uncertainty_active=bool(c.uncertainty_active[w]),
+        tau=float(c.tau[w]),
+        proved=all(not math.isnan(r.upper) for r in rivals),
+        baseline_index=baseline,
+        release_margin=math.nan if panel.route is None else float(panel.route.margin[w]),
+        rivals=tuple(rivals),
+        counters={
+            "expansions": plan.expansions,
+            "action_scores": plan.action_scores,
+            "simulations": plan.simulations,
+            "oracle_nodes": int(panel.oracle_nodes[w]),
+        },
+        plan=plan,
+    )

@@ -1,0 +1,214 @@
+"""`decide` and `decide_panel`: certify, pass the gate or fall back. Clock and limits are passed in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ucsearch.certificate.api import CertifiedPanel, Kind, certify_panel
+from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
+from ucsearch.dispatch.gate import Calibration, Context, Gate, Reason, evaluate
+from ucsearch.dispatch.words import explain_fallback
+from ucsearch.engine.api import Engine
+from ucsearch.errors import InputError
+from ucsearch.policies import Policy
+from ucsearch.task import Task
+from ucsearch.trace import Trace
+
+__all__ = ["decide", "decide_panel"]
+
+
+def decide(
+    task: Task,
+    state: Any,
+    trace: Trace | ArrayLike,
+    policy: Policy,
+    *,
+    gate: Gate | None = None,
+    now: datetime | None = None,
+    clock: Callable[[], float] | None = None,
+    calibration: Calibration | None = None,
+    kind: Kind = "auto",
+    eps_m: float = 0.0,
+    params: Any = None,
+    actions: ArrayLike | None = None,
+    engine: Engine = "auto",
+    node_budget: int = 2_000_000,
+) -> Decision:
+    """One decision. A refused trace or a broken task is a fallback with its reason, not an exception; a wrong state,
+    policy or gate is the caller's mistake and raises."""
+    gate = Gate() if gate is None else gate
+    task.layout(state)
+    if not isinstance(trace, Trace):
+        try:
+            trace = Trace.from_members(trace)
+        except InputError as error:
+            return _refused(task, state, gate, params, str(error), now)
+    if trace.windows != 1:
+        raise InputError("trace", f"{trace.windows} windows", "one window", hint="Use decide_panel.")
+    panel = decide_panel(
+        task, [state], trace, policy, gate=gate, now=now, clock=clock, calibration=calibration, kind=kind, eps_m=eps_m,
+        params=params, actions=actions, engine=engine, node_budget=node_budget, threads=1,
+    )  # fmt: skip
+    return panel[0]
+
+
+def decide_panel(
+    task: Task,
+    states: Any,
+    traces: Any,
+    policy: Policy,
+    *,
+    gate: Gate | None = None,
+    now: datetime | None = None,
+    clock: Callable[[], float] | None = None,
+    calibration: Calibration | None = None,
+    kind: Kind = "auto",
+    eps_m: float = 0.0,
+    params: Any = None,
+    actions: ArrayLike | None = None,
+    threads: int | None = None,
+    engine: Engine = "auto",
+    node_budget: int = 2_000_000,
+    progress: Callable[[int], None] | None = None,
+) -> DecisionPanel:
+    """W decisions. `now` is compared with the traces' issue times, `clock` (seconds) with the time budget."""
+    gate = Gate() if gate is None else gate
+    if not isinstance(gate, Gate):
+        raise InputError("gate", type(gate).__name__, "a uc.Gate")
+    if gate.time_budget_s is not None and clock is None:
+        raise InputError("clock", "nothing", "a clock such as time.perf_counter, because gate.time_budget_s is set")
+    started = clock() if clock is not None else math.nan
+    certified = certify_panel(
+        task, states, traces, policy, kind=kind, eps_m=eps_m, params=params, actions=actions, threads=threads,
+        engine=engine, node_budget=node_budget, progress=progress,
+    )  # fmt: skip
+    elapsed = clock() - started if clock is not None else math.nan
+    context = Context(_ages(certified.plan.trace, now), elapsed, calibration or Calibration())
+    conditions = tuple(evaluate(gate, certified, context))
+    cause = _causes(conditions, len(certified))
+    released = np.array([c is Reason.NONE for c in cause])
+    fallback, feasible = _fallbacks(task, certified)
+    chosen = np.where(released, _released_actions(certified), np.where(feasible, fallback, np.nan))
+    outcome = np.where(released, Outcome.RELEASED.value, np.where(feasible, Outcome.FALLBACK.value, Outcome.HOLD.value))
+    return DecisionPanel(
+        certified=certified,
+        gate=gate,
+        conditions=conditions,
+        context=context,
+        outcome=outcome,
+        action=chosen,
+        cause=cause,
+        fallback=fallback,
+        fallback_feasible=feasible,
+        fallback_cost=_fallback_cost(certified, fallback),
+        now="" if now is None else _utc(now).isoformat(),
+    )
+
+
+def _causes(conditions: tuple[Any, ...], count: int) -> tuple[Reason, ...]:
+    """The first failed condition names the reason; nothing failed means release."""
+    cause = [Reason.NONE] * count
+    for c in reversed(conditions):
+        for w in np.flatnonzero(~c.passed):
+            cause[w] = c.reasons[0] if len(c.reasons) == 1 else c.reasons[w]
+    return tuple(cause)
+
+
+def _released_actions(certified: CertifiedPanel) -> NDArray[np.float64]:
+    grid = certified.plan.inputs.actions
+    index = np.maximum(certified.released, 0)
+    rows = np.zeros(index.size, np.int64) if grid.shape[0] == 1 else np.arange(index.size)
+    return grid[rows, index]
+
+
+def _fallbacks(task: Task, certified: CertifiedPanel) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The task's own fallback in every window, checked: one of the available actions, and feasible."""
+    plan = certified.plan
+    count = len(plan)
+    action, feasible = np.full(count, np.nan), np.zeros(count, bool)
+    layout, params_layout, inputs = plan.layout, task.params_layout, plan.inputs
+    shared = None if params_layout is None else params_layout.build(inputs.params[0].tolist())
+    rows = inputs.states.tolist()
+    for w in range(count):
+        p = shared
+        if params_layout is not None and inputs.params.shape[0] > 1:
+            p = params_layout.build(inputs.params[w].tolist())
+        available = inputs.actions[w if inputs.actions.shape[0] > 1 else 0]
+        action[w], feasible[w] = checked_fallback(task, layout.build(rows[w]), p, available)
+    return action, feasible
+
+
+def checked_fallback(task: Task, state: Any, params: Any, available: NDArray[np.float64]) -> tuple[float, bool]:
+    """The fallback and whether it may be sent; a fallback that raises or is no action may not."""
+    try:
+        action = float(task.fallback(state, params))
+        if not bool((available == action).any()):
+            return math.nan, False
+        return action, bool(task.feasible(state, action, params))
+    except Exception:  # whatever user code raises here means the same: there is no fallback to rely on
+        return math.nan, False
+
+
+def _fallback_cost(certified: CertifiedPanel, fallback: NDArray[np.float64]) -> NDArray[np.float64]:
+    """First step of the rejected candidate against the one-step fallback, in risk-adjusted reward."""
+    plan = certified.plan
+    table = plan.outputs.table
+    step = table[:, :, 4] - plan.settings.risk * table[:, :, 5]
+    match = plan.inputs.actions == fallback[:, None]
+    of_fallback = np.where(match.any(axis=1), step[np.arange(len(plan)), np.argmax(match, axis=1)], np.nan)
+    candidate = np.where(
+        certified.released >= 0, step[np.arange(len(plan)), np.maximum(certified.released, 0)], np.nan
+    )
+    cost: NDArray[np.float64] = candidate - of_fallback
+    return cost
+
+
+def _ages(trace: Trace, now: datetime | None) -> tuple[float, ...]:
+    """Seconds since issue, one per recorded issue time; NaN when unknown, which fails every age limit."""
+    if now is None or not trace.issued:
+        return (math.nan,)
+    ages = []
+    for text in trace.issued:
+        try:
+            ages.append((_utc(now) - _utc(datetime.fromisoformat(text))).total_seconds())
+        except ValueError:
+            ages.append(math.nan)
+    return tuple(ages)
+
+
+def _utc(moment: datetime) -> datetime:
+    """A time without a zone is read as UTC."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _refused(task: Task, state: Any, gate: Gate, params: Any, detail: str, now: datetime | None) -> Decision:
+    """The trace itself was refused: nothing was searched, the fallback is all there is."""
+    p = task.params if params is None else params
+    action, feasible = checked_fallback(task, state, p, task.action_array)
+    fallback = None if math.isnan(action) else action
+    shown = None if not feasible or fallback is None else task.label(task.actions.index(fallback), fallback)
+    return Decision(
+        outcome=Outcome.FALLBACK if feasible else Outcome.HOLD,
+        action=fallback if feasible else None,
+        reason=Reason.INVALID_TRACE if feasible else Reason.FALLBACK_INFEASIBLE,
+        cause=Reason.INVALID_TRACE,
+        sentence=explain_fallback(Reason.INVALID_TRACE, None, detail, shown),
+        certificate=None,
+        gate=gate,
+        rows=(),
+        context=Context((math.nan,), math.nan, Calibration()),
+        pass_kind="",
+        release_margin=math.nan,
+        regret_bound=math.inf,
+        rejected_action=None,
+        fallback_action=fallback,
+        fallback_feasible=feasible,
+        fallback_cost=math.nan,
+        now="" if now is None else _utc(now).isoformat(),
+    )

@@ -1,0 +1,177 @@
+"""A decision: what leaves, under which outcome, and why. Panels hold arrays and make a `Decision` on demand."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.certificate.api import CertifiedPanel
+from ucsearch.certificate.record import Certificate
+from ucsearch.dispatch.gate import Condition, Context, Gate, Reason
+from ucsearch.dispatch.words import explain_fallback, explain_release
+
+__all__ = ["Decision", "DecisionPanel", "GateRow", "Outcome"]
+
+
+class Outcome(StrEnum):
+    """The closed list of what may happen."""
+
+    RELEASED = "RELEASED"  # the searched action leaves, certified
+    FALLBACK = "FALLBACK"  # the conservative fallback leaves, never called certified
+    HOLD = "HOLD"  # nothing leaves
+
+
+@dataclass(frozen=True)
+class GateRow:
+    """One condition with its figures."""
+
+    name: str
+    left: float
+    operator: str
+    right: float
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Decision:
+    """`action` is the released action, the fallback, or None on HOLD; `outcome` says which."""
+
+    outcome: Outcome
+    action: float | None
+    reason: Reason  # NONE when released
+    cause: Reason  # why the searched action was not released; differs from reason on HOLD
+    sentence: str
+    certificate: Certificate | None  # None when the trace was refused
+    gate: Gate
+    rows: tuple[GateRow, ...]
+    context: Context
+    pass_kind: str  # "exact", "near", or "" when not released
+    release_margin: float  # planning-value margin, else gap; inf for a sole action
+    regret_bound: float
+    rejected_action: float | None  # the searched action that did not leave
+    fallback_action: float | None
+    fallback_feasible: bool
+    fallback_cost: float  # one-step score of the rejected candidate's first step minus the fallback's; NaN unknown
+    now: str  # the clock reading that was passed in; "" when none was
+
+    @property
+    def released(self) -> bool:
+        return self.outcome is Outcome.RELEASED
+
+    def explain(self) -> str:
+        """Several lines: the sentence, the gate's rows, and how the alternatives stand."""
+        lines = [f"{self.outcome.value}: {self.sentence}"]
+        for row in self.rows:
+            mark = "ok  " if row.passed else "FAIL"
+            lines.append(f"  {mark} {row.name}: {row.left:g} {row.operator} {row.right:g}")
+        if self.certificate is not None:
+            for r in self.certificate.rivals:
+                score = "not retained" if math.isnan(r.score) else f"scores {r.score:.6g}"
+                upper = "not bounded" if math.isnan(r.upper) else f"at most {r.upper:.6g}"
+                chosen = " <- put forward" if r.index == self.certificate.action_index else ""
+                lines.append(f"  {r.label}: {score}, {upper}{chosen}")
+        return "\n".join(lines)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The retained paths, the chosen one and the trace beneath; needs matplotlib. Returns the figure."""
+        from ucsearch.dispatch.plot import plot_decision
+
+        return plot_decision(self, ax)
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionPanel:
+    """W decisions as arrays; `panel[w]` is one `Decision`."""
+
+    certified: CertifiedPanel
+    gate: Gate
+    conditions: tuple[Condition, ...]
+    context: Context
+    outcome: NDArray[np.str_]  # (W,)
+    action: NDArray[np.float64]  # (W,) NaN on HOLD
+    cause: tuple[Reason, ...]  # (W,)
+    fallback: NDArray[np.float64]  # (W,) NaN when it raised or is no action
+    fallback_feasible: NDArray[np.bool_]  # (W,)
+    fallback_cost: NDArray[np.float64]  # (W,)
+    now: str
+
+    def __len__(self) -> int:
+        return len(self.certified)
+
+    def __getitem__(self, w: int) -> Decision:
+        w = range(len(self))[w]
+        certificate = self.certified[w]
+        outcome = Outcome(str(self.outcome[w]))
+        rows = tuple(
+            GateRow(c.name, float(c.left[w]), c.operator, c.right, bool(c.passed[w])) for c in self.conditions
+        )
+        margin = certificate.release_margin
+        if math.isnan(margin):
+            margin = math.inf if certificate.sole_action else certificate.gap
+        plan = certificate.plan
+        released = outcome is Outcome.RELEASED
+        pass_kind = ("exact" if certificate.certificate_pass else "near") if released else ""
+        fallback = None if math.isnan(self.fallback[w]) else float(self.fallback[w])
+        cause = self.cause[w]
+        if released:
+            label = plan.task.label(certificate.action_index, float(self.action[w]))
+            sentence = explain_release(certificate, label, pass_kind)
+        else:
+            shown = None if outcome is Outcome.HOLD else self._label(plan, fallback)
+            sentence = explain_fallback(cause, certificate, self._detail(w, rows), shown)
+        return Decision(
+            outcome=outcome,
+            action=None if outcome is Outcome.HOLD else float(self.action[w]),
+            reason=Reason.FALLBACK_INFEASIBLE if outcome is Outcome.HOLD else cause,
+            cause=cause,
+            sentence=sentence,
+            certificate=certificate,
+            gate=self.gate,
+            rows=rows,
+            context=self.context,
+            pass_kind=pass_kind,
+            release_margin=margin,
+            regret_bound=certificate.regret_bound,
+            rejected_action=None if released else certificate.action,
+            fallback_action=fallback,
+            fallback_feasible=bool(self.fallback_feasible[w]),
+            fallback_cost=float(self.fallback_cost[w]),
+            now=self.now,
+        )
+
+    @staticmethod
+    def _label(plan: Any, action: float | None) -> str:
+        if action is None or action not in plan.actions:
+            return "?"
+        return str(plan.task.label(plan.actions.index(action), action))
+
+    def _detail(self, w: int, rows: tuple[GateRow, ...]) -> str:
+        error = self.certified.plan[w].error
+        if error is not None:
+            return str(error)
+        failed = next((r for r in rows if not r.passed), None)
+        return "" if failed is None else f"{failed.name} {failed.left:g}, limit {failed.right:g}"
+
+    def aggregates(self) -> dict[str, Any]:
+        """Rates and costs over the panel, and counts by reason."""
+        released = self.outcome == Outcome.RELEASED.value
+        bound = self.certified.claims.regret_bound
+        among = bound[released]
+        cost = self.fallback_cost[(self.outcome == Outcome.FALLBACK.value) & np.isfinite(self.fallback_cost)]
+        return {
+            "decisions": len(self),
+            "release_rate": float(released.mean()),
+            "abstention_rate": float((~released).mean()),
+            "hold_rate": float((self.outcome == Outcome.HOLD.value).mean()),
+            "mean_regret_bound": float(among.mean()) if among.size else math.nan,
+            "worst_regret_bound": float(among.max()) if among.size else math.nan,
+            "mean_fallback_cost": float(cost.mean()) if cost.size else math.nan,
+            "total_fallback_cost": float(cost.sum()) if cost.size else 0.0,
+            "reasons": dict(sorted(Counter(r.value for r in self.cause).items())),
+        }

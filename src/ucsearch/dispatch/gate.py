@@ -1,0 +1,162 @@
+"""The gate: conditions that must all hold before a searched action leaves. No condition at all refuses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.certificate.api import CertifiedPanel
+from ucsearch.engine.status import Status
+from ucsearch.errors import InputError
+
+__all__ = ["Calibration", "Condition", "Context", "Gate", "Reason", "evaluate"]
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+
+class Reason(StrEnum):
+    """Why a searched action was not released; NONE when it was."""
+
+    NONE = "none"
+    DEAD_END = "dead_end"
+    SEARCH_EXHAUSTED = "search_exhausted"
+    NOT_PROVED = "not_proved"
+    NOT_OPTIMAL = "not_optimal"
+    NOT_ROBUST = "not_robust"
+    MARGIN_NOT_POSITIVE = "margin_not_positive"
+    NOT_RISK_ACTIVE = "not_risk_active"
+    REGRET_ABOVE_LIMIT = "regret_above_limit"
+    INVALID_TRACE = "invalid_trace"
+    STALE_TRACE = "stale_trace"
+    CALIBRATION = "calibration"
+    NODE_BUDGET = "node_budget"
+    TIME_BUDGET = "time_budget"
+    TASK_ERROR = "task_error"
+    FALLBACK_INFEASIBLE = "fallback_infeasible"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What monitoring says of the forecaster: measured figures, never assumed ones."""
+
+    eps_c: float = math.nan  # 95 % quantile of (|Rhat - R| - beta * U)+, in reward units
+    undercoverage: float = math.nan  # nominal minus measured interval coverage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """All set conditions must hold. The defaults ask for a certificate and nothing else."""
+
+    certificate: bool = True  # certificate_pass holds for the action put forward
+    risk_active: bool = False  # and uncertainty changed it
+    regret_limit: float | None = None  # regret bound at most this, in reward units
+    near: bool = False  # on the planning-value route, a regret bound within regret_limit may stand in for the certificate
+    positive_margin: bool = False  # the release margin is positive
+    max_trace_age_s: float | None = None  # seconds between the forecast's issue time and now
+    max_eps_c: float | None = None  # measured calibration error at most this
+    max_undercoverage: float | None = None
+    node_budget: int | None = None  # expansions, simulations and oracle nodes together
+    time_budget_s: float | None = None
+
+    def __post_init__(self) -> None:
+        limits = ("regret_limit", "max_trace_age_s", "max_eps_c", "max_undercoverage", "node_budget", "time_budget_s")
+        for name in limits:
+            value = getattr(self, name)
+            if value is not None and not 0.0 <= value < math.inf:
+                raise InputError(f"gate.{name}", value, "a finite number of at least 0, or None")
+        if self.near and self.regret_limit is None:
+            raise InputError("gate.regret_limit", None, "a limit, because gate.near is set")
+
+    @property
+    def is_empty(self) -> bool:
+        asked = (self.certificate, self.risk_active, self.positive_margin)
+        limits = (self.regret_limit, self.max_trace_age_s, self.max_eps_c, self.max_undercoverage)
+        return not any(asked) and all(x is None for x in (*limits, self.node_budget, self.time_budget_s))
+
+
+class Context(NamedTuple):
+    """What the caller knows and the search does not."""
+
+    age_s: Sequence[float]  # (W or 1,) seconds since the trace was issued; NaN unknown
+    elapsed_s: float  # NaN when no clock was given
+    calibration: Calibration
+
+
+class Condition(NamedTuple):
+    """One row of the gate for all windows: `left operator right`."""
+
+    name: str
+    left: Floats  # (W,) truth values as 0 and 1
+    operator: str
+    right: float
+    passed: Bools  # (W,)
+    reasons: tuple[Reason, ...]  # (1,) for all, or one per window
+
+
+def evaluate(gate: Gate, panel: CertifiedPanel, context: Context) -> list[Condition]:
+    """Conditions in the order in which the first failure names the reason."""
+    count, claims, status = len(panel), panel.claims, panel.plan.status
+    rows: list[Condition] = []
+
+    def add(name: str, left: object, operator: str, right: float, *reasons: Reason) -> None:
+        values = np.broadcast_to(np.asarray(left, dtype=np.float64), (count,))
+        rows.append(Condition(name, values, operator, float(right), _holds(values, operator, right), reasons))
+
+    add("task", status == Status.TASK_ERROR, "==", 0, Reason.TASK_ERROR)
+    if gate.is_empty:
+        add("conditions", 0, ">=", 1, Reason.NOT_PROVED)
+    if gate.max_trace_age_s is not None:
+        age = np.asarray(context.age_s, dtype=np.float64)
+        add("trace_issued_before_now", age, ">=", 0.0, Reason.STALE_TRACE)
+        add("trace_age_s", age, "<=", gate.max_trace_age_s, Reason.STALE_TRACE)
+    if gate.max_eps_c is not None:
+        add("eps_c", context.calibration.eps_c, "<=", gate.max_eps_c, Reason.CALIBRATION)
+    if gate.max_undercoverage is not None:
+        add("undercoverage", context.calibration.undercoverage, "<=", gate.max_undercoverage, Reason.CALIBRATION)
+    add("completion", status != Status.DEAD_END, "==", 1, Reason.DEAD_END)
+    add("path", panel.released >= 0, "==", 1, Reason.SEARCH_EXHAUSTED)
+    if gate.certificate:
+        near = np.zeros(count, bool)
+        if gate.near and panel.route is not None and gate.regret_limit is not None:
+            near = panel.route.routed & (claims.regret_bound <= gate.regret_limit)
+        unknown = (panel.evidence.actions & np.isnan(panel.evidence.upper)).any(axis=1)
+        failed = np.where(unknown, 0, np.where(claims.optimal, 2, 1))
+        kinds = (Reason.NOT_PROVED, Reason.NOT_OPTIMAL, Reason.NOT_ROBUST)
+        add("certificate_pass", claims.passed | near, "==", 1, *(kinds[int(i)] for i in failed))
+    if gate.positive_margin:
+        margin = _release_margin(panel)
+        add("release_margin_above_tau", margin - claims.tau, ">", 0.0, Reason.MARGIN_NOT_POSITIVE)
+    if gate.risk_active:
+        active = claims.uncertainty_active if panel.plan.policy.mode == "members" else claims.risk_active
+        add("risk_active", active, "==", 1, Reason.NOT_RISK_ACTIVE)
+    if gate.regret_limit is not None:
+        add("regret_bound", claims.regret_bound, "<=", gate.regret_limit, Reason.REGRET_ABOVE_LIMIT)
+    if gate.node_budget is not None:
+        spent = panel.plan.expansions + panel.oracle_nodes
+        add("nodes", spent, "<=", gate.node_budget, Reason.NODE_BUDGET)
+    if gate.time_budget_s is not None:
+        add("elapsed_s", context.elapsed_s, "<=", gate.time_budget_s, Reason.TIME_BUDGET)
+    return rows
+
+
+def _release_margin(panel: CertifiedPanel) -> Floats:
+    """The planning-value margin where the route decided, else the gap (unbounded for a sole action)."""
+    gap = np.where(panel.claims.sole, np.inf, panel.claims.gap)
+    return gap if panel.route is None else np.where(panel.route.routed, panel.route.margin, gap)
+
+
+def _holds(left: Floats, operator: str, right: float) -> Bools:
+    if operator == "<=":
+        return left <= right
+    if operator == ">=":
+        return left >= right
+    if operator == ">":
+        return left > right
+    return left == right

@@ -1,0 +1,96 @@
+"""A sentence a planner understands: what leaves, why, and what would have to change."""
+
+from __future__ import annotations
+
+import math
+
+from ucsearch.certificate.record import Certificate, Rival
+from ucsearch.dispatch.gate import Reason
+
+__all__ = ["explain_fallback", "explain_release"]
+
+
+def explain_release(c: Certificate, label: str, pass_kind: str) -> str:
+    """Why the searched action leaves."""
+    mine = next(r for r in c.rivals if r.index == c.action_index)
+    text = f"{label} is released: it scores {mine.score:.6g} over {c.plan.settings.depth} steps"
+    if c.sole_action:
+        return text + ", and it is the only action that keeps the rules to the end."
+    rival = _strongest(c)
+    if rival is not None:
+        text += f"; {rival.label}, the best alternative, cannot score more than {rival.upper:.6g}"
+    if pass_kind == "near":
+        text += f" (near-optimal: at most {c.regret_bound:.6g} is given up)"
+    if c.risk_active:
+        text += ". Uncertainty decided it: every reward-only choice is worse at this risk setting"
+    blocked = sum(not f.feasible for f in c.plan.first_actions)
+    if blocked:
+        text += f". {blocked} of {len(c.plan.first_actions)} actions are not allowed now"
+    return text + "."
+
+
+def explain_fallback(reason: Reason, c: Certificate | None, detail: str, fallback: str | None) -> str:
+    """Why it does not, what leaves instead, and what would change that."""
+    why = _WHY[reason].format(detail=detail or "unknown", **_figures(c))
+    after = (
+        f" The fallback {fallback} is used instead; it is feasible but not certified."
+        if fallback is not None
+        else " The fallback is not feasible either, so nothing is sent: a person has to decide."
+    )
+    return why + after + _NEXT.get(reason, "")
+
+
+_WHY = {
+    Reason.DEAD_END: "No action keeps the rules to the end of the horizon.",
+    Reason.SEARCH_EXHAUSTED: "The search lost every path although some action may keep the rules to the end.",
+    Reason.NOT_PROVED: "{label} scores {score:.6g}, but some alternative could not be bounded, so nothing is proved.",
+    Reason.NOT_OPTIMAL: "{label} scores {score:.6g}, but {rival} may reach {upper:.6g}, {regret:.6g} more.",
+    Reason.NOT_ROBUST: "{label} leads {rival} by {gap:.6g} only, within twice the claimed model error {eps_m:.6g}.",
+    Reason.MARGIN_NOT_POSITIVE: "{label} has no positive release margin ({margin:.6g}).",
+    Reason.NOT_RISK_ACTIVE: "{label} is optimal, but a reward-only planner would choose no worse: uncertainty changed nothing.",
+    Reason.REGRET_ABOVE_LIMIT: "{label} may be worse than the best action by up to {regret:.6g}, more than the limit allows.",
+    Reason.INVALID_TRACE: "The forecast was refused: {detail}.",
+    Reason.STALE_TRACE: "The forecast is too old, or its issue time is unknown or in the future ({detail}).",
+    Reason.CALIBRATION: "The forecaster's calibration is outside its limits, or was not measured ({detail}).",
+    Reason.NODE_BUDGET: "Search and proof used more nodes than the budget allows ({detail}).",
+    Reason.TIME_BUDGET: "Search and proof took longer than the budget allows ({detail}).",
+    Reason.TASK_ERROR: "The task's own rules failed: {detail}.",
+    Reason.FALLBACK_INFEASIBLE: "The searched action was not released ({detail}).",
+    Reason.NONE: "",
+}
+
+_NEXT = {
+    Reason.DEAD_END: " Check the starting state against the limits, or plan fewer steps.",
+    Reason.SEARCH_EXHAUSTED: " Widen the beam or raise top_k.",
+    Reason.NOT_PROVED: " Raise node_budget, search less deep, or give the task a bound.",
+    Reason.NOT_OPTIMAL: " Widen the beam, order it by a bound, or use CertifiedBeam(protect=True).",
+    Reason.NOT_ROBUST: " A smaller claimed model error or a clearer forecast would release it.",
+    Reason.REGRET_ABOVE_LIMIT: " A higher regret limit or a wider search would release it.",
+    Reason.STALE_TRACE: " Run the forecaster again.",
+    Reason.CALIBRATION: " Recalibrate the forecaster before relying on its plans.",
+    Reason.NODE_BUDGET: " Raise the budget or search less.",
+    Reason.TIME_BUDGET: " Raise the budget or search less.",
+}
+
+
+def _figures(c: Certificate | None) -> dict[str, object]:
+    blank = dict(label="?", score=math.nan, rival="another", upper=math.nan, regret=math.nan, gap=math.nan, eps_m=0.0)
+    if c is None or c.action_index < 0:
+        return dict(blank, margin=math.nan)
+    mine = next((r for r in c.rivals if r.index == c.action_index), None)
+    rival = _strongest(c)
+    return dict(
+        label=mine.label if mine else "?",
+        score=mine.score if mine else math.nan,
+        rival=rival.label if rival else "another",
+        upper=rival.upper if rival else math.nan,
+        regret=c.regret_bound,
+        gap=c.gap,
+        eps_m=c.eps_m,
+        margin=c.release_margin if not math.isnan(c.release_margin) else c.gap,
+    )
+
+
+def _strongest(c: Certificate) -> Rival | None:
+    others = [r for r in c.rivals if r.index != c.action_index]
+    return max(others, key=lambda r: (math.inf if math.isnan(r.upper) else r.upper), default=None)
