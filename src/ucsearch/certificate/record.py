@@ -28,6 +28,11 @@ class Rival:
     upper: float  # UB: exact value or admissible bound; NaN when unknown
     path: tuple[int, ...]  # action indices of the retained path; () when none
     release_margin: float  # planning-value margin against the reward-only action; NaN when it does not apply
+    reward_only_score: float  # best score known at risk 0; NaN unknown
+    reward_only_upper: float  # and what bounds it
+    certain_score: float  # the same for the certainty-equivalent planner (mean outcome, risk 0)
+    certain_upper: float
+    step_score: float  # q - risk * u of the first step alone
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
     plan, e, c = panel.plan[w], panel.evidence, panel.claims
     index = int(panel.released[w])
     actions = plan.actions
+    table = plan.outputs.table[w]
     rivals = []
     for i in range(len(actions)):
         if not e.actions[w, i]:
@@ -88,7 +94,9 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
         rivals.append(
             Rival(
                 i, actions[i], plan.task.label(i, actions[i]), not math.isnan(score), score, float(e.lower_reward[w, i]),
-                float(e.lower_uncertainty[w, i]), float(e.upper[w, i]), path, margin,
+                float(e.lower_uncertainty[w, i]), float(e.upper[w, i]), path, margin, float(e.reward_lower[w, i]),
+                float(e.reward_upper[w, i]), float(e.certain_lower[w, i]), float(e.certain_upper[w, i]),
+                float(table[i, 4] - plan.settings.risk * table[i, 5]),
             )
         )  # fmt: skip
     reward_only = [float(x) for x in e.reward_lower[w]]

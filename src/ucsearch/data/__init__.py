@@ -1,0 +1,51 @@
+"""Public data sets in their own formats, checked against published counts and hashes."""
+
+from ucsearch.data.embedded import SampleState, sample_demand, sample_states
+from ucsearch.data.ett import ETT_COLUMNS, ETT_NAMES, load_ett
+from ucsearch.data.lob import load_fi2010, load_lobster, read_fi2010, read_lobster
+from ucsearch.data.ltsf import LTSF_SETS, load_ltsf
+from ucsearch.data.m4 import M4_FREQUENCIES, load_m4, load_m4_daily_tails
+from ucsearch.data.records import (
+    FI2010,
+    Finding,
+    LoadReport,
+    OrderBook,
+    ResolvedFile,
+    Series,
+    SeriesSet,
+    Table,
+)
+from ucsearch.data.registry import FILES, DataFile, datasets, find
+from ucsearch.data.resolve import fetch, resolve
+
+__all__ = [
+    "ETT_COLUMNS",
+    "ETT_NAMES",
+    "FI2010",
+    "FILES",
+    "LTSF_SETS",
+    "M4_FREQUENCIES",
+    "DataFile",
+    "Finding",
+    "LoadReport",
+    "OrderBook",
+    "ResolvedFile",
+    "SampleState",
+    "Series",
+    "SeriesSet",
+    "Table",
+    "datasets",
+    "fetch",
+    "find",
+    "load_ett",
+    "load_fi2010",
+    "load_lobster",
+    "load_ltsf",
+    "load_m4",
+    "load_m4_daily_tails",
+    "read_fi2010",
+    "read_lobster",
+    "resolve",
+    "sample_demand",
+    "sample_states",
+]

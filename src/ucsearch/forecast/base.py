@@ -1,0 +1,249 @@
+"""What a forecaster returns, where it may be asked to forecast, and how many series are streamed through it.
+
+Shapes: O cutoffs, J members, H steps ahead. Step h of a forecast made at cutoff c is about `y[c + 1 + h]`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import InputError
+from ucsearch.forecast.streams import draw_key, series_stream
+
+__all__ = [
+    "Forecaster",
+    "PathForecast",
+    "SeriesLike",
+    "check_history",
+    "forecast_one",
+    "forecast_stream",
+    "walk_forward_cutoffs",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Coupling = Literal["joint", "marginal"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PathForecast:
+    """Forecasts of one series at several cutoffs; arrays are read-only, in the unit of the series.
+
+    `mean` is the mean over members. `std` is their standard deviation (ddof 0); where members carry a
+    spread of their own (`member_std`), its mean square is added to the variance.
+    """
+
+    members: Floats  # (O, J, H)
+    mean: Floats  # (O, H)
+    std: Floats  # (O, H)
+    cutoff: Ints  # (O,) index of the last observation used
+    model: str
+    coupling: Coupling  # "joint": a member is a path; "marginal": its steps are unrelated
+    weights: Floats | None = None  # (J,) sums to 1; None means equal
+    member_std: Floats | None = None  # (O, J, H) aleatoric spread around each member
+
+    def __post_init__(self) -> None:
+        shape = self.members.shape
+        if len(shape) != 3 or 0 in shape:
+            raise InputError("forecast.members", f"shape {shape}", "shape (O, J, H), none of them 0")
+        cutoffs, count, steps = shape
+        for name, array, expected in (
+            ("mean", self.mean, (cutoffs, steps)),
+            ("std", self.std, (cutoffs, steps)),
+            ("cutoff", self.cutoff, (cutoffs,)),
+            ("weights", self.weights, (count,)),
+            ("member_std", self.member_std, shape),
+        ):
+            if array is None:
+                continue
+            if array.shape != expected:
+                raise InputError(f"forecast.{name}", f"shape {array.shape}", f"shape {expected}")
+            array.flags.writeable = False
+        self.members.flags.writeable = False
+        if not np.isfinite(self.members).all():
+            index = tuple(int(i) for i in np.argwhere(~np.isfinite(self.members))[0])
+            raise InputError("forecast.members", self.members[index], "a finite number", index=index)
+
+    @property
+    def epistemic(self) -> Floats:
+        """Variance between members (O, H)."""
+        if self.weights is None:
+            return np.asarray(self.members.var(axis=1))
+        centred = self.members - self.mean[:, None, :]
+        return np.asarray(np.einsum("j,ojh->oh", self.weights, centred * centred))
+
+    @property
+    def aleatoric(self) -> Floats:
+        """Mean of the members' own variances (O, H); zero where members carry none."""
+        if self.member_std is None:
+            return np.zeros_like(self.mean)
+        square = self.member_std * self.member_std
+        if self.weights is None:
+            return np.asarray(square.mean(axis=1))
+        return np.asarray(np.einsum("j,ojh->oh", self.weights, square))
+
+    def expand(self, points: int = 3) -> PathForecast:
+        """Members with a spread of their own become `points` members each, with the same mean and variance.
+
+        The points are the middle quantiles of a normal distribution, the same one at all steps of a path.
+        """
+        if self.member_std is None:
+            return self
+        if not points >= 2:
+            raise InputError("points", points, "at least 2")
+        bell = NormalDist()
+        z = np.array([bell.inv_cdf((k + 0.5) / points) for k in range(points)])
+        z /= np.sqrt(np.mean(z * z))
+        spread = self.members[:, :, None, :] + z[None, None, :, None] * self.member_std[:, :, None, :]
+        cutoffs, count, steps = self.members.shape
+        return PathForecast(
+            members=spread.reshape(cutoffs, count * points, steps),
+            mean=self.mean,
+            std=self.std,
+            cutoff=self.cutoff,
+            model=self.model,
+            coupling=self.coupling,
+            weights=None if self.weights is None else np.repeat(self.weights, points) / points,
+        )
+
+    def actuals(self, y: Floats) -> Floats:
+        """What happened (O, H); refused when the series ends before the last step."""
+        last = int(self.cutoff[-1]) + self.members.shape[2]
+        if last >= len(y):
+            raise InputError("y", f"{len(y)} observations", f"at least {last + 1}")
+        at = self.cutoff[:, None] + 1 + np.arange(self.members.shape[2])
+        return np.asarray(y, dtype=np.float64).take(at)
+
+
+class SeriesLike(Protocol):
+    """What a forecaster needs of a series; `ucsearch.data.Series` has it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def y(self) -> Floats: ...
+    @property
+    def seasonal_period(self) -> int: ...
+
+
+class Forecaster(Protocol):
+    """A frozen set of settings that turns a history into paths."""
+
+    @property
+    def name(self) -> str: ...
+
+    def min_history(self, season: int) -> int:
+        """Observations needed up to and including a cutoff."""
+        ...
+
+    def forecast(
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64
+    ) -> PathForecast:
+        """Forecasts at `cutoffs` (rising); values of `y` after a cutoff have no influence on its forecast."""
+        ...
+
+
+def walk_forward_cutoffs(length: int, *, horizon: int, origins: int, step: int = 1) -> Ints:
+    """The last `origins` cutoffs, `step` apart, whose whole horizon lies inside a series of `length`.
+
+    >>> walk_forward_cutoffs(20, horizon=3, origins=4, step=2)
+    array([10, 12, 14, 16])
+    """
+    for name, value in (("horizon", horizon), ("origins", origins), ("step", step)):
+        if not value >= 1:
+            raise InputError(name, value, "at least 1")
+    last = length - 1 - horizon
+    first = last - (origins - 1) * step
+    if first < 0:
+        needed = horizon + 1 + (origins - 1) * step
+        raise InputError("length", length, f"at least {needed} for {origins} cutoffs with horizon {horizon}")
+    return np.arange(first, last + 1, step, dtype=np.int64)
+
+
+def check_history(y: Any, cutoffs: Any, *, horizon: int, needed: int) -> tuple[Floats, Ints]:
+    """The part of `y` that may be seen, and checked cutoffs."""
+    if not horizon >= 1:
+        raise InputError("horizon", horizon, "at least 1")
+    marks = np.asarray(cutoffs)
+    if marks.ndim != 1 or marks.size == 0 or not np.issubdtype(marks.dtype, np.integer):
+        raise InputError("cutoffs", f"shape {marks.shape} of {marks.dtype}", "a list of at least one index")
+    marks = marks.astype(np.int64)
+    if (np.diff(marks) <= 0).any():
+        raise InputError("cutoffs", marks.tolist(), "strictly rising indices")
+    values = np.asarray(y, dtype=np.float64)
+    if values.ndim != 1:
+        raise InputError("y", f"shape {values.shape}", "shape (T,)")
+    if marks[-1] >= values.size:
+        raise InputError(
+            "cutoffs", int(marks[-1]), f"below {values.size}, the length of y", index=marks.size - 1
+        )
+    if not marks[0] + 1 >= needed:
+        raise InputError(
+            "cutoffs", int(marks[0]), f"at least {needed - 1}", index=0,
+            hint=f"The model needs {needed} observations up to each cutoff.",
+        )  # fmt: skip
+    # What lies after the last cutoff is cut off here, so that no code below can look at it. A copy, because
+    # Numba would compile everything twice, for arrays that can be written to and for those that cannot.
+    seen = values[: marks[-1] + 1].copy()
+    good = np.isfinite(seen)
+    if not good.all():
+        at = int(np.argmin(good))
+        raise InputError("y", seen[at], "a finite number", index=at)
+    return seen, marks
+
+
+def forecast_one(
+    model: Forecaster, series: SeriesLike, cutoffs: Ints, *, horizon: int, key: int
+) -> PathForecast:
+    """Forecast one series with the stream that belongs to its id."""
+    return model.forecast(
+        series.y,
+        cutoffs,
+        horizon=horizon,
+        season=series.seasonal_period,
+        stream=series_stream(key, series.id),
+    )
+
+
+def forecast_stream(
+    model: Forecaster,
+    series: Iterable[SeriesLike],
+    *,
+    horizon: int,
+    origins: int,
+    rng: np.random.Generator,
+    step: int = 1,
+    threads: int = 1,
+) -> Iterator[tuple[SeriesLike, PathForecast]]:
+    """Forecast many series at their last `origins` cutoffs, in order, holding only a few results at a time.
+
+    Equal inputs and generator state give equal bytes whatever `threads` is. The key is taken from `rng`
+    when the first result is asked for.
+    """
+    if not threads >= 1:
+        raise InputError("threads", threads, "at least 1")
+    key = draw_key(rng)
+
+    def work(one: SeriesLike) -> tuple[SeriesLike, PathForecast]:
+        cutoffs = walk_forward_cutoffs(len(one.y), horizon=horizon, origins=origins, step=step)
+        return one, forecast_one(model, one, cutoffs, horizon=horizon, key=key)
+
+    if threads == 1:
+        yield from map(work, series)
+        return
+    ahead: deque[Future[tuple[SeriesLike, PathForecast]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for one in series:
+            ahead.append(pool.submit(work, one))
+            if len(ahead) >= 4 * threads:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()

@@ -1,0 +1,148 @@
+"""Walk-forward ridge autoregression: residual-bootstrap paths, and a bootstrap ensemble with a variance head.
+
+The series is walked through once. Every observation is first forecast by a model fitted to what came before
+it, which gives honest one-step errors, and then joins the fit. At a cutoff the model is fitted to everything
+up to it; its latest errors are resampled into paths, or feed the variance head.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import InputError
+from ucsearch.forecast.base import PathForecast, check_history
+from ucsearch.forecast.kernels import ridge_paths
+from ucsearch.forecast.kernels_ensemble import ridge_ensemble
+
+__all__ = ["RidgeEnsemble", "RidgePaths", "default_lags"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+WARMUP_ROWS = 3  # rows in the fit before its first error counts
+LEAST_ERRORS = 4
+
+
+def default_lags(season: int) -> tuple[int, ...]:
+    """Lags 1 to 4 and, with a season s, s and s + 1 (with lag 1 these span a seasonal difference).
+
+    >>> default_lags(12)
+    (1, 2, 3, 4, 12, 13)
+    """
+    short = (1, 2, 3, 4)
+    return short if season <= 1 else tuple(sorted({*short, season, season + 1}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RidgeSettings:
+    """The autoregression itself, shared by both forecasters.
+
+    `y[t] - y[t-1]` is regressed on `y[t-lag] - y[t-1]` and on `running mean - y[t-1]`. Shrinking all
+    coefficients to zero gives a random walk with drift; `pull` shrinks the last one more, because short
+    series make the way back to the mean look quicker than it is.
+    """
+
+    lags: tuple[int, ...] | None = None  # rising, the first is 1; None: `default_lags` of the season
+    ridge: float = 10.0  # penalty in observations: 10 weighs like ten rows of "no effect"
+    pull: float = 5.0  # times `ridge` for the regressor that pulls to the mean
+    discount: float = 0.998  # weight of a row relative to the next newer one
+    residuals: int = 200  # the latest one-step errors that are used
+    widen: float = 1.0  # paths stay within the range seen, widened by this share on both sides
+    floor: float = -math.inf  # no path goes below, for instance 0 for demand
+
+    def __post_init__(self) -> None:
+        if self.lags is not None:
+            rising = all(a < b for a, b in zip(self.lags, self.lags[1:], strict=False))
+            if not (self.lags and self.lags[0] == 1 and rising):
+                raise InputError("lags", self.lags, "rising whole numbers that start with 1, e.g. (1, 2, 7)")
+        for name, value, least in (
+            ("ridge", self.ridge, 0.0),
+            ("pull", self.pull, 0.0),
+            ("widen", self.widen, 0.0),
+            ("residuals", self.residuals, LEAST_ERRORS),
+        ):
+            if not least <= value < math.inf:
+                raise InputError(name, value, f"a finite number of at least {least}")
+        if not 0.0 < self.discount <= 1.0:
+            raise InputError("discount", self.discount, "a number in (0, 1]")
+        if not self.floor < math.inf:
+            raise InputError("floor", self.floor, "a number below infinity")
+
+    def lags_for(self, season: int) -> tuple[int, ...]:
+        if not season >= 1:
+            raise InputError("season", season, "at least 1")
+        return default_lags(season) if self.lags is None else self.lags
+
+    def min_history(self, season: int) -> int:
+        """The longest lag, the rows before the first error, and the least number of errors."""
+        return self.lags_for(season)[-1] + WARMUP_ROWS + LEAST_ERRORS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RidgePaths(RidgeSettings):
+    """Joint sample paths: resampled one-step errors carried along the autoregression.
+
+    With `vary` every path also draws its coefficients from the posterior of the fit, so that short series
+    get the wider paths they deserve.
+    """
+
+    paths: int = 100  # J
+    vary: bool = True
+    latin: bool = True  # stratified draws (see `kernels.latin_paths`); False: independent ones
+
+    def __post_init__(self) -> None:
+        RidgeSettings.__post_init__(self)
+        if not self.paths >= 1:
+            raise InputError("paths", self.paths, "at least 1")
+
+    @property
+    def name(self) -> str:
+        return "ridge-paths"
+
+    def forecast(
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64
+    ) -> PathForecast:
+        seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
+        lags = np.array(self.lags_for(season), dtype=np.int64)
+        members = np.empty((marks.size, self.paths, horizon))
+        mean, std = np.empty((marks.size, horizon)), np.empty((marks.size, horizon))
+        ridge_paths(
+            seen, marks, lags, float(self.ridge), float(self.pull), float(self.discount), self.residuals,
+            WARMUP_ROWS, self.vary, float(self.widen), float(self.floor), self.latin, stream,
+            members, mean, std,
+        )  # fmt: skip
+        return PathForecast(members, mean, std, marks, self.name, "joint")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RidgeEnsemble(RidgeSettings):
+    """Mean paths of bootstrapped models (epistemic), each with a standard deviation (aleatoric)."""
+
+    models: int = 20  # J
+
+    def __post_init__(self) -> None:
+        RidgeSettings.__post_init__(self)
+        if not self.models >= 2:
+            raise InputError("models", self.models, "at least 2")
+
+    @property
+    def name(self) -> str:
+        return "ridge-ensemble"
+
+    def forecast(
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64
+    ) -> PathForecast:
+        seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
+        lags = np.array(self.lags_for(season), dtype=np.int64)
+        members = np.empty((marks.size, self.models, horizon))
+        member_std = np.empty_like(members)
+        mean, std = np.empty((marks.size, horizon)), np.empty((marks.size, horizon))
+        ridge_ensemble(
+            seen, marks, lags, float(self.ridge), float(self.pull), float(self.discount), self.residuals,
+            WARMUP_ROWS, float(self.widen), float(self.floor), stream, members, member_std, mean, std,
+        )  # fmt: skip
+        return PathForecast(members, mean, std, marks, self.name, "joint", member_std=member_std)

@@ -1,0 +1,104 @@
+"""Counter-based random numbers: every (series, cutoff) has its own stream, computed from a key.
+
+Draw number i of a stream is a hash of (stream, i), so results depend neither on the order in which
+series are processed nor on threads, batches or which other series and cutoffs are asked for. The hash is
+SplitMix64's finaliser (Steele, Lea and Flood 2014) over a Weyl sequence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+__all__ = [
+    "compiled",
+    "derive_stream",
+    "draw_key",
+    "index_below",
+    "mix64",
+    "normal",
+    "series_stream",
+    "uniform",
+]
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MUL_1 = np.uint64(0xBF58476D1CE4E5B9)
+MUL_2 = np.uint64(0x94D049BB133111EB)
+S11, S27, S30, S31, S32 = (np.uint64(n) for n in (11, 27, 30, 31, 32))
+ONE = np.uint64(1)
+TO_UNIT = 1.0 / (1 << 53)
+
+
+def compiled(function: Function) -> Function:
+    """Numba without the interpreter lock, cached on disk; division by zero gives inf or nan as in NumPy."""
+    made = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    # Numba's cache looks at the function's own file only, and would keep serving a routine whose helper in
+    # another file has changed. The stamp of the whole folder makes it look at all of them.
+    index: Any = getattr(getattr(made, "_cache", None), "_cache_file", None)
+    if hasattr(index, "_source_stamp"):
+        index._source_stamp = _folder_stamp(Path(function.__code__.co_filename).parent)
+    return cast(Function, made)
+
+
+@lru_cache
+def _folder_stamp(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in (*sorted(folder.glob("*.py")), Path(__file__)):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def draw_key(rng: np.random.Generator) -> int:
+    """One 64-bit key; the only thing taken from the generator."""
+    return int(rng.integers(0, 1 << 64, dtype=np.uint64))
+
+
+def series_stream(key: int, series_id: str) -> np.uint64:
+    """The stream of a series: a function of key and id alone, not of its place in a list."""
+    text = key.to_bytes(8, "little") + series_id.encode()
+    return np.uint64(int.from_bytes(hashlib.sha256(text).digest()[:8], "little"))
+
+
+@compiled
+def mix64(z: np.uint64) -> np.uint64:
+    z = (z ^ (z >> S30)) * MUL_1
+    z = (z ^ (z >> S27)) * MUL_2
+    return z ^ (z >> S31)
+
+
+@compiled
+def derive_stream(stream: np.uint64, number: int) -> np.uint64:
+    """A stream of its own for `number`, for instance a cutoff."""
+    return mix64(stream ^ mix64((np.uint64(number) + ONE) * GOLDEN))
+
+
+@compiled
+def bits(stream: np.uint64, draw: int) -> np.uint64:
+    return mix64(stream + (np.uint64(draw) + ONE) * GOLDEN)
+
+
+@compiled
+def uniform(stream: np.uint64, draw: int) -> float:
+    """In (0, 1), end points excluded, so that a logarithm of it is finite."""
+    return (np.float64(bits(stream, draw) >> S11) + 0.5) * TO_UNIT
+
+
+@compiled
+def index_below(stream: np.uint64, draw: int, count: int) -> np.int64:
+    """In 0..count-1 by multiply and shift; its bias is below count / 2**32."""
+    return np.int64(((bits(stream, draw) >> S32) * np.uint64(count)) >> S32)
+
+
+@compiled
+def normal(stream: np.uint64, draw: int) -> float:
+    """Standard normal (Box and Muller 1958); uses draws 2 draw and 2 draw + 1."""
+    radius = np.sqrt(-2.0 * np.log(uniform(stream, 2 * draw)))
+    return float(radius * np.cos(2.0 * np.pi * uniform(stream, 2 * draw + 1)))

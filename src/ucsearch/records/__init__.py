@@ -1,0 +1,37 @@
+"""Records of decisions and the log that keeps them: canonical bytes, blobs, hash chain, audit log.
+
+`canonical` the function stays in `ucsearch.records.canonical`: exported here it would hide its module.
+"""
+
+from ucsearch.records.audit import AuditLog, Entry
+from ucsearch.records.blobs import blob_id, blob_ref, decode_array, decode_floats, encode_array
+from ucsearch.records.canonical import (
+    decode_number,
+    digest,
+    encode_number,
+    loads,
+    record_id,
+    seal,
+)
+from ucsearch.records.chain import ChainReport, Checkpoint, Row
+from ucsearch.records.reader import AuditReader
+
+__all__ = [
+    "AuditLog",
+    "AuditReader",
+    "ChainReport",
+    "Checkpoint",
+    "Entry",
+    "Row",
+    "blob_id",
+    "blob_ref",
+    "decode_array",
+    "decode_floats",
+    "decode_number",
+    "digest",
+    "encode_array",
+    "encode_number",
+    "loads",
+    "record_id",
+    "seal",
+]

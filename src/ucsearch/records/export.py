@@ -1,0 +1,97 @@
+"""Copies of the log for other tools: JSON lines and Parquet, each complete or absent.
+
+A JSON line is the canonical form of
+`{"blobs": {id: base64}, "digest": ..., "head": ..., "record": {...}, "seq": n, "written_at": text or null}`.
+The record is byte for byte what the log holds, hence its digest can be checked, and so can each blob: its id
+is the SHA-256 of the decoded bytes. Without inlining, `blobs` is empty.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+from ucsearch.errors import RecordError
+from ucsearch.records.canonical import canonical
+from ucsearch.records.chain import Row
+from ucsearch.records.files import whole_file
+
+__all__ = ["jsonl_line", "write_jsonl", "write_parquet"]
+
+Inline = Callable[[Row], Mapping[str, bytes]]
+_GROUP = 10_000  # entries per Parquet row group
+
+
+def jsonl_line(row: Row, blobs: Mapping[str, bytes]) -> bytes:
+    """One exported entry, without the line feed."""
+    texts = {name: b64encode(data).decode("ascii") for name, data in blobs.items()}
+    # Put together around the stored bytes: parsing them to write them again could only lose something.
+    return b'{"blobs":%b,"digest":"%b","head":"%b","record":%b,"seq":%d,"written_at":%b}' % (
+        canonical(texts),
+        row.digest.encode(),
+        row.head.encode(),
+        row.body,
+        row.seq,
+        canonical(row.written_at),
+    )
+
+
+def write_jsonl(path: str | os.PathLike[str], rows: Iterable[Row], inline: Inline | None) -> int:
+    count = 0
+    with whole_file(path) as file:
+        for row in rows:
+            file.write(jsonl_line(row, {} if inline is None else inline(row)) + b"\n")
+            count += 1
+    return count
+
+
+def write_parquet(path: str | os.PathLike[str], rows: Iterable[Row], inline: Inline | None) -> int:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise RecordError("Parquet needs pyarrow; install it with: pip install 'ucsearch[io]'") from error
+
+    text = pa.string()
+    schema = pa.schema(
+        [
+            ("seq", pa.int64()),
+            *((name, text) for name in _TEXTS),
+            ("record", text),
+            ("blobs", pa.list_(pa.struct([("id", text), ("data", pa.binary())]))),
+        ]
+    )
+    count = 0
+    source = iter(rows)
+    with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        while group := [_parquet_row(row, inline) for row in islice(source, _GROUP)]:
+            writer.write_table(pa.Table.from_pylist(group, schema=schema))
+            count += len(group)
+    return count
+
+
+# Columns that need no parsing in the other tool; the last five come from the record.
+_TEXTS = ("id", "digest", "head", "written_at", "kind", "schema", "outcome", "reason", "series")
+
+
+def _parquet_row(row: Row, inline: Inline | None) -> dict[str, Any]:
+    record = row.record
+    members = {name: _text_or_none(record.get(name)) for name in _TEXTS[4:]}
+    blobs = {} if inline is None else inline(row)
+    return {
+        "seq": row.seq,
+        "id": row.id,
+        "digest": row.digest,
+        "head": row.head,
+        "written_at": row.written_at,
+        **members,
+        "record": row.body.decode("utf-8"),
+        "blobs": [{"id": name, "data": data} for name, data in blobs.items()],
+    }
+
+
+def _text_or_none(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else canonical(value).decode("utf-8")

@@ -1,0 +1,254 @@
+"""Reading the audit log: look up, list, verify, checkpoint, export. Nothing here can write to it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ucsearch.errors import InputError, RecordError
+from ucsearch.records import export
+from ucsearch.records.blobs import blob_id
+from ucsearch.records.chain import GENESIS, ChainReport, Checkpoint, Row, blob_refs, check_rows
+from ucsearch.records.store import connect, explain, is_damage, schema_problem
+
+__all__ = ["AuditReader", "tail"]
+
+_COLUMNS = "seq, id, digest, head, written_at, CAST(body AS BLOB)"
+_CHUNK = 500  # rows read at a time, so that a long walk neither holds a lock nor the whole log
+
+
+class AuditReader:
+    """An existing log, opened read-only.
+
+    `timeout_s` is how long to wait for a lock. One object may be shared by threads, but not carried into a
+    forked process.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, timeout_s: float = 5.0) -> None:
+        self._open(path, timeout_s, read_only=True, max_pages=None)
+
+    def _open(
+        self, path: str | os.PathLike[str], timeout_s: float, *, read_only: bool, max_pages: int | None
+    ) -> None:
+        self.path = Path(path)
+        self._timeout_s = timeout_s
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._connection = connect(self.path, timeout_s=timeout_s, read_only=read_only, max_pages=max_pages)
+
+    def count(self) -> int:
+        """Number of the last entry (0 for an empty log)."""
+        with self._guarded() as connection:
+            return tail(connection)[0]
+
+    def __iter__(self) -> Iterator[Row]:
+        """All entries in order, up to the last one there when the iteration began."""
+        with self._guarded() as connection:
+            last, _ = tail(connection)
+        return self._rows(last)
+
+    def _rows(self, last: int, after: int = -(2**63)) -> Iterator[Row]:
+        while True:
+            with self._guarded() as connection:
+                rows = connection.execute(
+                    f"SELECT {_COLUMNS} FROM entries WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+                    (after, last, _CHUNK),
+                ).fetchall()
+            for row in rows:
+                yield Row(*row)
+            if len(rows) < _CHUNK:
+                return
+            after = rows[-1][0]
+
+    def get(self, id: str) -> Row:
+        """The entry with this id, or with the only id that begins so (8 characters or more)."""
+        with self._guarded() as connection:
+            text = str(id)
+            rows = connection.execute(f"SELECT {_COLUMNS} FROM entries WHERE id = ?", (text,)).fetchall()
+            if not rows and 8 <= len(text) < 64 and text.isalnum():
+                # Ids are hex digits, so all that begin with the text sort between it and it with a "g".
+                rows = connection.execute(
+                    f"SELECT {_COLUMNS} FROM entries WHERE id >= ? AND id < ? LIMIT 2", (text, text + "g")
+                ).fetchall()
+        if len(rows) > 1:
+            raise RecordError(f"{self.path}: more than one id begins with {text!r}; give more of it")
+        if not rows:
+            raise RecordError(f"{self.path}: no entry {text!r}")
+        return Row(*rows[0])
+
+    def list(
+        self,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        outcome: str | None = None,
+        reason: str | None = None,
+        series: str | None = None,
+        kind: str | None = None,
+        newest_first: bool = False,
+    ) -> tuple[Row, ...]:
+        """Entries whose members `outcome`, `reason`, `series`, `kind` equal those given."""
+        for field, value in (("limit", limit), ("offset", offset)):
+            if not 0 <= value < 2**53:
+                raise InputError(field, value, "0 or more")
+        wanted = {"outcome": outcome, "reason": reason, "series": series, "kind": kind}
+        wanted = {name: value for name, value in wanted.items() if value is not None}
+        where = " AND ".join(f"{name} = ?" for name in wanted) or "TRUE"
+        order = "DESC" if newest_first else "ASC"
+        with self._guarded() as connection:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM entries WHERE {where} ORDER BY seq {order} LIMIT ? OFFSET ?",
+                (*wanted.values(), limit, offset),
+            ).fetchall()
+        return tuple(Row(*row) for row in rows)
+
+    def overrides(self, decision_id: str) -> tuple[Row, ...]:
+        """The overrides of a decision, oldest first."""
+        with self._guarded() as connection:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM entries WHERE overrides = ? AND kind = 'override' ORDER BY seq",
+                (decision_id,),
+            ).fetchall()
+        return tuple(Row(*row) for row in rows)
+
+    def blob(self, id: str) -> bytes:
+        """A stored blob, checked against its name."""
+        if (data := self._blob(id)) is None:
+            raise RecordError(f"{self.path}: no blob {id}")
+        if blob_id(data) != id:
+            raise RecordError(f"{self.path}: the blob {id} was altered")
+        return data
+
+    def blobs_of(self, row: Row) -> dict[str, bytes]:
+        """Every blob an entry refers to, by id."""
+        return {ref: self.blob(ref) for ref in blob_refs(row.body)}
+
+    def _blob(self, id: str) -> bytes | None:
+        with self._guarded() as connection:
+            found = connection.execute("SELECT CAST(data AS BLOB) FROM blobs WHERE id = ?", (id,)).fetchone()
+        return None if found is None else found[0] or b""
+
+    # Trust
+
+    def checkpoint(self, *, max_marks: int | None = 4096) -> Checkpoint:
+        """Count and head, to be kept outside the database, with heads on the way to it.
+
+        Up to `max_marks` entries every head is a mark, so that a later verification names the first changed
+        entry exactly; above, every second, fourth, ... head is. None keeps all of them.
+        """
+        with self._guarded() as connection:
+            count, head = tail(connection)
+            stride = 1
+            while max_marks is not None and count // stride > max_marks:
+                stride *= 2
+                if stride > count:
+                    return Checkpoint(count, head)
+            marks = connection.execute(
+                "SELECT seq, head FROM entries WHERE seq < ? AND seq % ? = 0 ORDER BY seq", (count, stride)
+            ).fetchall()
+        return Checkpoint(count, head, tuple(marks))
+
+    def verify(self, checkpoint: Checkpoint | None = None) -> ChainReport:
+        """Re-derive every id, digest and head, and every blob's name; the report names the first bad entry.
+
+        Alone it finds edits, deletions in the middle and swaps. With a checkpoint it also finds a missing
+        tail, a chain recomputed after an edit, and a log replaced as a whole.
+        """
+        good = 0
+        head = GENESIS
+
+        def watched() -> Iterator[Row]:
+            nonlocal good, head
+            for row in self._rows(2**63 - 1):
+                yield row
+                good, head = row.seq, row.head
+
+        def find(id: str) -> tuple[int, bytes] | None:
+            with self._guarded() as connection:
+                found = connection.execute(
+                    "SELECT seq, CAST(body AS BLOB) FROM entries WHERE id = ?", (id,)
+                ).fetchone()
+            return None if found is None else (found[0], found[1])
+
+        try:
+            report = check_rows(watched(), checkpoint, self._blob, find)
+            if report.ok:
+                return self._check_file(report)
+        except RecordError as error:
+            if not is_damage(error.__cause__):
+                raise
+            bad = (good + 1, good + 1)
+            return ChainReport(good, head, "corrupt", bad, None, f"entry {good + 1}: {error}", checkpoint)
+        return report
+
+    def _check_file(self, report: ChainReport) -> ChainReport:
+        # The entries are right; an index that is not would still hide some of them from a query.
+        with self._guarded() as connection:
+            problem = schema_problem(connection)
+            (state,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        fault = "schema" if problem else "corrupt" if state != "ok" else None
+        if fault is None:
+            return report
+        message = f"all entries are right, but {problem or state}"
+        return ChainReport(report.count, report.head, fault, None, None, message, report.against)
+
+    # Export
+
+    def export_jsonl(self, path: str | os.PathLike[str], *, inline_blobs: bool = True) -> int:
+        """Write all entries as JSON lines (see `export.py`); returns their number."""
+        return export.write_jsonl(path, self, self.blobs_of if inline_blobs else None)
+
+    def export_parquet(self, path: str | os.PathLike[str], *, inline_blobs: bool = True) -> int:
+        """Write all entries as a Parquet table (needs pyarrow); returns their number."""
+        return export.write_parquet(path, self, self.blobs_of if inline_blobs else None)
+
+    # The connection
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[sqlite3.Connection]:
+        """The connection for one piece of work: alone, undone on failure, failures put into words."""
+        if os.getpid() != self._process:
+            # SQLite's locks do not survive a fork; using it here could damage the file.
+            raise RecordError(
+                f"{self.path}: the log was opened in another process; open it again in this one"
+            )
+        with self._lock:
+            try:
+                yield self._connection
+            except BaseException as error:
+                self._undo()
+                if isinstance(error, sqlite3.Error):
+                    raise explain(self.path, error, self._timeout_s) from error
+                raise
+
+    def _undo(self) -> None:
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            # A connection whose state is unknown must not be used again; the file itself is safe.
+            self._connection.close()
+
+
+def tail(connection: sqlite3.Connection) -> tuple[int, str]:
+    """Number and head of the last entry."""
+    found = connection.execute("SELECT seq, head FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+    return (0, GENESIS) if found is None else (found[0], found[1])

@@ -1,0 +1,244 @@
+"""The SQLite file under the audit log: its tables, its settings, and what its errors mean.
+
+Tables are strict and append-only: triggers refuse every update and delete, and every insert that is not the
+next number or that would replace something (`INSERT OR REPLACE` deletes without firing delete triggers).
+Columns for filtering are computed from the record itself, so there is nothing beside it to fall out of step.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+from ucsearch.errors import InputError, RecordError
+from ucsearch.records.files import sync_folder
+
+__all__ = ["APPLICATION_ID", "PRAGMAS", "SCHEMA", "connect", "explain", "is_damage", "schema_problem"]
+
+APPLICATION_ID = 0x55434131  # "UCA1"
+FORMAT = 1
+OLDEST_SQLITE = (3, 37, 0)  # strict tables
+
+SCHEMA = {
+    "blobs": """CREATE TABLE blobs (
+  id TEXT NOT NULL PRIMARY KEY,
+  data BLOB NOT NULL
+) STRICT""",
+    "entries": """CREATE TABLE entries (
+  seq INTEGER NOT NULL PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  digest TEXT NOT NULL,
+  head TEXT NOT NULL,
+  written_at TEXT,
+  body TEXT NOT NULL,
+  kind TEXT GENERATED ALWAYS AS (json_extract(body, '$.kind')) VIRTUAL,
+  outcome TEXT GENERATED ALWAYS AS (json_extract(body, '$.outcome')) VIRTUAL,
+  reason TEXT GENERATED ALWAYS AS (json_extract(body, '$.reason')) VIRTUAL,
+  series TEXT GENERATED ALWAYS AS (json_extract(body, '$.series')) VIRTUAL,
+  overrides TEXT GENERATED ALWAYS AS (json_extract(body, '$.overrides')) VIRTUAL
+) STRICT""",
+    "entries_outcome": "CREATE INDEX entries_outcome ON entries (outcome)",
+    "entries_reason": "CREATE INDEX entries_reason ON entries (reason)",
+    "entries_series": "CREATE INDEX entries_series ON entries (series)",
+    "entries_overrides": "CREATE INDEX entries_overrides ON entries (overrides) WHERE overrides IS NOT NULL",
+    "entries_append": """CREATE TRIGGER entries_append BEFORE INSERT ON entries
+WHEN NEW.seq <> (SELECT coalesce(max(seq), 0) + 1 FROM entries)
+  OR EXISTS (SELECT 1 FROM entries WHERE id = NEW.id)
+BEGIN SELECT raise(ABORT, 'the log is append-only'); END""",
+    "entries_update": """CREATE TRIGGER entries_update BEFORE UPDATE ON entries
+BEGIN SELECT raise(ABORT, 'the log is append-only'); END""",
+    "entries_delete": """CREATE TRIGGER entries_delete BEFORE DELETE ON entries
+BEGIN SELECT raise(ABORT, 'the log is append-only'); END""",
+    "blobs_append": """CREATE TRIGGER blobs_append BEFORE INSERT ON blobs
+WHEN EXISTS (SELECT 1 FROM blobs WHERE id = NEW.id)
+BEGIN SELECT raise(ABORT, 'the log is append-only'); END""",
+    "blobs_update": """CREATE TRIGGER blobs_update BEFORE UPDATE ON blobs
+BEGIN SELECT raise(ABORT, 'the log is append-only'); END""",
+    "blobs_delete": """CREATE TRIGGER blobs_delete BEFORE DELETE ON blobs
+BEGIN SELECT raise(ABORT, 'the log is append-only'); END""",
+}
+
+# Durability rests on these: in WAL mode FULL syncs the WAL before a commit returns; fullfsync is what makes
+# that reach the disk on macOS (elsewhere it does nothing).
+PRAGMAS = (
+    "PRAGMA synchronous = FULL",
+    "PRAGMA fullfsync = ON",
+    "PRAGMA checkpoint_fullfsync = ON",
+    "PRAGMA cell_size_check = ON",
+    "PRAGMA cache_size = -16384",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA wal_autocheckpoint = 2000",
+    "PRAGMA journal_size_limit = 67108864",
+)
+# Two records with their arrays fill a page of 8 KiB well; it must be chosen before the file has content.
+PAGE_SIZE = "PRAGMA page_size = 8192"
+
+
+def connect(path: Path, *, timeout_s: float, read_only: bool, max_pages: int | None) -> sqlite3.Connection:
+    """Open, and unless `read_only` create, the file of a log; anything else found there is refused."""
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise RecordError(
+            f"SQLite {sqlite3.sqlite_version} is too old for an audit log, expected 3.37 or newer"
+        )
+    if not (timeout_s >= 0 and math.isfinite(timeout_s)):
+        raise InputError("timeout_s", timeout_s, "a finite number of seconds, 0 or more")
+    if max_pages is not None and not max_pages > 0:
+        raise InputError("max_pages", max_pages, "a positive number of pages, or None")
+    _check_place(path, read_only)
+    try:
+        if read_only:
+            return _open_read_only(path, timeout_s)
+        return _open_to_write(path, timeout_s, max_pages)
+    except sqlite3.Error as error:
+        raise explain(path, error, timeout_s) from error
+
+
+def _check_place(path: Path, read_only: bool) -> None:
+    if path.name == ":memory:":
+        raise RecordError("an audit log needs a file; memory does not outlive the process")
+    if path.is_dir():
+        raise RecordError(f"{path}: saw a folder, expected an audit log")
+    if path.exists():
+        # SQLite would open it read-only in silence and fail at the first decision.
+        effective = os.access in os.supports_effective_ids
+        if not read_only and not os.access(path, os.W_OK, effective_ids=effective):
+            raise RecordError(f"{path}: the log is read-only; nothing can be recorded")
+    elif read_only:
+        raise RecordError(f"{path}: no such log")
+    elif not path.parent.is_dir():
+        raise RecordError(f"{path}: the folder {path.parent} does not exist")
+
+
+def _dial(path: Path, query: str, timeout_s: float) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{query}",
+        uri=True,
+        timeout=timeout_s,
+        isolation_level=None,  # transactions are begun and committed by hand
+        check_same_thread=False,  # AuditLog has a lock of its own
+    )
+    # Text that somebody tampered with may not be UTF-8; it must reach the verifier all the same.
+    connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+    return connection
+
+
+def _open_read_only(path: Path, timeout_s: float) -> sqlite3.Connection:
+    try:
+        return _open_ours(path, "mode=ro", timeout_s)
+    except sqlite3.OperationalError:
+        # On a read-only medium SQLite cannot create its index of the WAL; an empty WAL needs none.
+        wal = path.with_name(path.name + "-wal")
+        if wal.exists() and wal.stat().st_size:
+            raise
+    return _open_ours(path, "mode=ro&immutable=1", timeout_s)
+
+
+def _open_ours(path: Path, query: str, timeout_s: float) -> sqlite3.Connection:
+    connection = _dial(path, query, timeout_s)
+    try:
+        if _state(connection) != "ours":
+            raise RecordError(f"{path}: not an audit log of this package")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _open_to_write(path: Path, timeout_s: float, max_pages: int | None) -> sqlite3.Connection:
+    connection = _dial(path, "mode=rwc", timeout_s)
+    try:
+        if (state := _state(connection)) == "foreign":
+            raise RecordError(f"{path}: not an audit log of this package")
+        if state == "empty":
+            connection.execute(PAGE_SIZE)
+        _enter_wal(connection, timeout_s)
+        for pragma in PRAGMAS:
+            connection.execute(pragma)
+        if max_pages is not None:
+            connection.execute(f"PRAGMA max_page_count = {int(max_pages)}")
+        if state == "empty":
+            _create(connection, path)
+        if problem := schema_problem(connection):
+            raise RecordError(f"{path}: {problem}; nothing will be recorded in it")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _state(connection: sqlite3.Connection) -> str:
+    # One statement, hence one snapshot: another process may be creating the log right now.
+    (identity, version, objects) = connection.execute(
+        "SELECT (SELECT application_id FROM pragma_application_id),"
+        " (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_master)"
+    ).fetchone()
+    if identity == APPLICATION_ID and version == FORMAT:
+        return "ours"
+    return "empty" if (identity, version, objects) == (0, 0, 0) else "foreign"
+
+
+def _enter_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
+    # Changing the journal mode does not wait for locks by itself, so two creators would trip over each other.
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            break
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.002)
+    if mode != "wal":
+        raise RecordError(f"the file system does not allow write-ahead logging (journal mode {mode})")
+
+
+def _create(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    if _state(connection) == "empty":  # another process may have been first
+        for statement in SCHEMA.values():
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+    connection.execute("COMMIT")
+    sync_folder(path.absolute().parent)
+
+
+def schema_problem(connection: sqlite3.Connection) -> str:
+    """What differs from the tables, indexes and triggers of a log; empty if nothing does."""
+    found = dict(
+        connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+    )
+    if found == SCHEMA:
+        return ""
+    for name in SCHEMA:
+        if found.get(name) != SCHEMA[name]:
+            return f"{name} of its schema is {'altered' if name in found else 'missing'}"
+    return f"its schema has the foreign object {min(set(found) - set(SCHEMA))}"
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Whether SQLite found the file itself wrong (and not merely busy or out of reach)."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def explain(path: Path, error: sqlite3.Error, timeout_s: float) -> RecordError:
+    """The sentence for an SQLite error; in each case nothing of the transaction was kept."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        text = f"another writer held the log for more than {timeout_s:g} s; nothing was recorded, try again"
+    elif code == sqlite3.SQLITE_FULL:
+        text = "the disk (or the log's page limit) is full; nothing was recorded"
+    elif code == sqlite3.SQLITE_READONLY:
+        text = "the log is read-only; nothing was recorded"
+    elif code == sqlite3.SQLITE_NOTADB:
+        text = "not an audit log: SQLite does not recognise the file"
+    elif code == sqlite3.SQLITE_CORRUPT:
+        text = f"the file is damaged ({error})"
+    elif code == sqlite3.SQLITE_CANTOPEN:
+        text = f"{error}; its folder must be readable, and writable for recording"
+    else:
+        text = f"{error}; nothing counts as recorded"
+    return RecordError(f"{path}: {text}")
