@@ -9,6 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ucsearch.certificate.api import CertifiedPanel as CertifiedPanel
+    from ucsearch.certificate.api import certify as certify
+    from ucsearch.certificate.api import certify_panel as certify_panel
+    from ucsearch.certificate.record import Certificate as Certificate
     from ucsearch.check import check_task as check_task
     from ucsearch.dispatch.api import decide as decide
     from ucsearch.dispatch.api import decide_panel as decide_panel
@@ -18,24 +22,20 @@ if TYPE_CHECKING:
     from ucsearch.dispatch.gate import Calibration as Calibration
     from ucsearch.dispatch.gate import Gate as Gate
     from ucsearch.dispatch.gate import Reason as Reason
-    from ucsearch.errors import InputError as InputError
-    from ucsearch.errors import TaskError as TaskError
-    from ucsearch.errors import UCSearchError as UCSearchError
-    from ucsearch.policies import MCTS as MCTS
-    from ucsearch.certificate.api import CertifiedPanel as CertifiedPanel
-    from ucsearch.certificate.api import certify as certify
-    from ucsearch.certificate.api import certify_panel as certify_panel
-    from ucsearch.certificate.record import Certificate as Certificate
-    from ucsearch.policies import CertifiedBeam as CertifiedBeam
-    from ucsearch.policies import ConstrainedBeam as ConstrainedBeam
-    from ucsearch.policies import Exact as Exact
-    from ucsearch.policies import ParetoBeam as ParetoBeam
-    from ucsearch.policies import UCBeam as UCBeam
     from ucsearch.engine.api import PanelPlan as PanelPlan
     from ucsearch.engine.api import search as search
     from ucsearch.engine.api import search_panel as search_panel
     from ucsearch.engine.plan import Plan as Plan
     from ucsearch.engine.status import Status as Status
+    from ucsearch.errors import InputError as InputError
+    from ucsearch.errors import TaskError as TaskError
+    from ucsearch.errors import UCSearchError as UCSearchError
+    from ucsearch.policies import MCTS as MCTS
+    from ucsearch.policies import CertifiedBeam as CertifiedBeam
+    from ucsearch.policies import ConstrainedBeam as ConstrainedBeam
+    from ucsearch.policies import Exact as Exact
+    from ucsearch.policies import ParetoBeam as ParetoBeam
+    from ucsearch.policies import UCBeam as UCBeam
     from ucsearch.task import Continuation as Continuation
     from ucsearch.task import Task as Task
     from ucsearch.task import View as View
@@ -75,7 +75,7 @@ _HOME = {
     "search_panel": "engine.api",
 }
 
-__all__ = sorted(_HOME)  # noqa: PLE0605
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

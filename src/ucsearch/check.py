@@ -185,8 +185,8 @@ def _check_fallback(task: Task, states: list[Any]) -> None:
             infeasible = (action, state)
     if infeasible is not None:
         warnings.warn(
-            f"task {task.name!r}: fallback {infeasible[0]!r} is not feasible in {infeasible[1]!r}; a decision that falls "
-            "back there is a HOLD", TaskWarning, stacklevel=4,
+            f"task {task.name!r}: fallback {infeasible[0]!r} is not feasible in {infeasible[1]!r}; a decision that "
+            "falls back there is a HOLD", TaskWarning, stacklevel=4,
         )  # fmt: skip
 
 
@@ -245,8 +245,8 @@ def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
 
 
 def _check_engines(task: Task, state: Any, samples: list[Any], depth: int) -> None:
-    from ucsearch.policies import UCBeam
     from ucsearch.engine.api import search
+    from ucsearch.policies import UCBeam
     from ucsearch.trace import Trace
 
     rows = [[samples[(h + j) % len(samples)] for h in range(depth)] for j in range(min(3, len(samples)))]
@@ -264,9 +264,7 @@ def _check_engines(task: Task, state: Any, samples: list[Any], depth: int) -> No
         )  # fmt: skip
 
 
-def _guarded(
-    task: Task, role: str, step: int | None, action: float | None, *args: Any, function: Any = None
-) -> Any:
+def _guarded(task: Task, role: str, step: int | None, action: float | None, *args: Any, function: Any = None) -> Any:
     """Call a task's function; what it raises becomes a `TaskError` that names the role."""
     try:
         return (function or getattr(task, role))(*args)

@@ -21,9 +21,7 @@ class UCSearchError(Exception):
 class InputError(UCSearchError, ValueError):
     """Refused input: which field, where in it, what was seen, what was expected."""
 
-    def __init__(
-        self, field: str, seen: object, expected: str, *, index: object = None, hint: str = ""
-    ) -> None:
+    def __init__(self, field: str, seen: object, expected: str, *, index: object = None, hint: str = "") -> None:
         self.field = field
         self.index = index
         self.seen = seen

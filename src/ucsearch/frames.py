@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ucsearch.errors import InputError
@@ -13,7 +13,7 @@ __all__ = ["make_frame"]
 _BACKENDS = ("polars", "pandas", "pyarrow")
 
 
-def make_frame(columns: Mapping[str, Sequence[Any]], backend: str = "auto") -> Any:
+def make_frame(columns: Mapping[str, Any], backend: str = "auto") -> Any:
     """A native frame; `auto` takes the first of polars, pandas and pyarrow that is installed."""
     import narwhals as nw
 
@@ -24,7 +24,8 @@ def make_frame(columns: Mapping[str, Sequence[Any]], backend: str = "auto") -> A
             importlib.import_module(name)
         except ImportError:
             continue
-        return nw.from_dict(dict(columns), backend=name).to_native()
+        library: Any = name
+        return nw.from_dict(dict(columns), backend=library).to_native()
     raise InputError(
         "backend", repr(backend), "polars, pandas or pyarrow to be installed", hint="pip install 'ucsearch[io]'"
     )

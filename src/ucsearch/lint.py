@@ -108,9 +108,11 @@ def _judge(node: ast.AST) -> Iterator[tuple[str, str, bool]]:
         if isinstance(node.op, ast.Pow) and _constant(node.right):
             yield "** with a constant exponent", "multiply it out: x * x", True
         if isinstance(node.op, ast.FloorDiv | ast.Mod):
-            yield f"{'//' if isinstance(node.op, ast.FloorDiv) else '%'} (by zero differs)", (
-                "make sure the divisor is not zero, or use math.floor(x / y)"
-            ), True
+            yield (
+                f"{'//' if isinstance(node.op, ast.FloorDiv) else '%'} (by zero differs)",
+                ("make sure the divisor is not zero, or use math.floor(x / y)"),
+                True,
+            )
     if isinstance(node, ast.Call):
         called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
         if called in _DIFFER and not (called == "sum" and isinstance(node.func, ast.Attribute)):

@@ -53,7 +53,8 @@ def _sobol(points: int, horizon: int, rng: np.random.Generator) -> Floats:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # sizes other than powers of two are allowed here
         draws = engine.random(points)
-    return np.clip(draws, 2.0**-54, 1.0 - 2.0**-53)
+    inside: Floats = np.clip(draws, 2.0**-54, 1.0 - 2.0**-53)
+    return inside
 
 
 def normal_points(points: int) -> Floats:

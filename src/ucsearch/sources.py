@@ -117,7 +117,8 @@ class Bundle:
             if value.dtype.kind == "f" and not np.isfinite(value).all():
                 raise Unsourced(f"the captured array {name!r} holds NaN or infinity")
             return f"numpy.array({value.tolist()!r}, dtype={value.dtype.str!r}).reshape({value.shape!r})"
-        raise Unsourced(f"the captured {name!r} is a {type(value).__name__}; use a number, tuple, small array or function")
+        kind = type(value).__name__
+        raise Unsourced(f"the captured {name!r} is a {kind}; use a number, tuple, small array or function")
 
     def _add_function(self, function: types.FunctionType, name: str) -> str:
         node = _definition(function)
@@ -219,7 +220,7 @@ def _recompile(node: ast.FunctionDef, freevars: tuple[str, ...]) -> types.CodeTy
     empty = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
     outer = ast.FunctionDef("outer", empty, [*body, node], [], lineno=1)
     if "type_params" in ast.FunctionDef._fields:  # Python >= 3.12
-        outer.type_params = []
+        outer.type_params = []  # type: ignore[attr-defined,unused-ignore]
     module = ast.fix_missing_locations(ast.Module([outer], []))
     code = compile(module, "<source>", "exec")
     for const in _nested(code):
@@ -236,9 +237,7 @@ def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _shape(code: types.CodeType) -> Any:
-    consts = tuple(
-        _shape(c) if isinstance(c, types.CodeType) else (type(c).__name__, repr(c)) for c in code.co_consts
-    )
+    consts = tuple(_shape(c) if isinstance(c, types.CodeType) else (type(c).__name__, repr(c)) for c in code.co_consts)
     return code.co_code, code.co_names, code.co_varnames, code.co_freevars, consts
 
 

@@ -55,9 +55,7 @@ class Continuation:
     def __post_init__(self) -> None:
         if not callable(self.policy):
             raise InputError("continuation.policy", repr(self.policy), "a function (s, h, p) -> action")
-        rows = tuple(
-            tuple(float(x) for x in (row if isinstance(row, Sequence) else (row,))) for row in self.grid
-        )
+        rows = tuple(tuple(float(x) for x in (row if isinstance(row, Sequence) else (row,))) for row in self.grid)
         for i, row in enumerate(rows):
             if not row or len(row) != len(rows[0]) or not all(np.isfinite(row)):
                 raise InputError("continuation.grid", row, "equally long tuples of finite floats", index=i)
@@ -117,7 +115,8 @@ class Task:
             raise InputError("task.actions", f"shape {actions.shape}", "at least one action in one dimension")
         for i in range(1, actions.size):
             if not actions[i] > actions[i - 1]:
-                raise InputError("task.actions", actions[i], f"more than {actions[i - 1]} (strictly ascending)", index=i)
+                expected = f"more than {actions[i - 1]} (strictly ascending)"
+                raise InputError("task.actions", actions[i], expected, index=i)
         actions = actions + 0.0  # -0.0 becomes 0.0
         actions.flags.writeable = False
         object.__setattr__(self, "action_array", actions)
@@ -130,7 +129,8 @@ class Task:
         for name, (count, signature) in _ARITY.items():
             _check_function(name, getattr(self, name), count, signature)
         if self.prepare is not None and _arity(self.prepare) not in (2, 3):
-            raise InputError("task.prepare", f"{_arity(self.prepare)} arguments", "(outcomes, p) or (outcomes, p, view)")
+            seen = f"{_arity(self.prepare)} arguments"
+            raise InputError("task.prepare", seen, "(outcomes, p) or (outcomes, p, view)")
         if (self.prepare is None) != (self.bound is None):
             have, missing = ("bound", "prepare") if self.prepare is None else ("prepare", "bound")
             raise InputError(f"task.{missing}", "nothing", f"a function, because task.{have} is given")

@@ -280,7 +280,7 @@ class Trace:
 
     @property
     def is_scores(self) -> bool:
-        return self.q.shape[2] > 0
+        return bool(self.q.shape[2] > 0)
 
     def window(self, w: int) -> Trace:
         """One window of a panel as a trace of its own."""
@@ -339,9 +339,10 @@ class Trace:
             with np.load(path, allow_pickle=False) as file:
                 meta = json.loads(str(file["meta"]))
                 arrays = [_freeze(file[name]) for name in ("members", "weights", "mean", "q", "u")]
+            members, weights, mean, q, u = arrays
             trace = cls(
-                *arrays, bool(meta["panel"]), meta["coupling"], meta["model"], tuple(meta["cutoff"]),
-                tuple(meta["issued"]), tuple(meta["notes"]),
+                members, weights, mean, q, u, bool(meta["panel"]), meta["coupling"], meta["model"],
+                tuple(meta["cutoff"]), tuple(meta["issued"]), tuple(meta["notes"]),
             )  # fmt: skip
             recorded = str(meta["hash"])
             content = trace.hash
@@ -384,9 +385,10 @@ def _check_weights(weights: ArrayLike | None, count: int, size: int) -> Floats:
         index = tuple(int(i) for i in np.argwhere(~(given > 0))[0])
         raise InputError("trace.weights", float(given[index]), "a positive weight", index=index)
     total = np.array([[_plain_sum(row)] for row in np.sort(array, axis=1).tolist()])
-    if not np.isfinite(total).all() or not (array / total > 0).all():
+    if not np.isfinite(total).all() or not bool((array / total > 0).all()):
         raise InputError("trace.weights", "weights so uneven or large that shares vanish", "comparable weights")
-    return array / total
+    shares: Floats = array / total
+    return shares
 
 
 def _uniform(size: int) -> Floats:

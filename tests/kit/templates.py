@@ -376,9 +376,12 @@ def _stock_windows(rng: np.random.Generator, count: int) -> tuple[list[Any], Any
     states = [
         Stock(float(x), (float(y), float(z)), float(last))
         for x, y, z, last in zip(
-            _grid(rng, 0, 8, count), 2.0 * rng.integers(0, 3, count), 2.0 * rng.integers(0, 3, count),
-            2.0 * rng.integers(0, 4, count), strict=True,
-        )  # fmt: skip
+            _grid(rng, 0, 8, count),
+            2.0 * rng.integers(0, 3, count),
+            2.0 * rng.integers(0, 3, count),
+            2.0 * rng.integers(0, 4, count),
+            strict=True,
+        )
     ]
     params = StockParams(
         _grid(rng, 6, 20, count), 2.0 * rng.integers(1, 4, count), rng.choice([0.5, 1.0], count),
@@ -407,7 +410,10 @@ TEMPLATES: dict[str, Template] = {
     ),
     "tank": Template(
         tank,
-        lambda rng, n: ([Tank(float(x)) for x in _grid(rng, 0, 4, n)], TankParams(_grid(rng, 3, 7, n), rng.normal(0, 2, n))),
+        lambda rng, n: (
+            [Tank(float(x)) for x in _grid(rng, 0, 4, n)],
+            TankParams(_grid(rng, 3, 7, n), rng.normal(0, 2, n)),
+        ),
         lambda rng, shape: np.abs(np.round(rng.normal(2, 1, shape), 1)),
         fields=2,
     ),

@@ -104,12 +104,12 @@ def certify_panel(
         raise InputError("eps_m", eps_m, "a finite number of at least 0")
     if kind not in ("auto", "oracle", "bound"):
         raise InputError("kind", repr(kind), "'auto', 'oracle' or 'bound'")
-    common = dict(params=params, actions=actions, threads=threads, engine=engine, keep_paths=True)
+    common: dict[str, Any] = dict(params=params, actions=actions, threads=threads, engine=engine, keep_paths=True)
 
     def run(p: Policy) -> PanelPlan:
-        return search_panel(task, states, plan.trace, p, **common)  # type: ignore[arg-type]
+        return search_panel(task, states, plan.trace, p, **common)
 
-    plan = search_panel(task, states, traces, policy, progress=progress, **common)  # type: ignore[arg-type]
+    plan = search_panel(task, states, traces, policy, progress=progress, **common)
     protect = isinstance(policy, CertifiedBeam) and policy.protect
     constrained = isinstance(policy, ConstrainedBeam)
     chosen = _kind(kind, plan, protect or constrained)
@@ -123,7 +123,7 @@ def certify_panel(
     upper, extra_nodes = _upper(task, plan, proof, every)
     reward_upper, more_nodes = _upper(task, plan, reward_only, every)
     searched = plan.outputs.table[:, :, 0]
-    flags = plan.outputs.flags | (proof.outputs.flags & First.DEAD)
+    flags = np.bitwise_or(plan.outputs.flags, np.bitwise_and(proof.outputs.flags, First.DEAD)).astype(np.uint8)
     in_a = action_set(flags) & ~(upper == -np.inf)
     values, paths = _retained(plan, proof, in_a, protect, constrained, reward_only)
     selected = _select(values, in_a) if protect or constrained else plan.outputs.out_i[:, 1]
@@ -209,7 +209,8 @@ def _lower(plan: PanelPlan) -> Floats:
 
 def _all_exact(proof: PanelPlan, in_a: NDArray[np.bool_]) -> NDArray[np.bool_]:
     exact = proof.outputs.flags & First.EXACT != 0
-    return (exact | ~in_a).all(axis=1) & (proof.status == Status.PROVED)
+    whole: NDArray[np.bool_] = (exact | ~in_a).all(axis=1) & (proof.status == Status.PROVED)
+    return whole
 
 
 def _retained(

@@ -135,7 +135,8 @@ def _search_pass(e: Evidence, eps_m: float, tau: Floats) -> Bools:
     found = (e.searched_selected >= 0) & inside.any(axis=1)
     gap = e.searched[rows, selected] - _largest(e.upper, e.actions & ~inside)
     sole = e.actions.sum(axis=1) == 1
-    return found & (sole | (gap >= -tau if eps_m == 0.0 else gap > 2.0 * eps_m + tau))
+    passed: Bools = found & (sole | (gap >= -tau if eps_m == 0.0 else gap > 2.0 * eps_m + tau))
+    return passed
 
 
 def _activity(
@@ -157,14 +158,16 @@ def _activity(
 
 
 def _largest(values: Floats, where: Bools) -> Floats:
-    """Per window, the largest value; +inf when one is unknown (so that nothing is proved by ignorance), -inf if none."""
+    """Per window, the largest value; -inf if none, +inf when one is unknown: nothing is proved by ignorance."""
     filled = np.where(where, np.where(np.isnan(values), np.inf, values), -np.inf)
-    return np.max(filled, axis=1, initial=-np.inf)
+    largest: Floats = np.max(filled, axis=1, initial=-np.inf)
+    return largest
 
 
 def _best_known(values: Floats, where: Bools) -> Floats:
     """Per window, the largest known value; -inf when none is."""
-    return np.max(np.where(where & ~np.isnan(values), values, -np.inf), axis=1, initial=-np.inf)
+    best: Floats = np.max(np.where(where & ~np.isnan(values), values, -np.inf), axis=1, initial=-np.inf)
+    return best
 
 
 def _argmax(values: Floats, where: Bools) -> Ints:
@@ -175,4 +178,5 @@ def _argmax(values: Floats, where: Bools) -> Ints:
 
 def action_set(flags: NDArray[np.uint8]) -> Bools:
     """Feasible, standing for itself, and not proved dead."""
-    return (flags & First.FEASIBLE != 0) & (flags & First.DUPLICATE == 0) & (flags & First.DEAD == 0)
+    asked = First.FEASIBLE | First.DUPLICATE | First.DEAD
+    return np.asarray(np.bitwise_and(flags, asked) == First.FEASIBLE, dtype=np.bool_)

@@ -162,9 +162,7 @@ def _fallback_cost(certified: CertifiedPanel, fallback: NDArray[np.float64]) -> 
     step = table[:, :, 4] - plan.settings.risk * table[:, :, 5]
     match = plan.inputs.actions == fallback[:, None]
     of_fallback = np.where(match.any(axis=1), step[np.arange(len(plan)), np.argmax(match, axis=1)], np.nan)
-    candidate = np.where(
-        certified.released >= 0, step[np.arange(len(plan)), np.maximum(certified.released, 0)], np.nan
-    )
+    candidate = np.where(certified.released >= 0, step[np.arange(len(plan)), np.maximum(certified.released, 0)], np.nan)
     cost: NDArray[np.float64] = candidate - of_fallback
     return cost
 

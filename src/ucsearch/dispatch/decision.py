@@ -108,9 +108,7 @@ class DecisionPanel:
         w = range(len(self))[w]
         certificate = self.certified[w]
         outcome = Outcome(str(self.outcome[w]))
-        rows = tuple(
-            GateRow(c.name, float(c.left[w]), c.operator, c.right, bool(c.passed[w])) for c in self.conditions
-        )
+        rows = tuple(GateRow(c.name, float(c.left[w]), c.operator, c.right, bool(c.passed[w])) for c in self.conditions)
         margin = certificate.release_margin
         if math.isnan(margin):
             margin = math.inf if certificate.sole_action else certificate.gap

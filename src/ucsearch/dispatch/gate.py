@@ -57,7 +57,7 @@ class Gate:
     certificate: bool = True  # certificate_pass holds for the action put forward
     risk_active: bool = False  # and uncertainty changed it
     regret_limit: float | None = None  # regret bound at most this, in reward units
-    near: bool = False  # on the planning-value route, a regret bound within regret_limit may stand in for the certificate
+    near: bool = False  # on the planning-value route, regret within regret_limit may stand in for the certificate
     positive_margin: bool = False  # the release margin is positive
     max_trace_age_s: float | None = None  # seconds between the forecast's issue time and now
     max_eps_c: float | None = None  # measured calibration error at most this
@@ -153,10 +153,6 @@ def _release_margin(panel: CertifiedPanel) -> Floats:
 
 
 def _holds(left: Floats, operator: str, right: float) -> Bools:
-    if operator == "<=":
-        return left <= right
-    if operator == ">=":
-        return left >= right
-    if operator == ">":
-        return left > right
-    return left == right
+    """NaN on the left fails every operator."""
+    tests = {"<=": np.less_equal, ">=": np.greater_equal, ">": np.greater, "==": np.equal}
+    return np.asarray(tests[operator](left, right), dtype=np.bool_)

@@ -47,8 +47,12 @@ _WHY = {
     Reason.NOT_OPTIMAL: "{label} scores {score:.6g}, but {rival} may reach {upper:.6g}, {regret:.6g} more.",
     Reason.NOT_ROBUST: "{label} leads {rival} by {gap:.6g} only, within twice the claimed model error {eps_m:.6g}.",
     Reason.MARGIN_NOT_POSITIVE: "{label} has no positive release margin ({margin:.6g}).",
-    Reason.NOT_RISK_ACTIVE: "{label} is optimal, but a reward-only planner would choose no worse: uncertainty changed nothing.",
-    Reason.REGRET_ABOVE_LIMIT: "{label} may be worse than the best action by up to {regret:.6g}, more than the limit allows.",
+    Reason.NOT_RISK_ACTIVE: (
+        "{label} is optimal, but a reward-only planner would choose no worse: uncertainty changed nothing."
+    ),
+    Reason.REGRET_ABOVE_LIMIT: (
+        "{label} may be worse than the best action by up to {regret:.6g}, more than the limit allows."
+    ),
     Reason.INVALID_TRACE: "The forecast was refused: {detail}.",
     Reason.STALE_TRACE: "The forecast is too old, or its issue time is unknown or in the future ({detail}).",
     Reason.CALIBRATION: "The forecaster's calibration is outside its limits, or was not measured ({detail}).",
@@ -93,4 +97,4 @@ def _figures(c: Certificate | None) -> dict[str, object]:
 
 def _strongest(c: Certificate) -> Rival | None:
     others = [r for r in c.rivals if r.index != c.action_index]
-    return max(others, key=lambda r: (math.inf if math.isnan(r.upper) else r.upper), default=None)
+    return max(others, key=lambda r: math.inf if math.isnan(r.upper) else r.upper, default=None)

@@ -10,14 +10,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucsearch.errors import InputError, TaskError
-from ucsearch.layout import Layout, as_finite, is_named_tuple_type
-from ucsearch.policies import MODES, Policy, Settings, resolve
 from ucsearch.engine.arrays import Inputs, Outputs
 from ucsearch.engine.compiled.engine import call_single, find_kernel, on_disk, ready_kernel, run
 from ucsearch.engine.plain.run import run_window
 from ucsearch.engine.plan import Plan
 from ucsearch.engine.status import Status
+from ucsearch.errors import InputError, TaskError
+from ucsearch.layout import Layout, as_finite, is_named_tuple_type
+from ucsearch.policies import MODES, Policy, Settings, resolve
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
@@ -295,8 +295,9 @@ def _params(task: Task, params: Any, windows: int) -> Floats:
     layout = task.params_layout
     if layout is None:
         raise InputError("params", type(params).__name__, "nothing, because the task has no params")
-    if is_named_tuple_type(type(params)) and all(np.ndim(x) == 0 for x in params if not isinstance(x, tuple)):
-        if windows == 1 or not any(np.ndim(x) for t in params if isinstance(t, tuple) for x in t):
+    if is_named_tuple_type(type(params)):
+        leaves = [x for item in params for x in (item if isinstance(item, tuple) else (item,))]
+        if all(np.ndim(x) == 0 for x in leaves):
             return np.array([layout.flatten(params, "params")])
     rows = layout.rows(params, "params")
     if rows.shape[0] not in (1, windows):
@@ -322,16 +323,18 @@ def _stack(traces: Sequence[Trace]) -> Trace:
             raise InputError("traces", f"{t!r}", f"one window shaped like {first!r}", index=i)
         for name in ("coupling", "model", "notes"):
             if getattr(t, name) != getattr(first, name):
-                raise InputError("traces", repr(getattr(t, name)), f"{name} {getattr(first, name)!r} as the first", index=i)
+                expected = f"{name} {getattr(first, name)!r} as in the first trace"
+                raise InputError("traces", repr(getattr(t, name)), expected, index=i)
         for name in ("cutoff", "issued"):
             if bool(getattr(t, name)) != bool(getattr(first, name)):
                 raise InputError("traces", f"{name} {getattr(t, name)}", f"{name} in all traces or in none", index=i)
-    arrays = [np.concatenate([getattr(t, n) for t in traces]) for n in ("members", "weights", "mean", "q", "u")]
-    for array in arrays:
+    names = ("members", "weights", "mean", "q", "u")
+    members, weights, mean, q, u = (np.concatenate([getattr(t, n) for t in traces]) for n in names)
+    for array in (members, weights, mean, q, u):
         array.flags.writeable = False
     cutoff = tuple(t.cutoff[0] for t in traces) if first.cutoff else ()
     issued = tuple(t.issued[0] for t in traces) if first.issued else ()
-    return Trace(*arrays, True, first.coupling, first.model, cutoff, issued, first.notes)
+    return Trace(members, weights, mean, q, u, True, first.coupling, first.model, cutoff, issued, first.notes)
 
 
 def _panel_states(task: Task, states: Any, windows: int) -> tuple[Layout, Floats]:

@@ -1,7 +1,7 @@
 """What both engines read and write, as arrays.
 
 Columns of the results:
-  out_i  status, first action, expansions, action scores, simulations, continuation, fault kind, fault step, fault action
+  out_i  status, first action, expansions, action scores, simulations, continuation, fault kind, its step and action
   out_f  score, reward, uncertainty, proved upper bound
   flags  (W, m) bits of `First`;  table (W, m, 6) of each first action: score, reward, uncertainty,
          upper bound, and q and u of its first step

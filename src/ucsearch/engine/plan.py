@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.errors import InputError, TaskError
-from ucsearch.layout import Layout
-from ucsearch.policies import MODES, Policy, Settings
 from ucsearch.engine.arrays import Inputs, Outputs
 from ucsearch.engine.plain.run import make_window
 from ucsearch.engine.plain.window import Node, Window
 from ucsearch.engine.status import Fault, First, Status
+from ucsearch.errors import InputError, TaskError
+from ucsearch.layout import Layout
+from ucsearch.policies import MODES, Policy, Settings
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
@@ -232,8 +232,7 @@ class Plan:
             "step_rewards": list(self.step_rewards),
             "step_uncertainties": list(self.step_uncertainties),
             "first_actions": [
-                {k: _none(v) if isinstance(v, float) else v for k, v in vars(row).items()}
-                for row in self.first_actions
+                {k: _none(v) if isinstance(v, float) else v for k, v in vars(row).items()} for row in self.first_actions
             ],
             "counters": {
                 "expansions": self.expansions,

@@ -116,9 +116,7 @@ class AuditLog(AuditReader):
             digest = entry_digest(draft.body)
             if (entry := known.get(draft.id)) is not None:
                 if entry.digest != digest:
-                    raise RecordError(
-                        f"entry {entry.seq} has the id {draft.id} with another content; verify the log"
-                    )
+                    raise RecordError(f"entry {entry.seq} has the id {draft.id} with another content; verify the log")
             else:
                 if draft.overrides is not None:
                     self._check_target(connection, draft.overrides)
@@ -133,9 +131,7 @@ class AuditLog(AuditReader):
         )
         return entries
 
-    def _insert_blobs(
-        self, connection: sqlite3.Connection, drafts: Sequence[_Draft], blobs: dict[str, bytes]
-    ) -> None:
+    def _insert_blobs(self, connection: sqlite3.Connection, drafts: Sequence[_Draft], blobs: dict[str, bytes]) -> None:
         needed = list(dict.fromkeys(ref for draft in drafts for ref in draft.refs))
         stored = dict(
             connection.execute(
@@ -216,9 +212,7 @@ def _draft(record: Mapping[str, Any], index: int) -> _Draft:
         name, body = seal_bytes(record)
         if record.get("id", name) != name:
             raise RecordError(f"record.id: saw {record['id']!r}, expected {name}, which its content gives")
-        return _Draft(
-            name, body, blob_refs(body), record["overrides"] if record["kind"] == "override" else None
-        )
+        return _Draft(name, body, blob_refs(body), record["overrides"] if record["kind"] == "override" else None)
     except RecordError as error:
         if index == 0:
             raise

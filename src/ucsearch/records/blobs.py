@@ -130,9 +130,7 @@ def decode_floats(blob: bytes, *, finite: bool = False) -> tuple[tuple[int, ...]
         bits.byteswap()
         values.byteswap()
     _refuse_odd(
-        [i for i, b in enumerate(bits) if b == _NEGATIVE_ZERO or (b & _MAGNITUDE > _INFINITY and b != _NAN)][
-            :1
-        ]
+        [i for i, b in enumerate(bits) if b == _NEGATIVE_ZERO or (b & _MAGNITUDE > _INFINITY and b != _NAN)][:1]
     )
     if finite:
         _refuse_unbounded([i for i, b in enumerate(bits) if b & _MAGNITUDE >= _INFINITY][:1])

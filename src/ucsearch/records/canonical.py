@@ -189,9 +189,7 @@ def loads(data: bytes | str) -> Any:
     """Parse JSON strictly: numbers are binary64 (exact small integers stay ints), no key twice, no NaN."""
     try:
         text = data.decode("utf-8") if isinstance(data, bytes) else data
-        return json.loads(
-            text, parse_int=_parse_int, parse_constant=_refuse_constant, object_pairs_hook=_pairs
-        )
+        return json.loads(text, parse_int=_parse_int, parse_constant=_refuse_constant, object_pairs_hook=_pairs)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"malformed JSON: {error}") from error
 

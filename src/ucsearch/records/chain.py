@@ -49,9 +49,7 @@ def entry_digest(body: bytes) -> str:
 
 def next_head(head: str, seq: int, entry: str, written_at: str | None) -> str:
     time = (written_at or "").encode("utf-8", "surrogateescape")
-    return digest_bytes(
-        bytes.fromhex(head) + seq.to_bytes(8, "big") + bytes.fromhex(entry) + time, "audit-head/1"
-    )
+    return digest_bytes(bytes.fromhex(head) + seq.to_bytes(8, "big") + bytes.fromhex(entry) + time, "audit-head/1")
 
 
 GENESIS = digest_bytes(b"", "audit-genesis/1")
@@ -102,9 +100,7 @@ class Checkpoint:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Replace the file at once; it and its folder are synced before this returns."""
         with whole_file(path) as file:
-            file.write(
-                canonical({**self._content(), "digest": digest(self._content(), "checkpoint/1")}) + b"\n"
-            )
+            file.write(canonical({**self._content(), "digest": digest(self._content(), "checkpoint/1")}) + b"\n")
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Checkpoint:
@@ -237,9 +233,7 @@ def check_rows(
         if (pin := pins.get(n)) is not None:
             if pin != row.head:
                 exact = pinned == n - 1
-                detail = (
-                    "is not what the checkpoint saw; the log was edited and its chain recomputed, or replaced"
-                )
+                detail = "is not what the checkpoint saw; the log was edited and its chain recomputed, or replaced"
                 return fault("rechained", (pinned + 1, n), row.id if exact else None, detail)
             pinned = n
         count, head = n, row.head

@@ -37,7 +37,8 @@ def decision_record(decision: Decision, *, series: str = "", where: str = "") ->
     c = decision.certificate
     if c is None:
         raise RecordError("a decision whose trace was refused has no inputs to record; log the refusal itself")
-    plan, blobs = c.plan, {}
+    plan = c.plan
+    blobs: Blobs = {}
     task, layout, settings = plan.task, plan.layout, plan.settings
     w = plan.window
     claim = {k: _value(v) for k, v in vars(c).items() if k not in ("plan", "rivals", "action")}
@@ -72,7 +73,13 @@ def decision_record(decision: Decision, *, series: str = "", where: str = "") ->
         "gate": {
             "settings": {k: _value(v) for k, v in vars(decision.gate).items()},
             "rows": [
-                {"name": r.name, "left": _value(r.left), "operator": r.operator, "right": _value(r.right), "pass": r.passed}
+                {
+                    "name": r.name,
+                    "left": _value(r.left),
+                    "operator": r.operator,
+                    "right": _value(r.right),
+                    "pass": r.passed,
+                }
                 for r in decision.rows
             ],
             "now": decision.now,
@@ -94,7 +101,7 @@ def decision_record(decision: Decision, *, series: str = "", where: str = "") ->
             "fallback_cost": _value(decision.fallback_cost),
         },
         "versions": _versions(),
-    }  # fmt: skip
+    }
     return seal(record), blobs
 
 
@@ -149,14 +156,14 @@ class AuditLog(ChainedLog):
     ) -> list[Entry]:
         """Append one decision, or a panel's in transactions of a thousand."""
         if isinstance(decisions, Decision):
-            record, blobs = decision_record(decisions, series=str(series), where=where)
-            return [self.append(record, blobs)]
+            return [self.append(*decision_record(decisions, series=str(series), where=where))]
         names = [series] * len(decisions) if isinstance(series, str) else list(series)
         if len(names) != len(decisions):
             raise RecordError(f"series: saw {len(names)} names, expected {len(decisions)}, one per decision")
         entries: list[Entry] = []
         for lo in range(0, len(decisions), _BATCH):
-            records, blobs = [], {}
+            records: list[dict[str, Any]] = []
+            blobs: Blobs = {}
             for w in range(lo, min(lo + _BATCH, len(decisions))):
                 record, own = decision_record(decisions[w], series=names[w], where=where)
                 records.append(record)

@@ -33,9 +33,7 @@ class AuditReader:
     def __init__(self, path: str | os.PathLike[str], *, timeout_s: float = 5.0) -> None:
         self._open(path, timeout_s, read_only=True, max_pages=None)
 
-    def _open(
-        self, path: str | os.PathLike[str], timeout_s: float, *, read_only: bool, max_pages: int | None
-    ) -> None:
+    def _open(self, path: str | os.PathLike[str], timeout_s: float, *, read_only: bool, max_pages: int | None) -> None:
         self.path = Path(path)
         self._timeout_s = timeout_s
         self._lock = threading.RLock()
@@ -171,9 +169,7 @@ class AuditReader:
 
         def find(id: str) -> tuple[int, bytes] | None:
             with self._guarded() as connection:
-                found = connection.execute(
-                    "SELECT seq, CAST(body AS BLOB) FROM entries WHERE id = ?", (id,)
-                ).fetchone()
+                found = connection.execute("SELECT seq, CAST(body AS BLOB) FROM entries WHERE id = ?", (id,)).fetchone()
             return None if found is None else (found[0], found[1])
 
         try:
@@ -227,9 +223,7 @@ class AuditReader:
         """The connection for one piece of work: alone, undone on failure, failures put into words."""
         if os.getpid() != self._process:
             # SQLite's locks do not survive a fork; using it here could damage the file.
-            raise RecordError(
-                f"{self.path}: the log was opened in another process; open it again in this one"
-            )
+            raise RecordError(f"{self.path}: the log was opened in another process; open it again in this one")
         with self._lock:
             try:
                 yield self._connection

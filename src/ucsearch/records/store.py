@@ -80,9 +80,7 @@ PAGE_SIZE = "PRAGMA page_size = 8192"
 def connect(path: Path, *, timeout_s: float, read_only: bool, max_pages: int | None) -> sqlite3.Connection:
     """Open, and unless `read_only` create, the file of a log; anything else found there is refused."""
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        raise RecordError(
-            f"SQLite {sqlite3.sqlite_version} is too old for an audit log, expected 3.37 or newer"
-        )
+        raise RecordError(f"SQLite {sqlite3.sqlite_version} is too old for an audit log, expected 3.37 or newer")
     if not (timeout_s >= 0 and math.isfinite(timeout_s)):
         raise InputError("timeout_s", timeout_s, "a finite number of seconds, 0 or more")
     if max_pages is not None and not max_pages > 0:
@@ -208,9 +206,7 @@ def _create(connection: sqlite3.Connection, path: Path) -> None:
 
 def schema_problem(connection: sqlite3.Connection) -> str:
     """What differs from the tables, indexes and triggers of a log; empty if nothing does."""
-    found = dict(
-        connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
-    )
+    found = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"))
     if found == SCHEMA:
         return ""
     for name in SCHEMA:

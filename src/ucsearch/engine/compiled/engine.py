@@ -8,19 +8,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.errors import UncompilableWarning
-from ucsearch.layout import Layout
-from ucsearch.policies import MODES, Settings
 from ucsearch.engine.arrays import Inputs, Outputs
 from ucsearch.engine.compiled.cache import is_cached, load_kernel
 from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
 from ucsearch.engine.compiled.explain import explain_failure
 from ucsearch.engine.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW
+from ucsearch.errors import UncompilableWarning
+from ucsearch.layout import Layout
+from ucsearch.policies import MODES, Settings
 from ucsearch.sources import Unsourced
 from ucsearch.task import Task
 
@@ -153,7 +154,7 @@ def run(
         return
     parts = max(1, min(windows, 16 * threads if windows < 1 << 16 else 64 * threads))
     edges = [windows * i // parts for i in range(parts + 1)]
-    ranges = [(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
+    ranges = [(a, b) for a, b in pairwise(edges) if b > a]
 
     def one(part: tuple[int, int]) -> int:
         _call(kernel, settings, inputs, outputs, *part)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ucsearch.policies import KEEP_CERTIFIED, KEEP_SCORE
 from ucsearch.engine.plain.outcome import Outcome, completable, mark_root, top_candidates
 from ucsearch.engine.plain.window import Node, Window, is_same
 from ucsearch.engine.status import First, Status
+from ucsearch.policies import KEEP_CERTIFIED, KEEP_SCORE
 
 __all__ = ["beam"]
 
@@ -27,7 +27,8 @@ def beam(window: Window, state: Any) -> Outcome:
             if s.use_bound and len(chosen) < len(candidates):
                 for c in candidates:
                     # What a chosen action stands for is not dropped (and at the root a duplicate is no action).
-                    if not any(is_same(c, b) for b in chosen) and not (h == 0 and out.flags[c.action] & First.DUPLICATE):
+                    stood_for = h == 0 and out.flags[c.action] & First.DUPLICATE
+                    if not stood_for and not any(is_same(c, b) for b in chosen):
                         first = node.path[0] if h else c.action
                         out.raise_bound(first, window.limit_of_candidate(node, c, h))
             for c in chosen:
@@ -78,9 +79,9 @@ def _nondominated(nodes: list[Node]) -> list[Node]:
     ordered = sorted(nodes, key=lambda n: (-(n.reward + n.togo), n.uncertainty))
     front: list[Node] = []
     for n in ordered:
-        if not front or n.uncertainty < front[-1].uncertainty:
-            front.append(n)
-        elif n.uncertainty == front[-1].uncertainty and n.reward + n.togo == front[-1].reward + front[-1].togo:
+        last = front[-1] if front else None
+        equal = last is not None and (n.uncertainty, n.reward + n.togo) == (last.uncertainty, last.reward + last.togo)
+        if last is None or equal or n.uncertainty < last.uncertainty:
             front.append(n)
     return front
 

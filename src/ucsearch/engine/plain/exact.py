@@ -190,11 +190,11 @@ def _programme(window: Window, state: Any, out: Outcome, budget: int) -> None:
     for i in range(window.size):
         if not out.flags[i] & First.FEASIBLE or out.flags[i] & First.DUPLICATE:
             continue
-        node = _replay(window, state, i, choices)
-        if node is None:
+        replayed = _replay(window, state, i, choices)
+        if replayed is None:
             out.flags[i] = (out.flags[i] | First.DEAD) & ~First.GENERATED
         else:
-            out.retain(node)
+            out.retain(replayed)
             out.flags[i] |= First.EXACT
             out.bounds[i] = out.firsts[i].score  # type: ignore[union-attr]
     window.action_scores = counted

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.layout import Layout
-from ucsearch.policies import Settings
 from ucsearch.engine.arrays import TABLE, Inputs, Outputs
 from ucsearch.engine.plain.beam import beam
 from ucsearch.engine.plain.exact import exact
@@ -17,6 +15,8 @@ from ucsearch.engine.plain.outcome import Outcome
 from ucsearch.engine.plain.window import TaskFault, Window
 from ucsearch.engine.registry import ALGORITHMS, register
 from ucsearch.engine.status import Status
+from ucsearch.layout import Layout
+from ucsearch.policies import Settings
 from ucsearch.task import Task
 
 __all__ = ["make_window", "run_window"]
@@ -55,9 +55,7 @@ def make_window(task: Task, settings: Settings, layout: Layout, inputs: Inputs, 
     )
 
 
-def run_window(
-    task: Task, settings: Settings, layout: Layout, inputs: Inputs, outputs: Outputs, w: int
-) -> None:
+def run_window(task: Task, settings: Settings, layout: Layout, inputs: Inputs, outputs: Outputs, w: int) -> None:
     """Search window w and fill row w of the outputs."""
     m = inputs.actions.shape[1]
     try:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.engine.status import Fault
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, SPREADS, Settings
-from ucsearch.engine.status import Fault
 from ucsearch.task import Task, View
 
 __all__ = ["Candidate", "Node", "TaskFault", "Window", "mean_and_spread"]
@@ -158,9 +158,7 @@ class Window:
                 own = self.member_array[j : j + 1, :reach]
                 self.tables.append(self._table(view_of(own[0]), View(view_of(own), one, 0.0, self.settings.spread)))
         else:
-            view = View(
-                view_of(self.member_array[:, :reach]), np.array(self.weights), self.risk, self.settings.spread
-            )
+            view = View(view_of(self.member_array[:, :reach]), np.array(self.weights), self.risk, self.settings.spread)
             self.tables.append(self._table(view_of(self.mean_array[:reach]), view))
 
     def _table(self, outcomes: NDArray[np.float64], view: View) -> Any:
@@ -267,9 +265,7 @@ class Window:
             return self._continued(c, returns, path, step)
         if self.task.terminal is not None:
             end = self.discounts[self.depth]
-            returns = tuple(
-                r + end * self.terminal(x, step, c.action) for r, x in zip(returns, c.states, strict=True)
-            )
+            returns = tuple(r + end * self.terminal(x, step, c.action) for r, x in zip(returns, c.states, strict=True))
         reward, uncertainty = mean_and_spread(returns, self.weights, self.settings.spread)
         return self._checked(c, returns, reward, uncertainty, path, last, step, -1)
 
@@ -306,7 +302,8 @@ class Window:
             total = returns[j]
             for h in range(self.depth, self.settings.reach):
                 args = (state, h, p) if theta is None else (state, h, p, theta)
-                a = self._number(self.call(policy, Fault.CONTINUATION, step, c.action, *args), Fault.CONTINUATION, step, c.action)
+                wanted = self.call(policy, Fault.CONTINUATION, step, c.action, *args)
+                a = self._number(wanted, Fault.CONTINUATION, step, c.action)
                 if not self.call(task.feasible, Fault.RAISED, step, c.action, state, a, p):
                     return None
                 y = self.members[j][h]
