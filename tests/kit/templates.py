@@ -76,7 +76,7 @@ def stock_feasible(s, a, p):
 
 def stock_step(s, a, demand, p):
     left = max(s.on_hand + s.pipeline[0] - demand, 0.0)
-    return Stock(left, s.pipeline[1:] + (a,), a)  # noqa: RUF005
+    return Stock(left, s.pipeline[1:] + (a,), a)
 
 
 def stock_reward(s, a, demand, p):

@@ -5,6 +5,7 @@ import errno
 import hashlib
 import os
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ def fill(path: Path, count: int, start: int = 0) -> None:
 
 def altered(path: Path, *statements: str | tuple[str, tuple[Any, ...]]) -> None:
     """Do to the file what the triggers forbid, and leave no trace of having removed them."""
-    with sqlite3.connect(path) as raw:
+    with closing(sqlite3.connect(path)) as raw, raw:
         triggers = {name: sql for name, sql in SCHEMA.items() if sql.startswith("CREATE TRIGGER")}
         for name in triggers:
             raw.execute(f"DROP TRIGGER {name}")
@@ -69,7 +70,6 @@ def altered(path: Path, *statements: str | tuple[str, tuple[Any, ...]]) -> None:
             raw.execute(*((statement,) if isinstance(statement, str) else statement))
         for sql in triggers.values():
             raw.execute(sql)
-    raw.close()
 
 
 def verified(path: Path, checkpoint: Checkpoint | None = None) -> ChainReport:
@@ -172,9 +172,8 @@ def test_blobs_are_stored_once(tmp_path: Path) -> None:
         log.append(decision(1, trace=blob_ref(blob), again=[blob_ref(blob)]), {blob_id(blob): blob})
         log.append(decision(2, trace=blob_ref(blob)))  # stored already: need not be given
         assert log.verify().ok
-    with sqlite3.connect(tmp_path / "log.db") as raw:
+    with closing(sqlite3.connect(tmp_path / "log.db")) as raw, raw:
         assert raw.execute("SELECT count(*) FROM blobs").fetchone() == (1,)
-    raw.close()
 
 
 def test_the_clock_is_recorded_beside_the_record_and_chained(tmp_path: Path) -> None:
@@ -219,9 +218,7 @@ def test_a_time_that_names_no_instant_is_refused(tmp_path: Path, now: Any) -> No
         (decision(0, trace={"$blob": {"$blob": "0" * 64}}), r"\$blob"),
     ],
 )
-def test_bad_records_are_refused_and_take_their_batch_with_them(
-    tmp_path: Path, record: Any, message: str
-) -> None:
+def test_bad_records_are_refused_and_take_their_batch_with_them(tmp_path: Path, record: Any, message: str) -> None:
     with AuditLog(tmp_path / "log.db") as log:
         with pytest.raises(RecordError, match=message):
             log.append(record)
@@ -282,9 +279,7 @@ def test_a_repeated_record_is_acknowledged_and_not_written_twice(tmp_path: Path)
         assert log.verify().ok
 
 
-def test_a_repeated_record_is_acknowledged_only_after_a_sync(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repeated_record_is_acknowledged_only_after_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     real = os.fsync
     with AuditLog(tmp_path / "log.db") as log:
@@ -347,12 +342,8 @@ def test_an_override_is_a_record_and_the_decision_stays(tmp_path: Path) -> None:
     with AuditLog(tmp_path / "log.db") as log:
         original = log.append(decision(4))
         before = log.get(original.id)
-        entry = log.override(
-            original.id, who="M. Curie", why="supplier strike", action=3.0, feasible=True, at=NOON
-        )
-        again = log.override(
-            original.id[:12], who="M. Curie", why="strike over", action="keep", feasible=True, at=NOON
-        )
+        entry = log.override(original.id, who="M. Curie", why="supplier strike", action=3.0, feasible=True, at=NOON)
+        again = log.override(original.id[:12], who="M. Curie", why="strike over", action="keep", feasible=True, at=NOON)
         assert log.get(original.id) == before
         assert [row.id for row in log.overrides(original.id)] == [entry.id, again.id]
         assert log.get(entry.id).record == {

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -313,16 +314,14 @@ def test_a_reader_cannot_write(tmp_path: Path) -> None:
 
 def test_what_is_no_log_is_refused_and_left_alone(tmp_path: Path) -> None:
     foreign = tmp_path / "foreign.db"
-    with sqlite3.connect(foreign) as raw:
+    with closing(sqlite3.connect(foreign)) as raw, raw:
         raw.execute("CREATE TABLE entries (x)")
-    raw.close()
     text = tmp_path / "text.db"
     text.write_text("not a database, but long enough to be looked at as if it were one " * 20)
     later = tmp_path / "later.db"
     fill(later, 1)
-    with sqlite3.connect(later) as raw:
+    with closing(sqlite3.connect(later)) as raw, raw:
         raw.execute("PRAGMA user_version = 2")
-    raw.close()
     for path, message in (
         (foreign, "not an audit log"),
         (text, "not an audit log"),

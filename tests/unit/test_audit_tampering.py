@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import stat
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def fill(path: Path, count: int, start: int = 0) -> None:
 
 def altered(path: Path, *statements: str | tuple[str, tuple[Any, ...]]) -> None:
     """Do to the file what the triggers forbid, and leave no trace of having removed them."""
-    with sqlite3.connect(path) as raw:
+    with closing(sqlite3.connect(path)) as raw, raw:
         triggers = {name: sql for name, sql in SCHEMA.items() if sql.startswith("CREATE TRIGGER")}
         for name in triggers:
             raw.execute(f"DROP TRIGGER {name}")
@@ -70,15 +71,13 @@ def altered(path: Path, *statements: str | tuple[str, tuple[Any, ...]]) -> None:
             raw.execute(*((statement,) if isinstance(statement, str) else statement))
         for sql in triggers.values():
             raw.execute(sql)
-    raw.close()
 
 
 def rechain(path: Path, first: int = 1) -> None:
     """Recompute ids, digests and heads from an entry on, as someone who knows the format would."""
-    with sqlite3.connect(path) as raw:
+    with closing(sqlite3.connect(path)) as raw, raw:
         rows = raw.execute("SELECT seq, body, written_at FROM entries ORDER BY seq").fetchall()
         heads = dict(raw.execute("SELECT seq, head FROM entries"))
-    raw.close()
     head = heads.get(first - 1, GENESIS)
     changes: list[tuple[str, tuple[Any, ...]]] = []
     for seq, text, written_at in rows:
@@ -137,16 +136,11 @@ def swap(path: Path, k: int) -> None:
 
 def swap_contents(path: Path, k: int) -> None:
     """The records change places, numbers and heads stay."""
-    with sqlite3.connect(path) as raw:
-        rows = raw.execute(
-            f"SELECT seq, id, digest, body FROM entries WHERE seq IN ({k}, {k + 2})"
-        ).fetchall()
-    raw.close()
+    with closing(sqlite3.connect(path)) as raw, raw:
+        rows = raw.execute(f"SELECT seq, id, digest, body FROM entries WHERE seq IN ({k}, {k + 2})").fetchall()
     (low, *first), (high, *second) = rows
     put = "UPDATE entries SET id = ?, digest = ?, body = ? WHERE seq = ?"
-    altered(
-        path, f"UPDATE entries SET id = 'x' WHERE seq = {k}", (put, (*first, high)), (put, (*second, low))
-    )
+    altered(path, f"UPDATE entries SET id = 'x' WHERE seq = {k}", (put, (*first, high)), (put, (*second, low)))
 
 
 def truncate(path: Path, k: int) -> None:
@@ -169,9 +163,8 @@ def delete_and_rechain(path: Path, k: int) -> None:
 
 
 def insert_and_rechain(path: Path, k: int) -> None:
-    with sqlite3.connect(path) as raw:
+    with closing(sqlite3.connect(path)) as raw, raw:
         (last,) = raw.execute("SELECT max(seq) FROM entries").fetchone()
-    raw.close()
     body = canonical(seal(decision(900))).decode()
     altered(
         path,
@@ -279,9 +272,8 @@ def test_alterations_beside_the_entries(tmp_path: Path) -> None:
         assert (report.fault, report.first_bad) == (fault, first_bad), statement
     path = tmp_path / "trigger.db"
     shutil.copy(original, path)
-    with sqlite3.connect(path) as raw:
+    with closing(sqlite3.connect(path)) as raw, raw:
         raw.execute("DROP TRIGGER entries_delete")
-    raw.close()
     assert "entries_delete of its schema is missing" in str(verified(path))
     with pytest.raises(RecordError, match="nothing will be recorded in it"):
         AuditLog(path)

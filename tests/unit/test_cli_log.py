@@ -3,6 +3,7 @@
 import ast
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -39,12 +40,11 @@ def run(*arguments: object, code: int = 0) -> str:
 
 
 def edit(path: Path) -> None:
-    with sqlite3.connect(path) as raw:
+    with closing(sqlite3.connect(path)) as raw, raw:
         sql = raw.execute("SELECT sql FROM sqlite_master WHERE name = 'entries_update'").fetchone()[0]
         raw.execute("DROP TRIGGER entries_update")
         raw.execute("UPDATE entries SET body = replace(body, 'SKU', 'XYZ') WHERE seq = 4")
         raw.execute(sql)
-    raw.close()
 
 
 def test_list(path: Path) -> None:
@@ -52,9 +52,7 @@ def test_list(path: Path) -> None:
     assert "7 of 7 entries" in table
     assert "SKU-3" in table
     assert "override" in table
-    lines = [
-        json.loads(line) for line in run("list", "-l", path, "--outcome", "FALLBACK", "--json").splitlines()
-    ]
+    lines = [json.loads(line) for line in run("list", "-l", path, "--outcome", "FALLBACK", "--json").splitlines()]
     assert [line["series"] for line in lines] == ["SKU-0", "SKU-2", "SKU-4"]
     assert {line["reason"] for line in lines} == {"not_risk_active"}
     newest = json.loads(run("list", "-l", path, "--newest", "-n", "1", "--json"))
@@ -141,9 +139,7 @@ def test_export_parquet(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", [("list",), ("show", "0" * 64), ("verify",), ("export", "x"), ("checkpoint", "x")]
 )
-def test_a_log_that_is_not_there(
-    tmp_path: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_is_not_there(tmp_path: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert "no such log" in run(*arguments, "-l", "none.db", code=2)
     assert list(tmp_path.iterdir()) == []

@@ -93,8 +93,8 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
         margin = math.nan if panel.route is None else float(panel.route.margins[w, i])
         rivals.append(
             Rival(
-                i, actions[i], plan.task.label(i, actions[i]), not math.isnan(score), score, float(e.lower_reward[w, i]),
-                float(e.lower_uncertainty[w, i]), float(e.upper[w, i]), path, margin, float(e.reward_lower[w, i]),
+                i, actions[i], plan.task.label(i, actions[i]), not math.isnan(score), score,
+                float(e.lower_reward[w, i]), float(e.lower_uncertainty[w, i]), float(e.upper[w, i]), path, margin, float(e.reward_lower[w, i]),
                 float(e.reward_upper[w, i]), float(e.certain_lower[w, i]), float(e.certain_upper[w, i]),
                 float(table[i, 4] - plan.settings.risk * table[i, 5]),
             )

@@ -323,8 +323,8 @@ def _stack(traces: Sequence[Trace]) -> Trace:
             raise InputError("traces", f"{t!r}", f"one window shaped like {first!r}", index=i)
         for name in ("coupling", "model", "notes"):
             if getattr(t, name) != getattr(first, name):
-                expected = f"{name} {getattr(first, name)!r} as in the first trace"
-                raise InputError("traces", repr(getattr(t, name)), expected, index=i)
+                wanted = f"{name} {getattr(first, name)!r} as in the first trace"
+                raise InputError("traces", repr(getattr(t, name)), wanted, index=i)
         for name in ("cutoff", "issued"):
             if bool(getattr(t, name)) != bool(getattr(first, name)):
                 raise InputError("traces", f"{name} {getattr(t, name)}", f"{name} in all traces or in none", index=i)

@@ -112,15 +112,17 @@ def _branch_and_bound(
 
 
 def _hopeless(limit: float, child: Node, rival: Node, full: bool) -> bool:
-    """Nothing below `child` beats `rival`, ties by U and then by path included (U never falls in additive modes)."""
+    """Nothing below `child` beats `rival`, ties by U and then by path included.
+
+    U never falls along a path in additive modes; in members mode it may fall to 0.
+    """
     if limit != rival.score:
         return limit < rival.score
     if full:
         return not better(child, rival)
-    if child.returns:
-        return True
-    if child.uncertainty != rival.uncertainty:
-        return child.uncertainty > rival.uncertainty
+    least = 0.0 if child.returns else child.uncertainty
+    if least != rival.uncertainty:
+        return least > rival.uncertainty
     return child.path > rival.path[: len(child.path)]
 
 
@@ -128,6 +130,8 @@ def _settle(window: Window, state: Any, out: Outcome) -> None:
     if out.best is None:
         found = completable(window, state)
         out.status = Status.SEARCH_EXHAUSTED if found is not False else Status.DEAD_END
+        if found is False:
+            out.flags = [f | First.DEAD if f & First.FEASIBLE and not f & First.DUPLICATE else f for f in out.flags]
         return
     out.status = Status.PROVED
     out.upper = out.best.score

@@ -376,12 +376,11 @@ def uc_panel(
                 if rival:
                     rival_S = table[w, first, 0] if every else best_S
                     rival_U = table[w, first, 2] if every else best_U
+                    least = 0.0 if MEMBERS and not full else nU[child]
                     if limit != rival_S:
                         hopeless = limit < rival_S
-                    elif MEMBERS and not full:
-                        hopeless = True
-                    elif nU[child] != rival_U:
-                        hopeless = nU[child] > rival_U
+                    elif least != rival_U:
+                        hopeless = least > rival_U
                     else:
                         # Equal so far: only a smaller path may still win.
                         hopeless = full
@@ -448,6 +447,9 @@ def uc_panel(
                         one_st[0, r, f] = states[w, f]
                 found = uc_completable(w, d, one_st, rows, p, actions, arow, mean, members, walk, spot, cap)
                 status = 3 if found == 0 else 4
+                for x in range(m):
+                    if found == 0 and flags[w, x] & 1 != 0 and flags[w, x] & 8 == 0:
+                        flags[w, x] |= 32
                 if found < -1:
                     fault = 2
                     fault_step = (-2 - found) // m
