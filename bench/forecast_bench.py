@@ -60,9 +60,7 @@ def run(
     warm_s = time.perf_counter() - start
     checksum = 0.0
     start = time.perf_counter()
-    for _, forecast in forecast_stream(
-        forecaster, make_series(series), rng=np.random.default_rng(1), **settings
-    ):
+    for _, forecast in forecast_stream(forecaster, make_series(series), rng=np.random.default_rng(1), **settings):
         checksum += float(forecast.mean[-1, -1])
     wall_s = time.perf_counter() - start
     unit = 1024 if sys.platform != "darwin" else 1

@@ -33,16 +33,9 @@ _NODES: dict[type[ast.AST], tuple[str, str]] = {
     ast.GeneratorExp: ("a generator expression", "write a for loop"),
     ast.DictComp: ("a dict comprehension", "use tuples and a for loop"),
     ast.SetComp: ("a set comprehension", "use tuples and a for loop"),
-    ast.Dict: ("a dict", "put the values into params or a tuple"),
-    ast.Set: ("a set", "use a tuple"),
-    ast.Try: ("try/except", "test the condition before the operation"),
     ast.With: ("a with statement", "keep input and output outside the task"),
-    ast.Lambda: ("a lambda", "write a def at module level"),
-    ast.JoinedStr: ("an f-string", "return a number instead"),
     ast.Global: ("a global statement", "pass the value through params"),
-    ast.Nonlocal: ("a nonlocal statement", "pass the value through params or the state"),
     ast.Yield: ("yield", "return a value"),
-    ast.Starred: ("star-unpacking", "name the fields one by one"),
 }
 _METHODS = {"_replace": "write State(...) with every field", "_asdict": "read the fields by name"}
 _DIFFER = {
@@ -97,6 +90,8 @@ def _judge(node: ast.AST) -> Iterator[tuple[str, str, bool]]:
     if type(node) in _NODES:
         what, instead = _NODES[type(node)]
         yield what, instead, False
+    if isinstance(node, ast.ExceptHandler) and node.type is not None and ast.unparse(node.type) != "Exception":
+        yield "except of a named class", "test the condition before the operation", False
     if isinstance(node, ast.Attribute) and node.attr in _METHODS:
         yield f".{node.attr}", _METHODS[node.attr], False
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):

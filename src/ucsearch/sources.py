@@ -195,7 +195,7 @@ def _definition(function: types.FunctionType) -> ast.FunctionDef:
     if node.decorator_list and not _only_jit(node):
         raise Unsourced(f"{function.__name__} is decorated")
     node.decorator_list = []
-    if _shape(_recompile(node, function.__code__.co_freevars)) != _shape(function.__code__):
+    if not _is_loaded_code(node, function):
         raise Unsourced(f"{function.__name__}'s source no longer matches the loaded code")
     node.returns = None
     for arg in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
@@ -213,7 +213,18 @@ def _only_jit(node: ast.FunctionDef) -> bool:
     return all(n in ("njit", "jit", "register_jitable") for n in names)
 
 
-def _recompile(node: ast.FunctionDef, freevars: tuple[str, ...]) -> types.CodeType:
+def _is_loaded_code(node: ast.FunctionDef, function: types.FunctionType) -> bool:
+    """Compare bytecode. CPython compiles `name.attribute(...)` differently when `name` was imported in the same
+    file, so both readings are tried: nothing imported, and every captured name imported."""
+    loaded = _shape(function.__code__)
+    names = sorted(_global_names(function.__code__) - set(_BUILTINS))
+    return any(_shape(_recompile(node, function.__code__.co_freevars, imports)) == loaded for imports in ([], names))
+
+
+def _recompile(node: ast.FunctionDef, freevars: tuple[str, ...], imports: list[str]) -> types.CodeType:
+    imported: list[ast.stmt] = [ast.Import([ast.alias(name)]) for name in imports if name != node.name]
+    if not freevars:
+        return _find(compile(ast.fix_missing_locations(ast.Module([*imported, node], [])), "<source>", "exec"), node)
     body: list[ast.stmt] = [
         ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None), lineno=1) for name in freevars
     ]
@@ -221,8 +232,10 @@ def _recompile(node: ast.FunctionDef, freevars: tuple[str, ...]) -> types.CodeTy
     outer = ast.FunctionDef("outer", empty, [*body, node], [], lineno=1)
     if "type_params" in ast.FunctionDef._fields:  # Python >= 3.12
         outer.type_params = []  # type: ignore[attr-defined,unused-ignore]
-    module = ast.fix_missing_locations(ast.Module([outer], []))
-    code = compile(module, "<source>", "exec")
+    return _find(compile(ast.fix_missing_locations(ast.Module([*imported, outer], [])), "<source>", "exec"), node)
+
+
+def _find(code: types.CodeType, node: ast.FunctionDef) -> types.CodeType:
     for const in _nested(code):
         if const.co_name == node.name:
             return const

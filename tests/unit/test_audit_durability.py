@@ -146,9 +146,7 @@ def traced_events(folder: Path, how: str) -> list[str]:
         elif kind == "write" and first == "1":
             events.append("receipt")
         elif kind != "close" and (name := names.get(first, "")).startswith(str(folder)):
-            suffix = (
-                "folder" if name == str(folder) else name.removeprefix(str(folder / "log.db")) or "database"
-            )
+            suffix = "folder" if name == str(folder) else name.removeprefix(str(folder / "log.db")) or "database"
             events.append(f"{'sync' if 'sync' in kind else 'write'} {suffix}")
         elif kind == "close":
             names.pop(first, None)
@@ -198,9 +196,7 @@ def test_receipts_follow_the_sync_of_the_wal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("extra", "synced"), [((), True), (("PRAGMA synchronous = NORMAL",), False)])
-def test_the_settings_sync_the_wal_at_every_commit(
-    tmp_path: Path, extra: tuple[str, ...], synced: bool
-) -> None:
+def test_the_settings_sync_the_wal_at_every_commit(tmp_path: Path, extra: tuple[str, ...], synced: bool) -> None:
     apsw: Any = pytest.importorskip("apsw", reason="apsw shows the sync calls where strace cannot")
     events: list[str] = []
 

@@ -25,9 +25,7 @@ from ucsearch.records.blobs import (
 
 def by_hand(shape: tuple[int, ...], values: list[float]) -> bytes:
     head = b"UCBLOB" + bytes([1, len(shape)]) + b"<f8\0\0\0\0\0"
-    return (
-        head + b"".join(struct.pack("<Q", n) for n in shape) + b"".join(struct.pack("<d", x) for x in values)
-    )
+    return head + b"".join(struct.pack("<Q", n) for n in shape) + b"".join(struct.pack("<d", x) for x in values)
 
 
 def test_bytes_are_what_the_documentation_says() -> None:
@@ -73,9 +71,7 @@ def test_equal_arrays_have_equal_bytes() -> None:
 
 
 def test_nan_has_one_form() -> None:
-    odd = np.array([0x7FF0000000000001, 0xFFF8000000000123, 0x7FF8000000000000], dtype=np.uint64).view(
-        np.float64
-    )
+    odd = np.array([0x7FF0000000000001, 0xFFF8000000000123, 0x7FF8000000000000], dtype=np.uint64).view(np.float64)
     blob = encode_array(odd, finite=False)
     assert blob == by_hand((3,), [math.nan] * 3)
     assert np.isnan(decode_array(blob)).all()
@@ -152,9 +148,7 @@ def test_every_truncation_and_extension_is_refused() -> None:
             decode_array(cut)
 
 
-@pytest.mark.parametrize(
-    "bits", [0x8000000000000000, 0x7FF8000000000001, 0xFFF8000000000000, 0x7FF0000000000001]
-)
+@pytest.mark.parametrize("bits", [0x8000000000000000, 0x7FF8000000000001, 0xFFF8000000000000, 0x7FF0000000000001])
 def test_a_second_form_of_a_value_is_refused(bits: int) -> None:
     blob = encode_array([1.0, 2.0, 3.0])
     blob = blob[:-16] + bits.to_bytes(8, "little") + blob[-8:]

@@ -104,9 +104,7 @@ def ecmascript(x: float) -> str:
         return "-" + ecmascript(-x)
     exact = Decimal(x)
     for size in range(1, 18):
-        rounded = [
-            Context(prec=size, rounding=way).create_decimal(exact) for way in (ROUND_FLOOR, ROUND_CEILING)
-        ]
+        rounded = [Context(prec=size, rounding=way).create_decimal(exact) for way in (ROUND_FLOOR, ROUND_CEILING)]
         found = [r for r in rounded if float(r) == x]
         if found:
             break
@@ -171,11 +169,7 @@ def test_string_escapes(code: int) -> None:
 def test_equal_content_gives_equal_bytes() -> None:
     record = {"b": (1, 2.0, -0.0), "a": {"y": None, "x": [True, False]}, "": "é"}
     same = OrderedDict([("", "é"), ("a", {"x": (True, False), "y": None}), ("b", [1.0, np.float64(2), 0])])
-    assert (
-        canonical(record)
-        == canonical(same)
-        == '{"":"é","a":{"x":[true,false],"y":null},"b":[1,2,0]}'.encode()
-    )
+    assert canonical(record) == canonical(same) == '{"":"é","a":{"x":[true,false],"y":null},"b":[1,2,0]}'.encode()
 
 
 def test_subclasses_are_written_as_their_base() -> None:
@@ -193,9 +187,7 @@ def test_many_different_objects() -> None:
         assert canonical({f"k{size}": 1, "a": 2}) == f'{{"a":2,"k{size}":1}}'.encode()
     wide = {f"k{i:03d}": i for i in range(200)}
     assert (
-        canonical(dict(reversed(wide.items())))
-        == canonical(wide)
-        == json.dumps(wide, separators=(",", ":")).encode()
+        canonical(dict(reversed(wide.items()))) == canonical(wide) == json.dumps(wide, separators=(",", ":")).encode()
     )
 
 

@@ -127,6 +127,7 @@ def certify_panel(
     in_a = action_set(flags) & ~(upper == -np.inf)
     values, paths = _retained(plan, proof, in_a, protect, constrained, reward_only)
     selected = _select(values, in_a) if protect or constrained else plan.outputs.out_i[:, 1]
+    reward_lower, same = _lower(reward_only), certain is reward_only
     evidence = Evidence(
         actions=in_a,
         lower=values[:, :, 0],
@@ -135,10 +136,10 @@ def certify_panel(
         searched=searched,
         upper=upper,
         exact=_all_exact(proof, in_a),
-        reward_lower=_lower(reward_only),
+        reward_lower=reward_lower,
         reward_upper=reward_upper,
-        certain_lower=_lower(certain),
-        certain_upper=certain.outputs.table[:, :, 3],
+        certain_lower=reward_lower if same else _lower(certain),
+        certain_upper=reward_upper if same else certain.outputs.table[:, :, 3],
         selected=selected,
         searched_selected=plan.outputs.out_i[:, 1],
     )

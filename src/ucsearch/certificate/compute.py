@@ -102,7 +102,9 @@ def _derive(e: Evidence, eps_m: float) -> Claims:
     selected_maximal = found & maximal[rows, selected]
     paper_margin = np.where(sole, np.inf, margin)
     risk_gap, risk_active = _activity(e, e.reward_lower, e.reward_upper, best_lower, values, tau, found)
-    _, uncertainty_active = _activity(e, e.certain_lower, e.certain_upper, best_lower, values, tau, found)
+    uncertainty_active = risk_active
+    if e.certain_lower is not e.reward_lower:
+        _, uncertainty_active = _activity(e, e.certain_lower, e.certain_upper, best_lower, values, tau, found)
     reward_first = _argmax(e.reward_lower, e.actions)
     return Claims(
         tau=tau,

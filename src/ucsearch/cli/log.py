@@ -168,7 +168,10 @@ def _summary(row: Row) -> dict[str, Any]:
         "digest": row.digest,
         "head": row.head,
     }
-    return chain | {name: record.get(name) for name in ("kind", "series", "outcome", "reason", "action")}
+    # A decision's outcome is an object of its own; an override names its action at the top.
+    outcome = record.get("outcome")
+    shown = {**record, **outcome} if isinstance(outcome, dict) else record
+    return chain | {name: shown.get(name) for name in ("kind", "series", "outcome", "reason", "action")}
 
 
 def _print_table(rows: tuple[Row, ...], total: int) -> None:

@@ -79,7 +79,9 @@ _TEXTS = ("id", "digest", "head", "written_at", "kind", "schema", "outcome", "re
 
 def _parquet_row(row: Row, inline: Inline | None) -> dict[str, Any]:
     record = row.record
-    members = {name: _text_or_none(record.get(name)) for name in _TEXTS[4:]}
+    outcome = record.get("outcome")
+    shown = {**record, **outcome} if isinstance(outcome, dict) else record
+    members = {name: _text_or_none(shown.get(name)) for name in _TEXTS[4:]}
     blobs = {} if inline is None else inline(row)
     return {
         "seq": row.seq,

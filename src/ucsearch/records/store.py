@@ -35,8 +35,13 @@ SCHEMA = {
   written_at TEXT,
   body TEXT NOT NULL,
   kind TEXT GENERATED ALWAYS AS (json_extract(body, '$.kind')) VIRTUAL,
-  outcome TEXT GENERATED ALWAYS AS (json_extract(body, '$.outcome')) VIRTUAL,
-  reason TEXT GENERATED ALWAYS AS (json_extract(body, '$.reason')) VIRTUAL,
+  outcome TEXT GENERATED ALWAYS AS (
+    CASE json_type(body, '$.outcome') WHEN 'object' THEN json_extract(body, '$.outcome.outcome')
+    ELSE json_extract(body, '$.outcome') END
+  ) VIRTUAL,
+  reason TEXT GENERATED ALWAYS AS (
+    COALESCE(json_extract(body, '$.reason'), json_extract(body, '$.outcome.reason'))
+  ) VIRTUAL,
   series TEXT GENERATED ALWAYS AS (json_extract(body, '$.series')) VIRTUAL,
   overrides TEXT GENERATED ALWAYS AS (json_extract(body, '$.overrides')) VIRTUAL
 ) STRICT""",
