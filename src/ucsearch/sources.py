@@ -215,10 +215,12 @@ def _only_jit(node: ast.FunctionDef) -> bool:
 
 def _is_loaded_code(node: ast.FunctionDef, function: types.FunctionType) -> bool:
     """Compare bytecode. CPython compiles `name.attribute(...)` differently when `name` was imported in the same
-    file, so both readings are tried: nothing imported, and every captured name imported."""
-    loaded = _shape(function.__code__)
-    names = sorted(_global_names(function.__code__) - set(_BUILTINS))
-    return any(_shape(_recompile(node, function.__code__.co_freevars, imports)) == loaded for imports in ([], names))
+    file, so three readings are tried: nothing imported, modules imported, every captured name imported."""
+    code, space = function.__code__, function.__globals__
+    names = sorted(_global_names(code) - set(_BUILTINS))
+    modules = [name for name in names if isinstance(space.get(name), types.ModuleType)]
+    readings = ([], modules, names)
+    return any(_shape(_recompile(node, code.co_freevars, imports)) == _shape(code) for imports in readings)
 
 
 def _recompile(node: ast.FunctionDef, freevars: tuple[str, ...], imports: list[str]) -> types.CodeType:

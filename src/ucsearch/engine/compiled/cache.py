@@ -40,9 +40,13 @@ def _places() -> list[Path]:
     given = os.environ.get("UCSEARCH_CACHE_DIR")
     if given:
         return [Path(given).expanduser()]
+    temporary = Path(tempfile.gettempdir()) / f"ucsearch-{_uid()}" / "kernels"
     base = os.environ.get("XDG_CACHE_HOME")
-    home = Path(base) if base else Path.home() / ".cache"
-    return [home / "ucsearch" / "kernels", Path(tempfile.gettempdir()) / f"ucsearch-{_uid()}" / "kernels"]
+    try:
+        home = Path(base) if base else Path.home() / ".cache"
+    except RuntimeError:  # no home and an unknown user, as in some containers
+        return [temporary]
+    return [home / "ucsearch" / "kernels", temporary]
 
 
 def _uid() -> int:

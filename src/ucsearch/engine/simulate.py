@@ -1,0 +1,146 @@
+"""The task as a simulator: the same functions as the planner, fed with what really happened."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.engine.compiled.cache import load_kernel
+from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
+from ucsearch.engine.registry import register
+from ucsearch.engine.status import Fault
+from ucsearch.errors import InputError, TaskError
+from ucsearch.layout import Layout, as_finite
+from ucsearch.policies import MODES
+from ucsearch.sources import Unsourced
+from ucsearch.task import Task
+
+__all__ = ["Simulator", "Step"]
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+class Step(NamedTuple):
+    """What one step of N windows gave."""
+
+    states: Floats  # (N, n)
+    rewards: Floats  # (N,)
+    mask: Bools  # (N, m) actions allowed next; a row without any is a dead end
+
+
+def _no_search(window: Any, state: Any) -> Any:
+    raise InputError("policy", "'simulate'", "a search policy; the simulator is not one")
+
+
+register("simulate", _no_search, "ucsearch.engine.compiled.templates", "simulate.py")
+
+
+class Simulator:
+    """Steps many windows of one task at once. Infeasible choices and non-finite results raise, naming the window."""
+
+    def __init__(self, task: Task, layout: Layout, *, params: Floats | None = None, actions: Floats | None = None,
+                 engine: str = "compiled") -> None:  # fmt: skip
+        if engine not in ("python", "compiled"):
+            raise InputError("engine", repr(engine), "'python' or 'compiled'")
+        self.task, self.layout = task, layout
+        self.params = np.ascontiguousarray(task.params_row if params is None else params)
+        self.actions = np.ascontiguousarray(task.action_array[None] if actions is None else actions)
+        self._kernel = self._compile() if engine == "compiled" else None
+
+    @property
+    def engine(self) -> str:
+        return "python" if self._kernel is None else "compiled"
+
+    def _compile(self) -> Callable[..., None] | None:
+        arguments = (self.task, self.layout, MODES["mean"], "simulate", False)
+        try:
+            module = load_kernel(kernel_text(*arguments))
+        except Unsourced:
+            module = None
+        kernel: Callable[..., None] = kernel_namespace(*arguments)["uc_panel"] if module is None else module.uc_panel
+        try:
+            self._call(kernel, np.zeros((0, self.layout.size)), np.zeros(0, np.int64), np.zeros((0, self.task.fields)))
+        except Exception:  # the search engines warn and explain; here plain Python simply takes over
+            return None
+        return kernel
+
+    def mask(self, states: Floats) -> Bools:
+        """(N, m) what is allowed in each of the states (N, n)."""
+        rows = np.ascontiguousarray(states, dtype=np.float64)
+        none = np.full(len(rows), -1, np.int64)
+        return self._run(rows, none, np.zeros((len(rows), self.task.fields)), move=False).mask
+
+    def step(self, states: Floats, chosen: NDArray[np.int64], outcomes: Floats) -> Step:
+        """Take action index `chosen` (N,) in `states` (N, n) with realised `outcomes` (N,) or (N, F)."""
+        rows = np.ascontiguousarray(states, dtype=np.float64)
+        index = np.ascontiguousarray(chosen, dtype=np.int64)
+        y = as_finite(outcomes, "outcomes").reshape(len(rows), -1)
+        if y.shape[1] != self.task.fields or index.shape != (len(rows),):
+            expected = f"{len(rows)} actions and outcomes of {self.task.fields} fields"
+            raise InputError("outcomes", f"shapes {index.shape} and {y.shape}", expected)
+        m = self.actions.shape[1]
+        bad = ~((index >= 0) & (index < m))
+        if bad.any():
+            w = int(np.argmax(bad))
+            raise InputError("chosen", int(index[w]), f"an action index from 0 to {m - 1}", index=w)
+        allowed = self.mask(rows)[np.arange(len(rows)), index]
+        if not allowed.all():
+            w = int(np.argmax(~allowed))
+            action = float(self.actions[w if len(self.actions) > 1 else 0, index[w]])
+            raise InputError("chosen", f"action {action:g}, which is not feasible", "a feasible action", index=w)
+        return self._run(rows, index, y, move=True)
+
+    def advance(self, rows: Floats, index: NDArray[np.int64], y: Floats) -> Step:
+        """`step` for callers that keep to the mask themselves: no checks; index -1 leaves a window as it is."""
+        return self._run(rows, index, y, move=True)
+
+    def _run(self, rows: Floats, index: NDArray[np.int64], y: Floats, move: bool) -> Step:
+        if self._kernel is None:
+            return self._plain(rows, index, y, move)
+        return self._call(self._kernel, rows, index, y, move)
+
+    def _call(
+        self, kernel: Callable[..., None], rows: Floats, index: NDArray[np.int64], y: Floats, move: bool = True
+    ) -> Step:
+        count = len(rows)
+        following = np.empty((count, 1, self.layout.size))
+        rewards, faults = np.zeros(count), np.zeros(count, np.int64)
+        mask = np.empty((count, self.actions.shape[1]), np.bool_)
+        kernel(
+            rows[:, None, :], self.params, self.actions, index, y[:, None, :], following, rewards, faults, mask, move
+        )
+        if faults.any():
+            self._raise(int(np.argmax(faults != 0)), int(faults[faults != 0][0]), index)
+        return Step(following[:, 0] if move else rows, rewards, mask)
+
+    def _plain(self, rows: Floats, index: NDArray[np.int64], y: Floats, move: bool) -> Step:
+        task, layout, params_layout = self.task, self.layout, self.task.params_layout
+        following, rewards = np.array(rows), np.zeros(len(rows))
+        mask = np.zeros((len(rows), self.actions.shape[1]), np.bool_)
+        for w, row in enumerate(rows.tolist()):
+            own = self.params[w if len(self.params) > 1 else 0].tolist()
+            p = None if params_layout is None else params_layout.build(own)
+            state = layout.build(row)
+            actions = self.actions[w if len(self.actions) > 1 else 0].tolist()
+            if move and index[w] >= 0:
+                a = actions[index[w]]
+                outcome = y[w, 0].item() if task.outcome is None else task.outcome(*y[w].tolist())
+                rewards[w] = float(task.reward(state, a, outcome, p))
+                if not math.isfinite(rewards[w]):
+                    self._raise(w, Fault.REWARD, index)
+                state = task.step(state, a, outcome, p)
+                try:
+                    following[w] = layout.flatten(state, "state")
+                except InputError:
+                    self._raise(w, Fault.STATE, index)
+            mask[w] = [a == a and bool(task.feasible(state, a, p)) for a in actions]
+        return Step(following, rewards, mask)
+
+    def _raise(self, w: int, kind: int, index: NDArray[np.int64]) -> None:
+        action = float(self.actions[w if len(self.actions) > 1 else 0, index[w]])
+        raise TaskError(Fault.TEXT[kind], task=self.task.name, window=w, action=action)

@@ -1,0 +1,261 @@
+"""`TaskEnv`: a task, realised series and (optionally) their forecasts as a Gymnasium environment.
+
+An episode walks along one series: the agent sees the state and the forecast made at that time, picks one of the task's
+actions, and the realised outcome moves the state. Only feasible actions are ever taken: `action_masks()` (for masked
+PPO) and `info["action_mask"]` (for the rest) say which. What an agent picks outside the mask is refused
+(`invalid="raise"`) or, by default, replaced by the nearest feasible action, and `info["replaced"]` says so. A state
+without a feasible action ends the episode (`terminated`, `info["dead_end"]`); the end of a series truncates it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ucsearch.engine.simulate import Simulator
+from ucsearch.errors import InputError
+from ucsearch.layout import as_finite
+from ucsearch.task import Task
+
+__all__ = ["TaskEnv", "TaskVectorEnv"]
+
+Floats = NDArray[np.float64]
+
+
+class _World:
+    """What both environments share: series, features, scaling and the simulator."""
+
+    def __init__(
+        self, task: Task, start: Any, series: Sequence[ArrayLike], features: Sequence[ArrayLike] | None, length: int,
+        params: Any, dead_end_reward: float, invalid: str, engine: str,
+    ) -> None:  # fmt: skip
+        if invalid not in ("nearest", "raise"):
+            raise InputError("invalid", repr(invalid), "'nearest' or 'raise'")
+        self.invalid = invalid
+        self.layout = task.layout(start)
+        self.start = np.array(self.layout.flatten(start, "start"))
+        self.series = [self._outcomes(task, y, i) for i, y in enumerate(series)]
+        if not self.series:
+            raise InputError("series", "none", "at least one series of outcomes")
+        self.features = self._features(features)
+        if isinstance(length, bool) or not isinstance(length, int) or length < 1:
+            raise InputError("length", repr(length), "a whole number of at least 1")
+        self.length = length
+        for i, y in enumerate(self.series):
+            if len(y) < length:
+                raise InputError("series", f"{len(y)} outcomes", f"at least {length}, one episode", index=i)
+        self.task = task
+        row = task.params_row if params is None else np.array([task.params_layout.flatten(params, "params")])  # type: ignore[union-attr]
+        self.simulator = Simulator(task, self.layout, params=row, engine=engine)
+        self.dead_end_reward = float(dead_end_reward)
+        self.width = self.layout.size + self.features[0].shape[1]
+        self.observation = gymnasium.spaces.Box(-np.inf, np.inf, (self.width,), np.float32)
+        self.actions = gymnasium.spaces.Discrete(task.action_array.size)
+        if not self.simulator.mask(self.start[None]).any():
+            raise InputError("start", repr(start), "a state with at least one feasible action")
+
+    def feasible(
+        self, index: NDArray[np.int64], mask: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Action indices (N,) inside the mask (N, m), and which of them had to be replaced."""
+        m = mask.shape[1]
+        inside = (index >= 0) & (index < m)
+        inside &= mask[np.arange(index.size), np.clip(index, 0, m - 1)]
+        if inside.all():
+            return index, ~inside
+        if self.invalid == "raise":
+            w = int(np.argmax(~inside))
+            allowed = np.flatnonzero(mask[w]).tolist()
+            raise InputError(
+                "action", int(index[w]), f"a feasible action, one of {allowed}", index=w if index.size > 1 else None,
+                hint="Use info['action_mask'].",
+            )  # fmt: skip
+        actions = self.task.action_array
+        wanted = actions[np.clip(index, 0, m - 1)]
+        distance = np.where(mask, np.abs(actions[None] - wanted[:, None]), np.inf)
+        return np.where(inside, index, np.argmin(distance, axis=1)), ~inside
+
+    @staticmethod
+    def _outcomes(task: Task, y: ArrayLike, i: int) -> Floats:
+        array = as_finite(y, f"series[{i}]")
+        array = array[:, None] if array.ndim == 1 else array
+        if array.ndim != 2 or array.shape[1] != task.fields:
+            raise InputError("series", f"shape {array.shape}", f"shape (T,) or (T, {task.fields})", index=i)
+        return array
+
+    def _features(self, features: Sequence[ArrayLike] | None) -> list[Floats]:
+        """What the forecaster knew at each time, (T, k) per series; never later outcomes."""
+        if features is None:
+            return [np.zeros((len(y), 0)) for y in self.series]
+        found = [as_finite(f, f"features[{i}]").reshape(len(np.asarray(f)), -1) for i, f in enumerate(features)]
+        if len(found) != len(self.series):
+            raise InputError("features", f"{len(found)} arrays", f"{len(self.series)}, one per series")
+        for i, (f, y) in enumerate(zip(found, self.series, strict=True)):
+            if len(f) != len(y) or f.shape[1] != found[0].shape[1]:
+                raise InputError("features", f"shape {f.shape}", f"({len(y)}, {found[0].shape[1]})", index=i)
+        return found
+
+
+class TaskEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
+    """One window at a time. Observations are the flat state followed by the forecast features of the time."""
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own convention)
+
+    def __init__(
+        self,
+        task: Task,
+        start: Any,
+        series: Sequence[ArrayLike],
+        *,
+        features: Sequence[ArrayLike] | None = None,
+        length: int = 50,
+        params: Any = None,
+        dead_end_reward: float = 0.0,
+        invalid: Literal["nearest", "raise"] = "nearest",
+        engine: str = "compiled",
+    ) -> None:
+        self._world = _World(task, start, series, features, length, params, dead_end_reward, invalid, engine)
+        self.observation_space = self._world.observation
+        self.action_space = self._world.actions
+        self.render_mode = None
+        self._mask = np.zeros(task.action_array.size, np.bool_)
+        self._row = self._world.start
+        self._which, self._at, self._end = 0, 0, 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """A random stretch of a random series; `options={"series": i, "at": t}` picks it."""
+        super().reset(seed=seed)
+        world, options = self._world, options or {}
+        self._which = int(options.get("series", self.np_random.integers(len(world.series))))
+        last = len(world.series[self._which]) - world.length
+        self._at = int(options.get("at", self.np_random.integers(last + 1)))
+        if not 0 <= self._at <= last:
+            raise InputError("options.at", self._at, f"a time from 0 to {last}")
+        self._end = self._at + world.length
+        self._row = world.start.copy()
+        self._mask = world.simulator.mask(self._row[None])[0]
+        return self._observe(), self._info()
+
+    def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        world = self._world
+        if self._at >= self._end or not self._mask.any():
+            raise InputError("step", "an episode that is over", "a call of reset first")
+        index, replaced = np.array([int(action)]), False
+        if not (0 <= index[0] < self._mask.size and self._mask[index[0]]):
+            index, _ = world.feasible(index, self._mask[None])
+            replaced = True
+        outcome = world.series[self._which][self._at]
+        done = world.simulator.advance(self._row[None], index, outcome[None])
+        self._row, self._mask = done.states[0], done.mask[0]
+        self._at += 1
+        dead = not self._mask.any()
+        truncated = self._at >= self._end
+        reward = float(done.rewards[0]) + (world.dead_end_reward if dead and not truncated else 0.0)
+        return self._observe(), reward, bool(dead and not truncated), bool(truncated), self._info(dead, replaced)
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """(m,) what may be taken now (the name masked PPO looks for)."""
+        return self._mask.copy()
+
+    def _observe(self) -> NDArray[np.float32]:
+        at = min(self._at, len(self._world.series[self._which]) - 1)
+        return np.concatenate([self._row, self._world.features[self._which][at]]).astype(np.float32)
+
+    def _info(self, dead: bool = False, replaced: bool = False) -> dict[str, Any]:
+        return {
+            "action_mask": self._mask.copy(),
+            "dead_end": dead,
+            "replaced": replaced,
+            "series": self._which,
+            "at": self._at,
+        }
+
+
+class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[Any]]):
+    """N windows at once in one compiled call per step; finished ones restart on the next step (Gymnasium's rule)."""
+
+    def __init__(
+        self,
+        task: Task,
+        start: Any,
+        series: Sequence[ArrayLike],
+        *,
+        num_envs: int = 256,
+        features: Sequence[ArrayLike] | None = None,
+        length: int = 50,
+        params: Any = None,
+        dead_end_reward: float = 0.0,
+        invalid: Literal["nearest", "raise"] = "nearest",
+        engine: str = "compiled",
+    ) -> None:
+        self._world = _World(task, start, series, features, length, params, dead_end_reward, invalid, engine)
+        self.num_envs = num_envs
+        self.metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP}
+        self.single_observation_space = self._world.observation
+        self.single_action_space = self._world.actions
+        batch = gymnasium.vector.utils.batch_space
+        self.observation_space = batch(self.single_observation_space, num_envs)
+        self.action_space = batch(self._world.actions, num_envs)
+        self.render_mode = None
+        self._lengths = np.array([len(y) for y in self._world.series])
+        self._outcomes = np.concatenate(self._world.series)
+        self._known = np.concatenate(self._world.features)
+        self._offsets = np.concatenate([[0], np.cumsum(self._lengths)[:-1]])
+        self._rows = np.tile(self._world.start, (num_envs, 1))
+        self._mask = np.zeros((num_envs, task.action_array.size), np.bool_)
+        self._at = np.zeros(num_envs, np.int64)  # position in the concatenated series
+        self._end = np.zeros(num_envs, np.int64)
+        self._over = np.zeros(num_envs, np.bool_)
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        super().reset(seed=seed if isinstance(seed, int) else None)
+        self._restart(np.ones(self.num_envs, np.bool_))
+        none = np.zeros(self.num_envs, np.bool_)
+        return self._observe(), self._info(none, none)
+
+    def step(
+        self, actions: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float32], Floats, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        index, over = np.asarray(actions, dtype=np.int64), self._over.copy()
+        index, replaced = self._world.feasible(index, self._mask | over[:, None])
+        outcomes = self._outcomes[np.minimum(self._at, len(self._outcomes) - 1)]
+        done = self._world.simulator.advance(self._rows, np.where(over, -1, index), outcomes)
+        self._rows, self._mask = done.states, done.mask
+        self._at = self._at + ~over
+        truncated = ~over & (self._at >= self._end)
+        dead = ~over & ~self._mask.any(axis=1)
+        terminated = dead & ~truncated
+        rewards = done.rewards + self._world.dead_end_reward * terminated
+        self._over = truncated | terminated
+        if over.any():
+            self._restart(over)
+        return self._observe(), rewards, terminated, truncated, self._info(dead, replaced & ~over)
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """(N, m) what may be taken now."""
+        return self._mask.copy()
+
+    def _restart(self, which: NDArray[np.bool_]) -> None:
+        count = int(which.sum())
+        series = self.np_random.integers(len(self._lengths), size=count)
+        room = self._lengths[series] - self._world.length
+        self._at[which] = self._offsets[series] + self.np_random.integers(room + 1)
+        self._end[which] = self._at[which] + self._world.length
+        self._rows[which] = self._world.start
+        self._mask[which] = self._world.simulator.mask(self._world.start[None])[0]
+        self._over[which] = False
+
+    def _observe(self) -> NDArray[np.float32]:
+        at = np.minimum(self._at, len(self._known) - 1)
+        return np.concatenate([self._rows, self._known[at]], axis=1).astype(np.float32)
+
+    def _info(self, dead: NDArray[np.bool_], replaced: NDArray[np.bool_]) -> dict[str, Any]:
+        return {"action_mask": self._mask.copy(), "dead_end": dead, "replaced": replaced}
