@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ucsearch.errors import InputError, TaskError, UCSearchWarning
+from ucsearch.errors import InputError, TaskError, UCSearchWarning, warn_user
 from ucsearch.layout import Layout
 from ucsearch.lint import lint_task
 from ucsearch.task import Task, View
@@ -81,7 +80,7 @@ def _check_sources(task: Task) -> None:
             text = f"task {task.name!r}: {finding} so that both engines compute the same"
         else:
             text = f"task {task.name!r} will not compile: {finding}"
-        warnings.warn(text, TaskWarning, stacklevel=3)
+        warn_user(text, TaskWarning)
 
 
 class _Walk:
@@ -184,9 +183,9 @@ def _check_fallback(task: Task, states: list[Any]) -> None:
         if infeasible is None and not task.feasible(state, float(action), task.params):
             infeasible = (action, state)
     if infeasible is not None:
-        warnings.warn(
+        warn_user(
             f"task {task.name!r}: fallback {infeasible[0]!r} is not feasible in {infeasible[1]!r}; a decision that "
-            "falls back there is a HOLD", TaskWarning, stacklevel=4,
+            "falls back there is a HOLD", TaskWarning,
         )  # fmt: skip
 
 

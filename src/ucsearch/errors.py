@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 __all__ = [
     "BudgetError",
     "DataError",
@@ -11,6 +14,7 @@ __all__ = [
     "UCSearchError",
     "UCSearchWarning",
     "UncompilableWarning",
+    "warn_user",
 ]
 
 
@@ -75,6 +79,14 @@ class UCSearchWarning(UserWarning):
 
 class UncompilableWarning(UCSearchWarning):
     """A task's function does not compile; the plain Python engine is used instead."""
+
+
+def warn_user(text: str, category: type[Warning]) -> None:
+    """Warn at the first line outside this package: the user's own."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "ucsearch":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
 
 
 def _index_text(index: object) -> str:

@@ -5,7 +5,6 @@ Settings reach the kernel as two short arrays; `../arrays.py` describes what goe
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -19,7 +18,7 @@ from ucsearch.engine.compiled.cache import is_cached, load_kernel
 from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
 from ucsearch.engine.compiled.explain import explain_failure
 from ucsearch.engine.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW
-from ucsearch.errors import UncompilableWarning
+from ucsearch.errors import UncompilableWarning, warn_user
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings
 from ucsearch.sources import Unsourced
@@ -76,7 +75,7 @@ def find_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | None
             kernel = space["uc_panel"]
         _warm(kernel, task, layout, settings)
     except Exception as error:  # numba raises many kinds; all mean the same here
-        warnings.warn(explain_failure(task, layout, error), UncompilableWarning, stacklevel=4)
+        warn_user(explain_failure(task, layout, error), UncompilableWarning)
         _kernels[key] = None
         return None
     _kernels[key] = kernel
