@@ -83,6 +83,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("ucsearch")
+    if name == "gym":  # needs the `gym` extra
+        return import_module("ucsearch.gym")
     if name not in _HOME:
         raise AttributeError(f"module 'ucsearch' has no attribute {name!r}")
     value = getattr(import_module(f"ucsearch.{_HOME[name]}"), name)
