@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,14 @@ from ucsearch.policies import Policy
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["decide", "decide_panel"]
+__all__ = ["Log", "decide", "decide_panel"]
+
+
+class Log(Protocol):
+    """Where decisions are written before they are handed over, such as `uc.AuditLog`."""
+
+    def write(self, decisions: Any, *, series: Any = "", where: str = "") -> Any:
+        """Return only when the decisions are on disk."""
 
 
 def decide(
@@ -39,23 +46,32 @@ def decide(
     actions: ArrayLike | None = None,
     engine: Engine = "auto",
     node_budget: int = 2_000_000,
+    log: Log | None = None,
+    series: str = "",
+    where: str = "",
 ) -> Decision:
     """One decision. A refused trace or a broken task is a fallback with its reason, not an exception; a wrong state,
-    policy or gate is the caller's mistake and raises."""
+    policy or gate is the caller's mistake and raises. With a `log` the decision is on disk before it is returned."""
     gate = Gate() if gate is None else gate
     task.layout(state)
     if not isinstance(trace, Trace):
         try:
             trace = Trace.from_members(trace)
         except InputError as error:
-            return _refused(task, state, gate, params, str(error), now)
+            refused = _refused(task, state, gate, params, str(error), now)
+            if log is not None:
+                log.write(refused, series=series, where=where)
+            return refused
     if trace.windows != 1:
         raise InputError("trace", f"{trace.windows} windows", "one window", hint="Use decide_panel.")
     panel = decide_panel(
         task, [state], trace, policy, gate=gate, now=now, clock=clock, calibration=calibration, kind=kind, eps_m=eps_m,
         params=params, actions=actions, engine=engine, node_budget=node_budget, threads=1,
     )  # fmt: skip
-    return panel[0]
+    decision = panel[0]
+    if log is not None:
+        log.write(decision, series=series, where=where)
+    return decision
 
 
 def decide_panel(
@@ -76,8 +92,12 @@ def decide_panel(
     engine: Engine = "auto",
     node_budget: int = 2_000_000,
     progress: Callable[[int], None] | None = None,
+    log: Log | None = None,
+    series: Sequence[str] | str = "",
+    where: str = "",
 ) -> DecisionPanel:
-    """W decisions. `now` is compared with the traces' issue times, `clock` (seconds) with the time budget."""
+    """W decisions. `now` is compared with the traces' issue times, `clock` (seconds) with the time budget. With a `log`
+    all of them are on disk before any is returned; `where` names the task object for the verifier."""
     gate = Gate() if gate is None else gate
     if not isinstance(gate, Gate):
         raise InputError("gate", type(gate).__name__, "a uc.Gate")
@@ -96,7 +116,7 @@ def decide_panel(
     fallback, feasible = _fallbacks(task, certified)
     chosen = np.where(released, _released_actions(certified), np.where(feasible, fallback, np.nan))
     outcome = np.where(released, Outcome.RELEASED.value, np.where(feasible, Outcome.FALLBACK.value, Outcome.HOLD.value))
-    return DecisionPanel(
+    panel = DecisionPanel(
         certified=certified,
         gate=gate,
         conditions=conditions,
@@ -109,6 +129,9 @@ def decide_panel(
         fallback_cost=_fallback_cost(certified, fallback),
         now="" if now is None else _utc(now).isoformat(),
     )
+    if log is not None:
+        log.write(panel, series=series, where=where)
+    return panel
 
 
 def _causes(conditions: tuple[Any, ...], count: int) -> tuple[Reason, ...]:

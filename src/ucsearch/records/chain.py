@@ -35,7 +35,7 @@ __all__ = [
     "next_head",
 ]
 
-KINDS = ("decision", "override")
+KINDS = ("decision", "override", "refusal")
 CHECKPOINT_SCHEMA = "ucsearch.checkpoint/1"
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 # In canonical JSON quotes inside strings are escaped, so these bytes can only be a member named $blob.
@@ -192,7 +192,7 @@ def check_members(record: Mapping[str, Any]) -> None:
         raise RecordError(f"record.schema: saw {schema!r}, expected the schema's name")
     if kind not in KINDS:
         raise RecordError(f"record.kind: saw {kind!r}, expected one of {', '.join(KINDS)}")
-    if kind == "decision":
+    if kind != "override":
         return
     for field in ("who", "why", "overrides"):
         value = record.get(field)

@@ -36,7 +36,7 @@ def decision_record(decision: Decision, *, series: str = "", where: str = "") ->
     """The sealed record of `decision` and the blobs it refers to. `where` names the task object, "package:object"."""
     c = decision.certificate
     if c is None:
-        raise RecordError("a decision whose trace was refused has no inputs to record; log the refusal itself")
+        return _refusal(decision, series), {}
     plan = c.plan
     blobs: Blobs = {}
     task, layout, settings = plan.task, plan.layout, plan.settings
@@ -86,23 +86,41 @@ def decision_record(decision: Decision, *, series: str = "", where: str = "") ->
             "elapsed_s": _value(decision.context.elapsed_s),
             "calibration": {k: _value(v) for k, v in vars(decision.context.calibration).items()},
         },
-        "outcome": {
-            "outcome": decision.outcome.value,
-            "action": _value(decision.action),
-            "reason": decision.reason.value,
-            "cause": decision.cause.value,
-            "sentence": decision.sentence,
-            "pass_kind": decision.pass_kind,
-            "release_margin": _value(decision.release_margin),
-            "regret_bound": _value(decision.regret_bound),
-            "rejected_action": _value(decision.rejected_action),
-            "fallback_action": _value(decision.fallback_action),
-            "fallback_feasible": decision.fallback_feasible,
-            "fallback_cost": _value(decision.fallback_cost),
-        },
+        "outcome": _outcome(decision),
         "versions": _versions(),
     }
     return seal(record), blobs
+
+
+def _outcome(decision: Decision) -> dict[str, Any]:
+    return {
+        "outcome": decision.outcome.value,
+        "action": _value(decision.action),
+        "reason": decision.reason.value,
+        "cause": decision.cause.value,
+        "sentence": decision.sentence,
+        "pass_kind": decision.pass_kind,
+        "release_margin": _value(decision.release_margin),
+        "regret_bound": _value(decision.regret_bound),
+        "rejected_action": _value(decision.rejected_action),
+        "fallback_action": _value(decision.fallback_action),
+        "fallback_feasible": decision.fallback_feasible,
+        "fallback_cost": _value(decision.fallback_cost),
+    }
+
+
+def _refusal(decision: Decision, series: str) -> dict[str, Any]:
+    """A trace that was refused leaves no inputs to re-derive from: the refusal itself is kept."""
+    return seal(
+        {
+            "schema": "ucsearch.refusal/1",
+            "kind": "refusal",
+            "series": series,
+            "gate": {"settings": {k: _value(v) for k, v in vars(decision.gate).items()}, "now": decision.now},
+            "outcome": _outcome(decision),
+            "versions": _versions(),
+        }
+    )
 
 
 @lru_cache(maxsize=1)

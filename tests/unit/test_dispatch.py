@@ -1,0 +1,197 @@
+"""Dispatch: what leaves, the fallback, HOLD, the gate's conditions, and the log written first."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ucsearch as uc
+from tests.kit.templates import Clock, Stock, clock, stock
+from ucsearch.dispatch.gate import Reason
+
+STATE = Stock(4.0, (2.0, 2.0), 2.0)
+ISSUED = datetime(2026, 1, 1, tzinfo=UTC)
+WIDE = uc.UCBeam(depth=3, width=64, risk=0.25, order="score")
+NARROW = uc.UCBeam(depth=3, width=1, top_k=1, risk=0.25, order="score")
+
+
+def trace(**meta: Any) -> uc.Trace:
+    rng = np.random.default_rng(2)
+    return uc.Trace.from_members(0.5 * rng.integers(8, 14, (4, 3)), **meta)
+
+
+def decide(policy: uc.UCBeam = WIDE, **options: Any) -> uc.Decision:
+    made = trace(issued=options.pop("issued", None))
+    return uc.decide(stock, options.pop("state", STATE), made, policy, engine="python", **options)
+
+
+def test_a_certified_action_is_released_with_its_reason() -> None:
+    d = decide()
+    assert d.outcome is uc.Outcome.RELEASED
+    assert d.reason is Reason.NONE
+    assert d.action == d.certificate.action
+    assert d.pass_kind == "exact"
+    assert d.rejected_action is None
+    assert "is released" in d.sentence
+    assert "at most" in d.explain()
+
+
+def test_a_poor_search_falls_back_and_says_which_alternative_lost() -> None:
+    d = decide(NARROW)
+    assert d.outcome is uc.Outcome.FALLBACK
+    assert d.reason is Reason.NOT_OPTIMAL
+    assert d.action == d.fallback_action == 0.0
+    assert d.rejected_action == d.certificate.action
+    assert d.regret_bound > 0
+    assert not d.released
+    assert "not certified" in d.sentence
+    first = {f.action: f for f in d.certificate.plan.first_actions}
+    step = first[d.rejected_action].step_reward - 0.25 * first[d.rejected_action].step_uncertainty
+    other = first[0.0].step_reward - 0.25 * first[0.0].step_uncertainty
+    assert d.fallback_cost == step - other
+
+
+def test_an_infeasible_fallback_is_a_hold() -> None:
+    d = decide(NARROW, state=STATE._replace(last=6.0))
+    assert d.outcome is uc.Outcome.HOLD
+    assert d.action is None
+    assert d.reason is Reason.FALLBACK_INFEASIBLE
+    assert d.cause is not Reason.NONE
+    assert "a person has to decide" in d.sentence
+
+
+def test_a_dead_end_and_a_refused_trace_are_answers() -> None:
+    tight = stock.params._replace(capacity=1.0)
+    assert decide(params=tight).cause is Reason.DEAD_END
+    refused = uc.decide(stock, STATE, [[1.0, float("nan"), 2.0]], WIDE, engine="python")
+    assert refused.outcome is uc.Outcome.FALLBACK
+    assert refused.reason is Reason.INVALID_TRACE
+    assert "nan" in refused.sentence
+
+
+@pytest.mark.parametrize(
+    ("issued", "now", "released"),
+    [
+        (ISSUED, ISSUED + timedelta(seconds=60), True),
+        (ISSUED, ISSUED + timedelta(seconds=61), False),
+        (ISSUED, ISSUED - timedelta(seconds=1), False),
+        (ISSUED, None, False),
+        (None, ISSUED, False),
+        ("yesterday", ISSUED, False),
+    ],
+)
+def test_a_stale_undated_or_future_trace_is_not_used(issued: Any, now: Any, released: bool) -> None:
+    d = decide(gate=uc.Gate(max_trace_age_s=60.0), issued=issued, now=now)
+    assert d.released is released
+    assert d.cause is (Reason.NONE if released else Reason.STALE_TRACE)
+
+
+def test_calibration_must_be_measured_and_within_its_limits() -> None:
+    gate = uc.Gate(max_eps_c=1.0, max_undercoverage=0.05)
+    assert decide(gate=gate).cause is Reason.CALIBRATION
+    assert decide(gate=gate, calibration=uc.Calibration(0.5, 0.05)).released
+    assert decide(gate=gate, calibration=uc.Calibration(1.5, 0.0)).cause is Reason.CALIBRATION
+    assert decide(gate=gate, calibration=uc.Calibration(0.5, 0.06)).cause is Reason.CALIBRATION
+
+
+def test_budgets_of_nodes_and_time() -> None:
+    spent = sum(decide().certificate.counters[k] for k in ("expansions", "oracle_nodes"))
+    assert decide(gate=uc.Gate(node_budget=spent)).released
+    assert decide(gate=uc.Gate(node_budget=spent - 1)).cause is Reason.NODE_BUDGET
+    ticks = itertools.count()
+    assert decide(gate=uc.Gate(time_budget_s=1.0), clock=lambda: float(next(ticks))).released
+    assert decide(gate=uc.Gate(time_budget_s=0.5), clock=lambda: float(next(ticks))).cause is Reason.TIME_BUDGET
+    with pytest.raises(uc.InputError, match="clock"):
+        decide(gate=uc.Gate(time_budget_s=0.5))
+
+
+def test_regret_limit_margin_and_risk_activity() -> None:
+    poor = decide(NARROW)
+    limit = poor.regret_bound
+    assert decide(NARROW, gate=uc.Gate(certificate=False, regret_limit=limit)).released
+    below = np.nextafter(limit, 0)
+    assert decide(NARROW, gate=uc.Gate(certificate=False, regret_limit=below)).cause is Reason.REGRET_ABOVE_LIMIT
+    assert decide(gate=uc.Gate(positive_margin=True)).released
+    flat = uc.Trace.from_members(np.zeros((2, 1)))
+    tied = uc.Task(
+        name="tied", state=Clock, actions=[0.0, 1.0], feasible=lambda s, a, p: True, step=lambda s, a, y, p: Clock(a),
+        reward=lambda s, a, y, p: 0.0, fallback=lambda s, p: 0.0,
+    )  # fmt: skip
+    policy = uc.UCBeam(depth=1, width=4)
+    d = uc.decide(tied, Clock(0.0), flat, policy, gate=uc.Gate(positive_margin=True), engine="python")
+    assert d.cause is Reason.MARGIN_NOT_POSITIVE
+    assert decide(gate=uc.Gate(risk_active=True)).cause in (Reason.NOT_RISK_ACTIVE, Reason.NONE)
+    zero = uc.UCBeam(depth=3, width=64, risk=0.0, order="score")
+    assert decide(zero, gate=uc.Gate(risk_active=True)).cause is Reason.NOT_RISK_ACTIVE
+
+
+def test_a_claimed_model_error_asks_for_a_larger_gap() -> None:
+    gap = decide().certificate.gap
+    assert decide(eps_m=gap * 0.49).released
+    assert decide(eps_m=gap * 0.51).cause is Reason.NOT_ROBUST
+
+
+def test_an_exhausted_proof_is_not_proved() -> None:
+    d = uc.decide(clock, Clock(0.0), trace(), uc.UCBeam(depth=3, width=4, top_k=2), engine="python", node_budget=3)
+    assert d.cause is Reason.NOT_PROVED
+    assert not d.released
+
+
+def test_a_broken_task_falls_back_with_the_place() -> None:
+    broken = uc.Task(
+        name="broken", state=Clock, actions=[0.0, 1.0], feasible=lambda s, a, p: True, step=lambda s, a, y, p: s,
+        reward=lambda s, a, y, p: float("inf") if a else 0.0, fallback=lambda s, p: 0.0,
+    )  # fmt: skip
+    d = uc.decide(broken, Clock(0.0), trace(), uc.UCBeam(depth=2, width=4), engine="python")
+    assert d.outcome is uc.Outcome.FALLBACK
+    assert d.reason is Reason.TASK_ERROR
+    assert "action 1.0" in d.sentence
+
+
+def test_a_gate_is_checked_when_it_is_made() -> None:
+    with pytest.raises(uc.InputError, match=r"gate\.regret_limit"):
+        uc.Gate(regret_limit=float("nan"))
+    with pytest.raises(uc.InputError, match=r"gate\.near"):
+        uc.Gate(near=True)
+    with pytest.raises(uc.InputError, match="gate"):
+        decide(gate="everything")
+
+
+def test_nothing_is_handed_over_before_it_is_written(tmp_path: Path) -> None:
+    class Full:
+        def write(self, decisions: Any, **options: Any) -> None:
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        decide(log=Full())
+    log = uc.AuditLog(tmp_path / "decisions.db")
+    d = decide(log=log, series="A")
+    refused = uc.decide(stock, STATE, [[float("inf")]], WIDE, engine="python", log=log, series="B")
+    rows = log.list()
+    assert {r.record["series"] for r in rows} == {"A", "B"}
+    kept = {r.record["series"]: json.loads(r.body)["outcome"]["action"] for r in rows}
+    assert kept == {"A": d.action, "B": refused.action}
+
+
+def test_equal_inputs_give_equal_records() -> None:
+    from ucsearch.records.decisions import decision_record
+
+    assert decision_record(decide()) == decision_record(decide())
+
+
+def test_aggregates_of_a_panel() -> None:
+    panel = uc.decide_panel(
+        stock, [STATE, STATE._replace(last=6.0)], uc.Trace.from_members(np.stack([trace().members[0, :, :, 0]] * 2)),
+        NARROW, engine="python",
+    )  # fmt: skip
+    found = panel.aggregates()
+    assert found["decisions"] == 2
+    assert found["release_rate"] + found["abstention_rate"] == 1.0
+    assert sum(found["reasons"].values()) == 2
+    assert found["hold_rate"] == 0.5
