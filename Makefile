@@ -10,6 +10,8 @@ PYTEST_ARGS ?=
 VENV := .venv
 VENV_SLOW := .venv-slow
 VENV_PEERS := .venv-peers
+VENV_LEARNED := .venv-learned
+VENV_ADAPTERS := .venv-adapters
 VENV_PY := .venv-$(PY)
 PEERS := bench/peers/requirements.txt
 
@@ -57,6 +59,21 @@ $(VENV_PY)/.stamp: requirements/dev.txt pyproject.toml
 	$(call make-env,$(VENV_PY),$(PY_BIN))
 	$(call install,$(VENV_PY),requirements/dev.txt)
 
+# Not hash-locked: the CPU build of torch is found where it can be had, and differs by machine.
+$(VENV_LEARNED)/.stamp: requirements/learned.in pyproject.toml
+	$(call make-env,$(VENV_LEARNED),$(PYTHON))
+	@echo "Installing requirements/learned.in into $(VENV_LEARNED) ..."
+	@$(VENV_LEARNED)/bin/python -m pip install -qq -r requirements/learned.in
+	@$(VENV_LEARNED)/bin/python -m pip install -qq --no-deps -e .
+	@touch $@
+
+$(VENV_ADAPTERS)/.stamp: requirements/adapters.in pyproject.toml
+	$(call make-env,$(VENV_ADAPTERS),$(PYTHON))
+	@echo "Installing requirements/adapters.in into $(VENV_ADAPTERS) ..."
+	@$(VENV_ADAPTERS)/bin/python -m pip install -qq -r requirements/adapters.in
+	@$(VENV_ADAPTERS)/bin/python -m pip install -qq --no-deps -e .
+	@touch $@
+
 # The peers are not ours: their environment holds them alone, and the benchmark can do without it.
 $(VENV_PEERS)/.stamp: $(PEERS)
 	$(call make-env,$(VENV_PEERS),$(PYTHON))
@@ -88,6 +105,18 @@ test-slow: $(VENV_SLOW)/.stamp ## Run the slow tests, with independent solvers, 
 .PHONY: test-py
 test-py: $(VENV_PY)/.stamp ## Run the tests on another Python, in its own environment (PY=3.12; default 3.13)
 	$(VENV_PY)/bin/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
+
+.PHONY: mutants
+mutants: setup ## Mutate the gate and the verifier and count what the tests catch
+	$(VENV)/bin/python scripts/mutants.py
+
+.PHONY: test-learned
+test-learned: $(VENV_LEARNED)/.stamp ## Train tiny DQN and PPO policies, in .venv-learned
+	$(VENV_LEARNED)/bin/python -m pytest tests/learned $(PYTEST_ARGS)
+
+.PHONY: test-adapters
+test-adapters: $(VENV_ADAPTERS)/.stamp ## Read forecasts made by the real libraries, in .venv-adapters
+	$(VENV_ADAPTERS)/bin/python -m pytest tests/adapters_real $(PYTEST_ARGS)
 
 .PHONY: bench-peers-setup
 bench-peers-setup: $(VENV_PEERS)/.stamp ## Create .venv-peers with the libraries the benchmark compares with
