@@ -32,9 +32,9 @@ Function = TypeVar("Function", bound=Callable[..., object])
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MUL_1 = np.uint64(0xBF58476D1CE4E5B9)
 MUL_2 = np.uint64(0x94D049BB133111EB)
-S11, S27, S30, S31, S32 = (np.uint64(n) for n in (11, 27, 30, 31, 32))
+S12, S27, S30, S31, S32 = (np.uint64(n) for n in (12, 27, 30, 31, 32))
 ONE = np.uint64(1)
-TO_UNIT = 1.0 / (1 << 53)
+TO_UNIT = 2.0**-52  # 52 bits and a half stay below 1 exactly
 
 
 def compiled(function: Function) -> Function:
@@ -88,7 +88,7 @@ def bits(stream: np.uint64, draw: int) -> np.uint64:
 @compiled
 def uniform(stream: np.uint64, draw: int) -> float:
     """In (0, 1), end points excluded, so that a logarithm of it is finite."""
-    return (np.float64(bits(stream, draw) >> S11) + 0.5) * TO_UNIT
+    return (np.float64(bits(stream, draw) >> S12) + 0.5) * TO_UNIT
 
 
 @compiled

@@ -128,7 +128,8 @@ def _pack(settings: Settings) -> tuple[Ints, Floats, Floats]:
         found = (iset, fset, np.array(discounts))
         if len(_packed) > 1024:
             _packed.clear()
-        _packed[settings] = found
+        if len(s.extra_i) <= 1024:  # a warm start for a whole panel is long and not asked for twice
+            _packed[settings] = found
     return found
 
 
