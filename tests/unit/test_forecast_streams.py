@@ -33,14 +33,19 @@ def test_uniform_is_splitmix64() -> None:
     state = 1234567
     for draw in range(5):
         expected = plain_mix((state + (draw + 1) * 0x9E3779B97F4A7C15) & MASK)
-        assert uniform(np.uint64(state), draw) == ((expected >> 11) + 0.5) / 2**53
+        assert uniform(np.uint64(state), draw) == ((expected >> 12) + 0.5) / 2**52
 
 
 def test_reference_values_of_splitmix64() -> None:
     # First outputs for seed 0, as listed with the reference implementation.
     for draw, expected in enumerate((0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F)):
         assert plain_mix(((draw + 1) * 0x9E3779B97F4A7C15) & MASK) == expected
-        assert uniform(np.uint64(0), draw) == ((expected >> 11) + 0.5) / 2**53
+        assert uniform(np.uint64(0), draw) == ((expected >> 12) + 0.5) / 2**52
+
+
+def test_the_largest_draw_stays_below_one() -> None:
+    # With all bits set the half must not round up to 1.
+    assert ((MASK >> 12) + 0.5) / 2**52 < 1.0
 
 
 def test_index_is_in_range_and_even() -> None:

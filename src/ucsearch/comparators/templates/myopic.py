@@ -1,0 +1,232 @@
+# Kernel text: random, greedy, risk-greedy and delay-aware greedy. See the engine's templates/core.py for what this
+# relies on, stream.py for the random numbers and ../plain/myopic.py for the specification.
+
+
+@uc_inline
+def uc_rank(count, variant, pick, own, ci, cq, cu, key, slot, queue, level):
+    """queue[level, :count] becomes the scored actions, first in rank last."""
+    for x in range(count):
+        if variant == 0:
+            key[x] = uc_uniform(uc_absorb(own, np.uint64(ci[x] + 1)))
+        else:
+            key[x] = cq[x] - pick * cu[x]
+        at = x
+        while at > 0:
+            y = slot[at - 1]
+            if key[x] > key[y] or (variant != 0 and key[x] == key[y] and cu[x] < cu[y]):
+                break
+            slot[at] = y
+            at -= 1
+        slot[at] = x
+    for x in range(count):
+        queue[level, x] = ci[slot[x]]
+
+
+@uc_entry
+def uc_panel(
+    iset, fset, states, params, actions, mean, members, weights, q, u, disc, out_i, out_f, flags, table, path_out,
+    paths, lo, hi,
+):
+    """Windows lo..hi. The last entry of iset is how many belong to this algorithm; see ../policies.py."""
+    d = iset[0]
+    reach = iset[1]
+    spread = iset[5]
+    cap = iset[7]
+    risk = fset[0]
+    own_i = iset.shape[0] - iset[iset.shape[0] - 1]
+    variant = iset[own_i]
+    delay = iset[own_i + 1]
+    seed = np.uint64(iset[own_i + 2])
+    pick = fset[fset.shape[0] - 1]
+    m = actions.shape[1]
+    J = members.shape[1]
+    rows = J if MEMBERS else 1
+    continues = MEMBERS and CONTINUATIONS > 0
+    suffix = np.empty(d + 1)
+    tables = np.zeros((1, 1))
+    work = np.empty((1, rows))
+    edge = np.empty((1, max(J, 1)))
+    total = np.empty((1, rows))
+    ci = np.empty(m, np.int64)
+    cq = np.empty(m)
+    cu = np.empty(m)
+    crank = np.empty(m)
+    ctogo = np.empty(m)
+    cst = np.empty((m, rows, N))
+    crew = np.empty((m, rows if MEMBERS else 1))
+    key = np.empty(m)
+    slot = np.empty(m, np.int64)
+    # One node per level of the walk.
+    nst = np.empty((d + 1, rows, N))
+    nret = np.empty((d + 1, rows if MEMBERS else 1))
+    nR = np.empty(d + 1)
+    nU = np.empty(d + 1)
+    queue = np.empty((d + 1, m), np.int64)
+    pending = np.empty(d + 1, np.int64)
+    act = np.empty(d, np.int64)
+    fpath = np.empty((m, d), np.int64)
+    walk = np.empty((d + 1, rows, N))
+    cursor = np.empty(d + 1, np.int64)
+    for w in range(lo, hi):
+        p = uc_params(params, w if params.shape[0] > 1 else 0)
+        arow = w if actions.shape[0] > 1 else 0
+        wrow = w if weights.shape[0] > 1 else 0
+        uc_blank(w, flags, table)
+        stream = uc_absorb(uc_mix(seed), uc_content(w, d, states, mean, q, u))
+        for r in range(rows):
+            for f in range(N):
+                nst[0, r, f] = states[w, f]
+            if MEMBERS:
+                nret[0, r] = 0.0
+        nR[0] = 0.0
+        nU[0] = 0.0
+        expansions = 0
+        scored = 0
+        visits = 0
+        fault = 0
+        fault_step = 0
+        fault_action = 0
+        cont = -1
+        best_first = -1
+        best_cont = -1
+        best_value = 0.0
+        best_credit = 0.0
+        best_R = 0.0
+        best_U = 0.0
+        # `base` is the level the walk starts from and may not leave: 0, or 1 below each first action in turn.
+        base = 0
+        level = 0
+        fresh = True
+        steps = 0
+        while True:
+            if fresh:
+                fresh = False
+                found, fault, fault_action = uc_score(
+                    w, level, nst, level, rows, d, risk, 0.0, 0.0, spread, False, continues, p, actions, arow, mean,
+                    members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst, crew, -1,
+                )
+                scored += found
+                if fault != 0:
+                    fault_step = level
+                    break
+                if level == 0:
+                    uc_mark_root(found, ci, cq, cu, cst, crew, rows, flags, table, w)
+                pending[level] = found
+                if level == 0 and variant == 2:
+                    # Delay-aware: every first action of its own effect gets a walk, in ascending order.
+                    pending[0] = 0
+                    for x in range(found - 1, -1, -1):
+                        if flags[w, ci[x]] & 8 == 0:
+                            queue[0, pending[0]] = ci[x]
+                            pending[0] += 1
+                else:
+                    own = uc_absorb(stream, np.uint64(visits + 1))
+                    uc_rank(found, variant, pick, own, ci, cq, cu, key, slot, queue, level)
+                    visits += 1
+            # What to do next: step down, step back, or finish a walk.
+            x = -1
+            if level < d:
+                while level >= base and pending[level] == 0:
+                    level -= 1
+                if level >= base and steps < cap:
+                    pending[level] -= 1
+                    x = queue[level, pending[level]]
+            if x >= 0:
+                h = level
+                found, fault, fault_action = uc_score(
+                    w, h, nst, h, rows, d, risk, 0.0, 0.0, spread, False, continues, p, actions, arow, mean, members,
+                    weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst, crew, x,
+                )
+                if h > 0 or variant != 2:
+                    steps += 1
+                if h == 0:
+                    flags[w, x] |= 2
+                reward, uncertainty, cont, dropped, fault = uc_extend(
+                    w, h, d, reach, nR[h], nU[h], nret, h, 0, rows, risk, spread, p, members, weights, wrow, disc, cq,
+                    cu, cst, crew, nret, h + 1, total,
+                )
+                if fault != 0:
+                    fault_step = h
+                    fault_action = x
+                    break
+                if not dropped:
+                    act[h] = x
+                    level = h + 1
+                    nR[level] = reward
+                    nU[level] = uncertainty
+                    for r in range(rows):
+                        for f in range(N):
+                            nst[level, r, f] = cst[0, r, f]
+                    fresh = level < d
+                    if h == 0 and variant == 2:
+                        base = 1
+                        steps = 0
+                if level < d:
+                    continue
+            # The walk is over: at full depth with a path, or without one.
+            arrived = level == d
+            if arrived:
+                first = act[0]
+                flags[w, first] |= 4
+                table[w, first, 0] = nR[d] - risk * nU[d]
+                table[w, first, 1] = nR[d]
+                table[w, first, 2] = nU[d]
+                for t in range(d):
+                    fpath[first, t] = act[t]
+                credited = delay + 1 if variant == 2 else d
+                value = nR[credited] - pick * nU[credited]
+                if best_first < 0 or value > best_value or (value == best_value and nU[credited] < best_credit):
+                    best_first = first
+                    best_value = value
+                    best_credit = nU[credited]
+                    best_R = nR[d]
+                    best_U = nU[d]
+                    best_cont = cont
+            if variant != 2:
+                expansions = steps - d if arrived else steps
+                break
+            expansions += steps
+            steps = 0
+            base = 0
+            level = 0
+            if pending[0] == 0:
+                break
+        status = 0
+        if fault == 0 and best_first < 0:
+            for r in range(rows):
+                for f in range(N):
+                    nst[0, r, f] = states[w, f]
+            found = uc_completable(w, d, nst, rows, p, actions, arow, mean, members, walk, cursor, cap)
+            status = 3 if found == 0 else 4
+            if found < -1:
+                fault = 2
+                fault_step = (-2 - found) // m
+                fault_action = (-2 - found) % m
+        if fault != 0:
+            status = 5
+            expansions = 0
+            scored = 0
+            best_first = -1
+            best_cont = -1
+            uc_blank(w, flags, table)
+        out_i[w, 0] = status
+        out_i[w, 1] = best_first
+        out_i[w, 2] = expansions
+        out_i[w, 3] = scored
+        out_i[w, 4] = 0
+        out_i[w, 5] = best_cont
+        out_i[w, 6] = fault
+        out_i[w, 7] = fault_step
+        out_i[w, 8] = fault_action
+        has_path = best_first >= 0
+        out_f[w, 0] = best_R - risk * best_U if has_path else np.nan
+        out_f[w, 1] = best_R if has_path else np.nan
+        out_f[w, 2] = best_U if has_path else np.nan
+        out_f[w, 3] = np.nan
+        for t in range(d):
+            path_out[w, t] = fpath[best_first, t] if has_path else -1
+        if paths.shape[0] > 0:
+            for x in range(m):
+                if flags[w, x] & 4 != 0:
+                    for t in range(d):
+                        paths[w, x, t] = fpath[x, t]
