@@ -1,0 +1,225 @@
+"""The `ucsearch` command: one app, its sub-apps mounted, every error of ours one line on stderr.
+
+`--help` must feel instant, so nothing but typer is imported before a command runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ucsearch.cli.bench_lost_sales import lost_sales
+from ucsearch.cli.data import data_app
+from ucsearch.cli.log import DEFAULT_LOG, INVALID, UNUSABLE, LogOption, log_app
+from ucsearch.errors import UCSearchError
+
+if TYPE_CHECKING:
+    from ucsearch.task import Task
+
+__all__ = ["app", "main"]
+
+FAILED = 1
+
+# Help without rich: rendering it costs as much time again as everything else together.
+app = typer.Typer(
+    name="ucsearch",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="From forecasts with uncertainty to decisions under hard rules.",
+    epilog="Exit codes: 0 done, 1 an error in one line on stderr; a command's help names its others.",
+)
+cache_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Compiled kernels kept on disk.")
+bench_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Benchmarks that print a table.")
+bench_app.command("lost-sales")(lost_sales)
+app.add_typer(cache_app, name="cache")
+app.add_typer(
+    log_app,
+    name="log",
+    help="Look into an audit log, verify it, copy it out, override a decision. Entries are never changed.",
+    short_help="Look into an audit log; override a decision.",
+)
+app.add_typer(data_app, name="data")
+app.add_typer(bench_app, name="bench")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Console entry."""
+    try:
+        app(args=None if argv is None else list(argv), prog_name="ucsearch")
+    except UCSearchError as error:
+        # One line, whatever an error quotes: a log reader or a terminal sees one event.
+        typer.echo(f"Error: {' '.join(str(error).split())}", err=True)
+        sys.exit(FAILED)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    show: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(short_help="A released decision, a fallback, and the verifier's verdict.")
+def demo(
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FOLDER", help="Keep the log there, and a picture if matplotlib is installed."),
+    ] = None,
+) -> None:
+    """Plan orders on embedded data: a released decision, a fallback, and the verifier's verdict on both.
+
+    Exit codes: 0 both decisions were verified, 1 something went wrong.
+    """
+    from ucsearch.cli.demo import run_demo
+
+    raise typer.Exit(run_demo(out))
+
+
+@app.command(
+    short_help="Re-derive every claim of recorded decisions.",
+    add_help_option=False,  # the verifier has its own
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+def verify(context: typer.Context) -> None:
+    """Re-derive every claim of recorded decisions, trusting none of the code that made them.
+
+    The same as `python -m ucsearch.verify`, whose own help is shown by --help.
+
+    Exit codes: 0 valid, 1 invalid, 2 malformed, 3 valid but of a weaker kind than claimed; others: wrong usage.
+    """
+    from ucsearch.verify.__main__ import main as verifier
+
+    raise typer.Exit(verifier(context.args))
+
+
+@app.command()
+def version() -> None:
+    """Show the version of ucsearch and of Python."""
+    import platform
+    from importlib.metadata import version as installed
+
+    typer.echo(f"ucsearch {installed('ucsearch')}, Python {platform.python_version()}")
+
+
+@cache_app.command("dir")
+def cache_folder() -> None:
+    """Show where compiled kernels are kept.
+
+    Set UCSEARCH_CACHE_DIR to choose another place. Exit codes: 0 shown, 1 there is no writable place.
+    """
+    from ucsearch.engine.compiled.cache import cache_dir
+
+    folder = cache_dir()
+    if folder is None:
+        typer.echo("Error: no writable folder; kernels are compiled in memory, once per process", err=True)
+        raise typer.Exit(FAILED)
+    typer.echo(str(folder))
+
+
+@cache_app.command()
+def clear() -> None:
+    """Delete all compiled kernels; they are compiled again when needed.
+
+    Exit codes: 0 done.
+    """
+    from ucsearch.engine.compiled.cache import clear_cache
+
+    count = clear_cache()
+    typer.echo(f"{count} kernel{'' if count == 1 else 's'} deleted")
+
+
+# -------------------------------------------------------------------- log override
+
+
+@log_app.command()
+def override(
+    id: Annotated[str, typer.Argument(metavar="ID", help="The decision's id, or its first 8 digits or more.")],
+    action: Annotated[float, typer.Option("--action", help="The action taken instead.")],
+    who: Annotated[str, typer.Option("--who", help="Who decided so.")],
+    why: Annotated[str, typer.Option("--why", help="For which reason.")],
+    task: Annotated[str, typer.Option("--task", metavar="PACKAGE:OBJECT", help="The task whose rules must allow it.")],
+    log: LogOption = DEFAULT_LOG,
+) -> None:
+    """Record that a person replaced a decision's action; the decision itself stays as it is.
+
+    The replacement is checked by the task's own rules in the state that was recorded.
+
+    Exit codes: 0 recorded, 1 the replacement is not allowed, 2 no usable log, entry or task.
+    """
+    from datetime import UTC, datetime
+
+    from ucsearch.records import AuditLog, AuditReader
+
+    try:
+        with AuditReader(log) as reader:  # a reader first: it never creates a log where none was
+            row = reader.get(id)
+        problem = _not_allowed(row.record, _load_task(task), action)
+        if problem is None:
+            with AuditLog(log, clock=lambda: datetime.now(UTC)) as writer:
+                entry = writer.override(row.id, who=who, why=why, action=action, feasible=True)
+    except UCSearchError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(UNUSABLE) from error
+    if problem is not None:
+        typer.echo(f"Refused: {problem}. Nothing was recorded.", err=True)
+        raise typer.Exit(INVALID)
+    typer.echo(f"entry {entry.seq}, id {entry.id}: {who} replaced {row.id[:12]} by {action:g}")
+
+
+def _load_task(spec: str) -> Task:
+    """The task object that "package:object" names, looked for in the current folder too."""
+    from importlib import import_module
+
+    from ucsearch.errors import InputError
+    from ucsearch.task import Task
+
+    package, _, name = spec.partition(":")
+    if not package or not name:
+        raise InputError("--task", repr(spec), "package:object, such as mytasks.battery:battery")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = import_module(package)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise InputError("--task", repr(spec), f"an object that can be imported ({error})") from error
+    if not isinstance(found, Task):
+        raise InputError("--task", f"a {type(found).__name__}", "a uc.Task")
+    return found
+
+
+def _not_allowed(record: dict[str, Any], task: Task, action: float) -> str | None:
+    """Why `action` may not stand in for the recorded decision's; None when it may."""
+    from ucsearch.errors import RecordError
+    from ucsearch.layout import Layout
+    from ucsearch.records import decode_number
+
+    if record.get("kind") != "decision":
+        raise RecordError(f"the entry is of kind {record.get('kind')!r}, expected a decision")
+    if record["task"]["source_hash"] != task.source_hash:
+        raise RecordError(f"--task is not the recorded task {record['task']['name']!r}: its source differs")
+    if action not in [decode_number(a) for a in record["task"]["actions"] if a is not None]:
+        return f"{action:g} is not one of the decision's actions"
+    inputs = record["inputs"]
+    state = Layout(task.state, tuple(inputs["state_lengths"])).build([decode_number(x) for x in inputs["state"]])
+    params = None
+    if task.params is not None:
+        lengths = tuple(inputs["params_lengths"])
+        params = Layout(type(task.params), lengths).build([decode_number(x) for x in inputs["params"]])
+    if not task.feasible(state, action, params):
+        return f"{action:g} breaks the rules of {task.name!r} in {state!r}"
+    return None

@@ -1,0 +1,5 @@
+"""Ready-made tasks."""
+
+from ucsearch.tasks.inventory import LeadTimeInventory
+
+__all__ = ["LeadTimeInventory"]

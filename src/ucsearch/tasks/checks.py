@@ -1,0 +1,75 @@
+"""Checks shared by the built-in tasks' parameters. Comparisons are written so that NaN fails them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ucsearch.errors import InputError
+
+__all__ = ["NO_LIMIT", "ascending", "choice", "limit", "number", "planned_actions", "share", "whole"]
+
+NO_LIMIT = 1e18  # stands for "no limit" in params, which must be finite
+
+
+def number(field: str, value: Any, low: float = 0.0, high: float = math.inf) -> float:
+    """A finite number in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InputError(field, repr(value), "a finite number")
+    if not low <= value <= high:
+        span = f"at least {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
+        raise InputError(field, value, f"a number {span}")
+    return float(value)
+
+
+def share(field: str, value: Any, *, zero: bool = True) -> float:
+    """A share in [0, 1], or in (0, 1]."""
+    out = number(field, value, 0.0, 1.0)
+    if out == 0.0 and not zero:
+        raise InputError(field, value, "a share above 0, at most 1")
+    return out
+
+
+def limit(field: str, value: Any, low: float = 0.0) -> float:
+    """A limit in params: `NO_LIMIT` for None."""
+    if value is None:
+        return NO_LIMIT
+    return number(field, value, low, NO_LIMIT)
+
+
+def whole(field: str, value: Any, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InputError(field, repr(value), f"a whole number from {low} to {high}")
+    return value
+
+
+def choice(field: str, value: Any, allowed: Sequence[str]) -> str:
+    if value not in allowed:
+        raise InputError(field, repr(value), f"one of {', '.join(map(repr, allowed))}")
+    return str(value)
+
+
+def ascending(field: str, values: Any, low: float = -math.inf) -> tuple[float, ...]:
+    """At least one finite number, strictly ascending, each at least `low`."""
+    try:
+        items = tuple(float(x) for x in values)
+    except (TypeError, ValueError):
+        raise InputError(field, repr(values), "a sequence of numbers") from None
+    if not items:
+        raise InputError(field, "no values", "at least one")
+    for i, x in enumerate(items):
+        if not math.isfinite(x):
+            raise InputError(field, x, "a finite number", index=i)
+        if not x >= low:
+            raise InputError(field, x, f"at least {low:g}", index=i)
+        if i and not x > items[i - 1]:
+            raise InputError(field, x, f"more than {items[i - 1]:g} (strictly ascending)", index=i)
+    return items
+
+
+def planned_actions(values: Sequence[float] | None, steps: int) -> tuple[tuple[float, ...], float]:
+    """The previous plan as (actions padded with 0 to `steps`, how many are real)."""
+    given = () if values is None else tuple(values)[:steps]
+    items = tuple(number(f"planned[{i}]", x, -math.inf) for i, x in enumerate(given))
+    return items + (0.0,) * (steps - len(items)), float(len(items))

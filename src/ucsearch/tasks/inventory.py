@@ -1,0 +1,223 @@
+"""LeadTimeInventory: periodic review of one item whose orders arrive some periods later.
+
+A period runs: decide the order, receive what was ordered `lead_time` periods ago, serve demand, pay. Stock on hand is
+net of backorders (negative: owed to customers). Quantities are in units of the item, money in one currency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import InputError
+from ucsearch.task import Continuation, Task
+from ucsearch.tasks import inventory_rules as rules
+from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, limit, number, planned_actions, share, whole
+from ucsearch.tasks.inventory_bound import bound, prepare
+from ucsearch.trace import Trace
+
+__all__ = ["LeadTimeInventory"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeadTimeInventory:
+    """One item under periodic review. Series with different lead times are different tasks (the pipeline's length
+    is part of the state); series that differ in costs, limits or scale share one and bring their own params."""
+
+    lead_time: int = 2  # periods, 0..12; 0: the order arrives before this period's demand
+    order_sizes: Sequence[float] = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)  # units, or levels
+    orders: Literal["quantity", "level"] = "quantity"  # level: order up to so much in stock and on order
+    unmet: Literal["lost", "backordered"] = "lost"
+    holding: float = 1.0  # currency per unit left at the end of a period
+    shortage: float = 9.0  # currency per unit short at the end of a period
+    price: float = 0.0  # currency per unit sold; 0: costs only
+    unit_cost: float = 0.0  # currency per unit ordered
+    fixed_cost: float = 0.0  # currency per order
+    salvage: float = 0.0  # currency per unit in stock or on order at the end of the horizon; at most unit_cost
+    spoilage: float = 0.0  # share of leftovers lost overnight
+    capacity: float | None = None  # units in stock and on order together
+    ramp: float | None = None  # units by which an order may differ from the one before
+    order_budget: float | None = None  # currency for one period's order
+    largest_order: float | None = None  # units
+    minimum_order: float = 0.0  # units; smaller orders are raised to it
+    case_pack: float = 0.0  # units; orders are rounded up to whole packs
+    fallback_order: float | None = None  # units to fall back to; None: repeat the previous order
+    stability_cost: float = 0.0  # currency per unit by which an order departs from the previous plan
+    change_budget: float | None = None  # units of departure allowed over the whole previous plan
+    plan_steps: int = 12  # periods of the previous plan that are compared, if either of the two is set
+    base_stock_levels: Sequence[float] = ()  # continuation in members mode: levels to try
+    order_caps: Sequence[float] = ()  # caps to try with each level (capped base-stock)
+    level_scale: tuple[float, float] = (0.0, 1.0)  # a level is mean + level * spread of these
+    cap_scale: tuple[float, float] = (0.0, 1.0)  # likewise for caps
+
+    def __post_init__(self) -> None:
+        self.params()
+        whole("plan_steps", self.plan_steps, 1, 1000)
+        if self.base_stock_levels and self.change_budget is not None:
+            raise InputError("base_stock_levels", "levels", "none together with change_budget")
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the previous plan is part of the state."""
+        return self.stability_cost > 0.0 or self.change_budget is not None
+
+    def params(self) -> rules.Params:
+        """The parameters as the rules read them; also the base of per-window parameters."""
+        by_level = choice("orders", self.orders, ("quantity", "level")) == "level"
+        unit_cost = number("unit_cost", self.unit_cost)
+        salvage = number("salvage", self.salvage)
+        if not salvage <= unit_cost:
+            raise InputError("salvage", salvage, f"at most unit_cost, {unit_cost:g}", hint="Else hoarding would pay.")
+        if self.order_caps and not self.base_stock_levels:
+            raise InputError("order_caps", "caps", "base_stock_levels beside them")
+        grid = ascending("order_sizes", self.order_sizes, -NO_LIMIT if by_level else 0.0)
+        return rules.Params(
+            lead_time=float(whole("lead_time", self.lead_time, 0, 12)),
+            backorders=float(choice("unmet", self.unmet, ("lost", "backordered")) == "backordered"),
+            by_level=float(by_level),
+            holding=number("holding", self.holding),
+            shortage=number("shortage", self.shortage),
+            price=number("price", self.price),
+            unit_cost=unit_cost,
+            fixed_cost=number("fixed_cost", self.fixed_cost),
+            salvage=salvage,
+            keep=1.0 - share("spoilage", self.spoilage),
+            capacity=limit("capacity", self.capacity),
+            ramp=limit("ramp", self.ramp),
+            budget=limit("order_budget", self.order_budget),
+            largest_order=limit("largest_order", self.largest_order),
+            minimum_order=number("minimum_order", self.minimum_order, 0.0, NO_LIMIT),
+            case_pack=number("case_pack", self.case_pack, 0.0, NO_LIMIT),
+            fallback_order=-1.0 if self.fallback_order is None else number("fallback_order", self.fallback_order),
+            level_mean=number("level_scale[0]", self.level_scale[0], -NO_LIMIT),
+            level_spread=number("level_scale[1]", self.level_scale[1]),
+            cap_mean=number("cap_scale[0]", self.cap_scale[0], -NO_LIMIT),
+            cap_spread=number("cap_scale[1]", self.cap_scale[1]),
+            stability_cost=number("stability_cost", self.stability_cost),
+            grid=grid,
+        )
+
+    def task(self) -> Task:
+        """The task; equal settings give the same object, so that it is compiled once."""
+        return _task(self._frozen())
+
+    def state(
+        self,
+        on_hand: float,
+        open_orders: Sequence[float] = (),
+        last: float | None = None,
+        planned: Sequence[float] | None = None,
+        allowance: float | None = None,
+    ) -> Any:
+        """The starting state. `open_orders[i]` arrives i periods from now (missing ones are 0); `last` is the previous
+        order, by default the newest open order; `planned` the previous plan's orders from this period on."""
+        length = max(1, self.lead_time)
+        if len(open_orders) > self.lead_time:
+            raise InputError("open_orders", f"{len(open_orders)} orders", f"at most {self.lead_time}, the lead time")
+        pipeline = tuple(number("open_orders", x) for x in open_orders)
+        pipeline += (0.0,) * (length - len(pipeline))
+        stock = number("on_hand", on_hand, 0.0 if self.unmet == "lost" else -NO_LIMIT, NO_LIMIT)
+        previous = pipeline[-1] if last is None else number("last", last)
+        if not self.is_planned:
+            if planned is not None:
+                raise InputError("planned", "a plan", "none without stability_cost or change_budget")
+            return rules.State(stock, pipeline, previous)
+        actions, left = planned_actions(planned, self.plan_steps)
+        budget = self.change_budget if allowance is None else allowance
+        return rules.PlannedState(stock, pipeline, previous, actions, left, limit("allowance", budget))
+
+    def scaled(self, trace: Trace, multiples: Sequence[float]) -> tuple[Floats, rules.Params]:
+        """Actions (W, m) and per-window params whose grid fits each series: forecast plus `multiples` of its spread.
+
+        Quantities are placed around one period's demand at the arrival of an order, levels around the demand of lead
+        time + 1 periods; what falls below zero becomes zero. Continuation levels and caps get the same scales.
+        Needs as many multiples as there are order_sizes. Pass both results to `search_panel`.
+        """
+        steps = ascending("multiples", multiples)
+        if len(steps) != len(self.order_sizes):
+            raise InputError("multiples", f"{len(steps)} values", f"{len(self.order_sizes)}, one per order size")
+        if trace.is_scores or trace.horizon <= self.lead_time:
+            raise InputError("trace", f"{trace!r}", f"members over more than {self.lead_time} steps, the lead time")
+        span = np.maximum(trace.members[:, :, : self.lead_time + 1, 0], 0.0)  # (W, J, L + 1)
+        total, arrival = _moments(span.sum(axis=2), trace.weights), _moments(span[:, :, -1], trace.weights)
+        centre, spread = total if self.orders == "level" else arrival
+        grid = centre[:, None] + spread[:, None] * np.array(steps)
+        if self.orders == "quantity":
+            grid = np.maximum(grid, 0.0)
+        # Equal values are one action: all but the first are unavailable.
+        fresh = np.concatenate([np.ones((len(grid), 1), bool), grid[:, 1:] > grid[:, :-1]], axis=1)
+        params = self.params()._replace(
+            level_mean=total[0], level_spread=total[1], cap_mean=arrival[0], cap_spread=arrival[1], grid=grid
+        )  # type: ignore[arg-type]
+        return np.where(fresh, grid, np.nan), params
+
+    @classmethod
+    def instances(cls) -> dict[str, LeadTimeInventory]:
+        """Named instances, for tests, documents and benchmarks."""
+        found = {
+            "bench": cls(capacity=20.0, ramp=3.0, unit_cost=0.5),
+            "newsvendor": cls(lead_time=0, order_sizes=tuple(float(x) for x in range(21))),
+            "fresh": cls(lead_time=1, shortage=19.0, spoilage=0.5, capacity=30.0),
+            "packs": cls(
+                lead_time=3, order_sizes=(0.0, 6.0, 12.0, 18.0, 24.0), case_pack=6.0, minimum_order=12.0, fixed_cost=8.0,
+                price=5.0, unit_cost=2.0, salvage=1.0, unmet="backordered", capacity=80.0, order_budget=60.0,
+            ),
+        }  # fmt: skip
+        for penalty in (4, 9, 19, 39):
+            for lead in (1, 2, 3, 4):
+                found[f"zipkin-p{penalty}-l{lead}"] = cls(
+                    lead_time=lead,
+                    order_sizes=tuple(float(x) for x in range(14)),
+                    shortage=float(penalty),
+                    base_stock_levels=tuple(float(5 * (lead + 1) + x) for x in range(-3, 13)),
+                    order_caps=(4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 13.0),
+                )
+        return found
+
+    def _frozen(self) -> LeadTimeInventory:
+        """Equal to self, with tuples where lists may have been given, so that it can be a key."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return LeadTimeInventory(**{k: tuple(v) if isinstance(v, list | np.ndarray) else v for k, v in values.items()})
+
+
+def _moments(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation over members: (W, J) -> (W,), (W,)."""
+    mean = (values * weights).sum(axis=1)
+    return mean, np.sqrt((weights * (values - mean[:, None]) ** 2).sum(axis=1))
+
+
+@lru_cache(maxsize=256)
+def _task(config: LeadTimeInventory) -> Task:
+    params = config.params()
+    levels = [ascending("base_stock_levels", config.base_stock_levels)] if config.base_stock_levels else []
+    continuations = []
+    if levels and config.order_caps:
+        caps = ascending("order_caps", config.order_caps)
+        continuations.append(Continuation(rules.capped_base_stock, tuple((x, c) for x in levels[0] for c in caps)))
+    elif levels:
+        continuations.append(Continuation(rules.base_stock, tuple((x,) for x in levels[0])))
+    stable = config.is_planned
+    text = "order up to {:g}" if config.orders == "level" else "order {:g}"
+    return Task(
+        name="lead_time_inventory",
+        state=rules.PlannedState if stable else rules.State,
+        actions=params.grid,
+        labels=tuple(text.format(a) for a in params.grid),
+        params=params,
+        feasible=rules.feasible_planned if stable else rules.feasible,
+        step=rules.step_planned if stable else rules.step,
+        reward=rules.reward_planned if stable else rules.reward,
+        fallback=rules.fallback_planned if stable else rules.fallback,
+        invariant=rules.invariant_planned if stable else rules.invariant,
+        terminal=rules.terminal if params.salvage > 0.0 else None,
+        prepare=prepare,
+        bound=bound,
+        continuations=continuations,
+    )

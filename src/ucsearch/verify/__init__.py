@@ -1,0 +1,116 @@
+"""A verifier that trusts nobody: it derives every claim of a recorded decision again from the recorded inputs.
+
+It reads the formats by itself, calls the task's plain functions, and shares no code with search, certificate,
+dispatch or records. `docs/certificate.md` describes what is checked, well enough to write another one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ucsearch.verify.claims import verify_decision, verify_override
+from ucsearch.verify.formats import (
+    Entry,
+    Invalid,
+    Malformed,
+    Verdict,
+    canonical,
+    expect,
+    follow,
+    read_checkpoint,
+    read_entries,
+    read_record,
+)
+from ucsearch.verify.schema import DECISION, OVERRIDE, check
+
+__all__ = ["BUDGET", "NoTask", "Verdict", "find_task", "verify_file", "verify_log", "verify_record"]
+
+BUDGET = 2_000_000  # nodes of enumeration per record
+_NEEDED = ("name", "version", "source_hash", "state", "actions", "labels", "feasible", "step", "reward", "fallback")
+
+
+class NoTask(Exception):
+    """The task whose rules the record claims to keep cannot be found."""
+
+
+def find_task(name: str) -> Any:
+    """The task that "package.module:object" names; its module is imported, that is, its code is run."""
+    module, _, path = name.partition(":")
+    try:
+        task: Any = importlib.import_module(module)
+        for part in path.split("."):
+            task = getattr(task, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise NoTask(f"no task {name!r} ({error}); name it as package.module:object") from None
+    if lacking := [part for part in _NEEDED if not hasattr(task, part)]:
+        raise NoTask(f"{name!r} is no task: it has no {lacking[0]}")
+    return task
+
+
+def verify_record(
+    record: Mapping[str, Any] | bytes, blobs: Mapping[str, bytes], task: Any = None, *, budget: int = BUDGET
+) -> Verdict:
+    """One decision. Bytes must be canonical; a mapping is taken for what its canonical form says."""
+    try:
+        body = record if isinstance(record, bytes) else canonical(record)
+    except Malformed as error:
+        return Verdict("malformed", "record", message=str(error))
+    return _verify(Entry(None, body, "", "", None, None, blobs.get), _tasks(task), budget)
+
+
+def verify_file(
+    path: str | Path, task: Any = None, *, budget: int = BUDGET, checkpoint: str | Path | None = None
+) -> Iterator[Verdict]:
+    """Every entry of a SQLite log, of JSON lines or of a single record; after a break in the chain, no further."""
+    task_of = _tasks(task)
+    try:
+        for entry in follow(read_entries(path), {} if checkpoint is None else read_checkpoint(checkpoint)):
+            yield _verify(entry, task_of, budget)
+    except Malformed as error:
+        yield Verdict("malformed", str(path), message=str(error))
+    except Invalid as error:
+        yield Verdict("invalid", str(path), error.where, str(error))
+
+
+verify_log = verify_file  # a log is one of the files that are recognised
+
+
+def _tasks(task: Any) -> Callable[[str], Any]:
+    known: dict[str, Any] = {}
+
+    def task_of(name: str) -> Any:
+        if task is None and name not in known:
+            known[name] = find_task(name)
+        return known[name] if task is None else task
+
+    return task_of
+
+
+def _verify(entry: Entry, task_of: Callable[[str], Any], budget: int) -> Verdict:
+    name = "record" if entry.seq is None else f"entry {entry.seq}"
+    doubts: list[str] = []
+    try:
+        record = read_record(entry.body)
+        name = record["id"]
+        expect("id", name if entry.id is None else entry.id, name)
+        if record.get("kind") == "override":
+            check(record, OVERRIDE)
+            seq, body = entry.find(record["overrides"]) or (0, b"{}")
+            target = read_record(body) if 0 < seq < (entry.seq or 0) else {}
+            expect("override.overrides", record["overrides"], target.get("id"))
+            check(target, DECISION)
+            verify_override(record, target, body, task_of(target["task"]["object"]))
+        else:
+            check(record, DECISION)
+            doubts = verify_decision(record, entry.blobs, task_of(record["task"]["object"]), budget)
+    except Malformed as error:
+        return Verdict("malformed", name, message=str(error))
+    except Invalid as error:
+        return Verdict("invalid", name, error.where, str(error))
+    if doubts:
+        text = f"within {budget} nodes these could not be verified: {', '.join(dict.fromkeys(doubts))}"
+        return Verdict("weaker", name, doubts[0], text)
+    return Verdict("valid", name)

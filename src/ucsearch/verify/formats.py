@@ -1,0 +1,290 @@
+"""What is read: canonical JSON, array blobs, exported lines, the SQLite log with its chain. Standard library only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import sqlite3
+import struct
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
+from json.encoder import encode_basestring
+from pathlib import Path
+from typing import Any, NamedTuple
+
+MAX_INT = 2**53
+NORMAL_NAN = struct.pack("<Q", 0x7FF8000000000000)
+Record = Mapping[str, Any]
+Blobs = Callable[[str], bytes | None]
+
+
+class Malformed(Exception):
+    """Not a record, blob, file or log of the described form."""
+
+
+class Invalid(Exception):
+    """A claim that is false: where it stands, what the record says, what was derived instead."""
+
+    def __init__(self, where: str, claimed: object, derived: object) -> None:
+        super().__init__(f"{where}: the record says {claimed!r}, derived {derived!r}")
+        self.where = where
+
+
+# -------------------------------------------------------------------- claimed and derived values
+
+
+def num(value: Any) -> float:
+    """A recorded figure as a float; null is NaN."""
+    return math.nan if value is None else float(value)
+
+
+def shown(x: Any) -> Any:
+    """A derived value as a record holds it."""
+    if not isinstance(x, float) or math.isfinite(x):
+        return x
+    return None if x != x else "inf" if x > 0 else "-inf"
+
+
+def slack(*values: float) -> float:
+    """What figures from user functions may differ by, because platforms do."""
+    return 1e-9 * (1.0 + max([abs(x) for x in values if math.isfinite(x)], default=0.0))
+
+
+def is_close(a: float, b: float) -> bool:
+    return a == b or abs(a - b) <= slack(a, b)
+
+
+def require(where: str, holds: bool, claimed: Any, derived: Any) -> None:
+    if not holds:
+        raise Invalid(where, claimed, shown(derived))
+
+
+def expect(where: str, claimed: Any, derived: Any) -> None:
+    require(where, claimed == shown(derived), claimed, derived)
+
+
+def expect_close(where: str, claimed: Any, derived: float) -> None:
+    own = num(claimed)
+    require(where, is_close(own, derived) or (own != own and derived != derived), claimed, derived)
+
+
+# -------------------------------------------------------------------- canonical JSON (RFC 8785) and digests
+
+
+def digest(domain: str, data: bytes) -> str:
+    """Domain-separated SHA-256, as hex digits."""
+    return hashlib.sha256(f"ucsearch/{domain}\0".encode() + data).hexdigest()
+
+
+GENESIS = digest("audit-genesis/1", b"")
+
+
+def canonical(value: Any) -> bytes:
+    try:
+        return _text(value).encode("utf-8")
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise Malformed(f"JSON that has no canonical form: {error}") from None
+
+
+def _text(v: Any) -> str:
+    if isinstance(v, str):
+        return encode_basestring(v)
+    if isinstance(v, Mapping):
+        return "{" + ",".join([f"{encode_basestring(k)}:{_text(v[k])}" for k in sorted(v, key=_utf16)]) + "}"
+    if isinstance(v, list | tuple):
+        return "[" + ",".join(map(_text, v)) + "]"
+    if v is None or isinstance(v, bool):
+        return {None: "null", True: "true", False: "false"}[v]
+    if isinstance(v, int) and abs(v) <= MAX_INT:
+        return str(int(v))
+    return _number(v)
+
+
+def _utf16(key: str) -> bytes:
+    return key.encode("utf-16-be", "surrogatepass")
+
+
+def _number(x: float) -> str:
+    """ECMAScript's Number::toString: k digits, the point after the n-th of them."""
+    if not isinstance(x, float) or not math.isfinite(x):
+        raise ValueError(f"saw {x!r}")
+    if x == 0.0:
+        return "0"
+    sign, figures, exponent = Decimal(repr(float(x))).as_tuple()
+    digits, minus, n = "".join(map(str, figures)).rstrip("0"), "-" if sign else "", len(figures) + int(exponent)
+    k = len(digits)
+    if k <= n <= 21:
+        return minus + digits.ljust(n, "0")
+    if 0 < n <= 21:
+        return f"{minus}{digits[:n]}.{digits[n:]}"
+    if -6 < n <= 0:
+        return f"{minus}0.{'0' * -n}{digits}"
+    point = "." if k > 1 else ""
+    return f"{minus}{digits[0]}{point}{digits[1:]}e{n - 1:+d}"
+
+
+def loads(data: bytes) -> Any:
+    """Strict JSON: no key twice, no NaN, every number a binary64."""
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(items)) != len(items):
+            raise ValueError("a key occurs twice")
+        return dict(items)
+
+    def whole(text: str) -> int | float:
+        return int(text) if len(text) < 17 and abs(int(text)) <= MAX_INT else float(text)
+
+    def refuse(text: str) -> float:
+        raise ValueError(f"{text} is not JSON")
+
+    try:
+        return json.loads(data.decode("utf-8"), parse_int=whole, parse_constant=refuse, object_pairs_hook=pairs)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"not JSON: {error}") from None
+
+
+def read_record(body: bytes) -> dict[str, Any]:
+    """A record whose bytes are canonical and whose id is the digest of the rest."""
+    record = loads(body)
+    if not isinstance(record, dict) or canonical(record) != body:
+        raise Malformed("the record is not an object in canonical form")
+    own = digest("record-id/1", canonical({k: v for k, v in record.items() if k != "id"}))
+    expect("id", record.get("id"), own)
+    return record
+
+
+def read_blob(name: str, blobs: Blobs) -> tuple[tuple[int, ...], bytes, tuple[float, ...]]:
+    """Shape, raw bytes and values of the blob with this id."""
+    data = blobs(name) or b""
+    if hashlib.sha256(data).hexdigest() != name:
+        raise Malformed(f"the blob {name} is missing or altered")
+    n = data[7] if len(data) >= 16 else 9
+    if n > 8 or data[:7] != b"UCBLOB\1" or data[8:16] != b"<f8".ljust(8, b"\0") or len(data) < 16 + 8 * n:
+        raise Malformed(f"the blob {name} has another header")
+    shape, raw = struct.unpack_from(f"<{n}Q", data, 16), data[16 + 8 * n :]
+    if len(raw) != 8 * math.prod(shape):
+        raise Malformed(f"the blob {name} has {len(raw)} bytes of values for the shape {shape}")
+    values = struct.unpack(f"<{len(raw) // 8}d", raw)
+    for i, x in enumerate(values):
+        if raw[8 * i : 8 * i + 8] != (NORMAL_NAN if x != x else struct.pack("<d", x + 0.0)):
+            raise Malformed(f"the blob {name} holds a -0.0 or an unusual NaN")
+    return shape, raw, values
+
+
+# -------------------------------------------------------------------- entries: of a log, or exported
+
+
+class Entry(NamedTuple):
+    """One entry; `seq` is None for a record that came without a chain."""
+
+    seq: int | None
+    body: bytes
+    digest: str
+    head: str
+    written_at: str | None
+    id: str | None  # as the log calls it
+    blobs: Blobs
+    find: Callable[[str], tuple[int, bytes] | None] = lambda name: None  # number and body of another entry
+
+
+def read_entries(path: Path) -> Iterator[Entry]:
+    """Entries of a SQLite log, of JSON lines, or of one exported or bare record."""
+    try:
+        with path.open("rb") as file:
+            if file.read(16) == b"SQLite format 3\0":
+                yield from _logged(path)
+                return
+            file.seek(0)
+            for line in file:
+                yield _exported(line.rstrip(b"\r\n"), path)
+        if path.stat().st_size == 0:
+            raise Malformed(f"{path}: empty")
+    except (OSError, sqlite3.Error) as error:
+        raise Malformed(f"{path}: {error}") from None
+
+
+def _exported(line: bytes, path: Path) -> Entry:
+    def find(name: str) -> tuple[int, bytes] | None:
+        with path.open("rb") as file:
+            near = [loads(other) for other in file if name.encode() in other]
+        return next(((e["seq"], canonical(e["record"])) for e in near if e["record"]["id"] == name), None)
+
+    content = loads(line)
+    if not isinstance(content, dict) or "record" not in content:
+        return Entry(None, line, "", "", None, None, lambda name: None)
+    if sorted(content) != ["blobs", "digest", "head", "record", "seq", "written_at"] or canonical(content) != line:
+        raise Malformed("not an exported entry in canonical form")
+    blobs, seq, head, time = content["blobs"], content["seq"], content["head"], content["written_at"]
+    try:
+        held = {name: b64decode(text, validate=True) for name, text in blobs.items()}
+        if not (type(seq) is int and seq >= 1 and re.fullmatch("[0-9a-f]{64}", head) and isinstance(time or "", str)):
+            raise ValueError
+    except (AttributeError, TypeError, ValueError):
+        raise Malformed("an exported entry with members of other types") from None
+    return Entry(seq, canonical(content["record"]), content["digest"], head, time, None, held.get, find)
+
+
+def _logged(path: Path) -> Iterator[Entry]:
+    wal = path.with_name(path.name + "-wal")
+    # Without a write-ahead log no index of it is needed, and a read-only medium will do.
+    still = "" if wal.exists() and wal.stat().st_size else "&immutable=1"
+    log = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{still}", uri=True)
+    try:
+        log.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+        if log.execute("SELECT * FROM pragma_application_id, pragma_user_version").fetchone() != (0x55434131, 1):
+            raise Malformed(f"{path}: not an audit log")
+
+        def blob(name: str) -> bytes | None:
+            found = log.execute("SELECT CAST(data AS BLOB) FROM blobs WHERE id = ?", (name,)).fetchone()
+            return None if found is None else found[0] or b""
+
+        def find(name: str) -> tuple[int, bytes] | None:
+            found = log.execute("SELECT seq, CAST(body AS BLOB) FROM entries WHERE id = ?", (name,)).fetchone()
+            return None if found is None else (found[0], found[1])
+
+        columns = "seq, CAST(body AS BLOB), digest, head, written_at, id"
+        for seq, body, own, head, time, name in log.execute(f"SELECT {columns} FROM entries ORDER BY seq"):
+            if not isinstance(body, bytes) or not all(isinstance(x, str) for x in (own, head, time or "", name)):
+                raise Malformed(f"entry {seq}: a column of another type")
+            yield Entry(seq, body, own, head, time, name, blob, find)
+    finally:
+        log.close()
+
+
+def read_checkpoint(path: Path) -> dict[int, str]:
+    """Heads by entry number; the largest number is how far the log had come."""
+    try:
+        content = loads(path.read_bytes())
+        sealed = content.pop("digest")
+        pins = {**dict(content["marks"]), content["count"]: content["head"]}
+        if content["schema"] != "ucsearch.checkpoint/1" or sealed != digest("checkpoint/1", canonical(content)):
+            raise ValueError
+    except (OSError, KeyError, TypeError, ValueError, AttributeError):
+        raise Malformed(f"{path}: not a checkpoint, or altered") from None
+    return pins
+
+
+def follow(entries: Iterable[Entry], pins: Mapping[int, str]) -> Iterator[Entry]:
+    """The same entries, each after its digest, its head and the checkpoint's pins were found right."""
+    seq, head = 0, GENESIS
+    for entry in entries:
+        if entry.seq is None:
+            yield entry
+            continue
+        # A few exported lines may begin anywhere; then the first head has only the checkpoint to vouch for it.
+        loose = seq == 0 and entry.id is None
+        require(f"entry {seq + 1}.seq", loose or entry.seq == seq + 1, entry.seq, seq + 1)
+        own = digest("audit-entry/1", entry.body)
+        expect(f"entry {entry.seq}.digest", entry.digest, own)
+        time = (entry.written_at or "").encode("utf-8", "surrogateescape")
+        link = bytes.fromhex(head) + entry.seq.to_bytes(8, "big") + bytes.fromhex(own) + time
+        if entry.seq == seq + 1:
+            expect(f"entry {entry.seq}.head", entry.head, digest("audit-head/1", link))
+        seq, head = entry.seq, entry.head
+        require(f"entry {seq}.head", pins.get(seq, head) == head, head, f"{pins.get(seq)}, which the checkpoint saw")
+        yield entry
+    if pins and seq < max(pins):
+        raise Invalid(f"entry {seq + 1}", "missing", f"{max(pins)} entries, which the checkpoint saw")

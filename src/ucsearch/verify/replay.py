@@ -1,0 +1,269 @@
+"""One decision's problem in plain Python, from the recorded inputs and the task's own functions.
+
+Nothing here is shared with the planner: `docs/certificate.md` describes the arithmetic, and this is a second reading
+of it. A node carries one state in additive modes and one per member in members mode.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+MEAN, SCORES, MEMBERS = 0, 1, 2
+VARIANCE, STD, DOWNSIDE = 0, 1, 2
+CACHED = 200_000  # scored nodes kept
+
+
+class Fault(Exception):
+    """A task function raised, or returned what is not a finite number."""
+
+
+class Edge(NamedTuple):
+    """A feasible action at a node."""
+
+    action: int
+    q: float
+    u: float
+    rewards: tuple[float, ...]  # (J,) in members mode
+    states: tuple[Any, ...]
+
+
+class Node(NamedTuple):
+    """A path prefix, summed forward."""
+
+    states: tuple[Any, ...]
+    returns: tuple[float, ...]  # (J,) in members mode
+    reward: float
+    uncertainty: float
+    score: float
+    path: tuple[int, ...]
+    togo: float = 0.0  # optimistic value to go; 0 without a bound
+
+
+class View(NamedTuple):
+    """What a three-argument `prepare` is given."""
+
+    members: Any
+    weights: Any
+    risk: float
+    spread: int
+
+
+def mean_and_spread(values: Sequence[float], weights: Sequence[float], kind: int) -> tuple[float, float]:
+    """Weighted mean and spread, in member order, shifted by the first value."""
+    first, shift, total = values[0], 0.0, 0.0
+    for w, x in zip(weights[1:], values[1:], strict=True):
+        shift += w * (x - first)
+    for w, x in zip(weights, values, strict=True):
+        off = (x - first) - shift
+        if kind != DOWNSIDE or off < 0.0:
+            total += w * off * off
+    return first + shift, total if kind == VARIANCE else math.sqrt(total)
+
+
+def distinct(edges: Sequence[Edge]) -> list[Edge]:
+    """Without those that have the same effect as a smaller action."""
+    return [e for n, e in enumerate(edges) if not any(e[1:] == b[1:] for b in edges[:n])]
+
+
+def shape(value: Sequence[Any]) -> list[int]:
+    """Lengths of the members of a named tuple, 0 for a number."""
+    return [len(x) if isinstance(x, tuple) else 0 for x in value]
+
+
+class Problem:
+    """The inputs of one record. Task functions are called here and nowhere else."""
+
+    def __init__(self, task: Any, settings: Any, state: Any, params: Any, actions: list[float], trace: Any) -> None:
+        self.task, self.settings, self.state, self.params, self.actions = task, settings, state, params, actions
+        self.members, self.weights, self.mean, self.q, self.u = trace  # (J, H), (J,), (H,), (H, m), (H, m)
+        self.depth, self.reach, self.use_bound = settings["depth"], settings["reach"], settings["use_bound"]
+        self.mode, self.spread, self.risk = settings["mode"], settings["spread"], float(settings["risk"])
+        self.available = [i for i, a in enumerate(actions) if a == a]
+        self.discounts = [1.0]
+        for _ in range(self.reach):
+            self.discounts.append(self.discounts[-1] * settings["discount"])
+        self._tables: list[Any] | None = None
+        self._edges: dict[Any, tuple[Edge, ...]] = {}
+        self._settle()
+
+    def _settle(self) -> None:
+        self.is_members = self.mode == MEMBERS
+        self.continues = self.is_members and len(self.task.continuations) > 0
+        # A bound speaks of undiscounted rewards.
+        has = self.task.terminal is None if self.mode == SCORES else self.task.bound is not None
+        self.has_bound = has and self.settings["discount"] == 1
+
+    def at_risk(self, risk: float) -> Problem:
+        """The same with another risk; edges do not depend on it."""
+        other = copy.copy(self)
+        other.risk, other._tables = risk, None
+        return other
+
+    def certain(self, member: int | None = None) -> Problem:
+        """The problem of a planner without risk who is sure of the mean outcome, or of one member's."""
+        other = self.at_risk(0.0)
+        other.mode, other.spread, other.reach, other._edges = MEAN, STD, self.depth, {}
+        if member is not None:
+            other.mean, other.members, other.weights = self.members[member], [self.members[member]], [1.0]
+        other._settle()
+        return other
+
+    # ---------------------------------------------------------------- calls that may fail
+
+    def call(self, function: Any, *args: Any) -> Any:
+        try:
+            return function(*args)
+        except Exception as error:
+            raise Fault(f"{getattr(function, '__name__', function)} raised {error!r}") from None
+
+    def number(self, function: Any, *args: Any) -> float:
+        value = self.call(float, self.call(function, *args))
+        if not math.isfinite(value):
+            raise Fault(f"{getattr(function, '__name__', function)} returned {value}")
+        return float(value)
+
+    def move(self, state: Any, a: float, y: Any) -> Any:
+        return self.call(self._floats, self.call(self.task.step, state, a, y, self.params))
+
+    def _floats(self, state: Any) -> Any:
+        items = [tuple(map(float, x)) if isinstance(x, tuple) else float(x) for x in state]
+        values = [v for x in items for v in (x if isinstance(x, tuple) else (x,))]
+        if shape(items) != shape(self.state) or not all(map(math.isfinite, values)):
+            raise ValueError(f"a state {state}")
+        return self.task.state(*items)
+
+    def end(self, state: Any) -> float:
+        return 0.0 if self.task.terminal is None else self.number(self.task.terminal, state, self.params)
+
+    def allowed(self, states: tuple[Any, ...], i: int) -> bool:
+        return all(self.call(self.task.feasible, s, self.actions[i], self.params) for s in states)
+
+    # ---------------------------------------------------------------- edges and paths
+
+    def root(self) -> Node:
+        rows = len(self.members) if self.is_members else 1
+        return Node((self.state,) * rows, (0.0,) * rows if self.is_members else (), 0.0, 0.0, 0.0, ())
+
+    def edges(self, states: tuple[Any, ...], h: int) -> tuple[Edge, ...]:
+        """Every feasible action at a node, ascending."""
+        known = self._edges.get((h, states))
+        if known is None:
+            known = tuple(self._edge(states, i, h) for i in self.available if self.allowed(states, i))
+            if len(self._edges) >= CACHED:
+                self._edges.clear()
+            self._edges[h, states] = known
+        return known
+
+    def _edge(self, states: tuple[Any, ...], i: int, h: int) -> Edge:
+        a, rewards = self.actions[i], ()
+        ys = [y[h] for y in self.members]
+        if self.is_members:
+            rewards = tuple(self._reward(s, a, y) for s, y in zip(states, ys, strict=True))
+            q, u = mean_and_spread(rewards, self.weights, self.spread)
+            following = tuple(self.move(s, a, y) for s, y in zip(states, ys, strict=True))
+        else:
+            (state,) = states
+            if self.mode == SCORES:
+                q, u = self.q[h][i], self.u[h][i]
+            else:
+                q = self._reward(state, a, self.mean[h])
+                u = mean_and_spread([self._reward(state, a, y) for y in ys], self.weights, self.spread)[1]
+            following = (self.move(state, a, self.mean[h]),)
+        if not (math.isfinite(q) and math.isfinite(u)):
+            raise Fault("a reward or its spread is not finite")
+        return Edge(i, q, u, rewards, following)
+
+    def _reward(self, state: Any, a: float, y: Any) -> float:
+        return self.number(self.task.reward, state, a, y, self.params)
+
+    def extend(self, node: Node, e: Edge, togo: float = 0.0) -> Node | None:
+        """The path one action longer; None when no continuation can take it to the end of the trace."""
+        h = len(node.path)
+        factor, path, full = self.discounts[h], (*node.path, e.action), h + 1 == self.depth
+        if self.is_members:
+            returns = tuple(r + factor * x for r, x in zip(node.returns, e.rewards, strict=True))
+            if full:
+                return self._best_end(e, returns, path)
+            return self._node(e, returns, *mean_and_spread(returns, self.weights, self.spread), path, togo)
+        reward = node.reward + factor * e.q
+        if full and self.task.terminal is not None:
+            reward = reward + self.discounts[self.depth] * self.end(e.states[0])
+        return self._node(e, (), reward, node.uncertainty + factor * e.u, path, 0.0 if full else togo)
+
+    def _node(
+        self, e: Edge, returns: tuple[float, ...], reward: float, uncertainty: float, path: tuple[int, ...], togo: float
+    ) -> Node:
+        node = Node(e.states, returns, reward, uncertainty, reward - self.risk * uncertainty, path, togo)
+        if not all(map(math.isfinite, node[2:5])):
+            raise Fault("the sum along a path is not finite")
+        return node
+
+    def _best_end(self, e: Edge, returns: tuple[float, ...], path: tuple[int, ...]) -> Node | None:
+        """Members follow the best of the continuations to the end of the trace, where there are any."""
+        best: Node | None = None
+        ways = [(c.policy, theta) for c in self.task.continuations for theta in c.grid or (None,)]
+        for policy, theta in ways or [(None, None)]:
+            total = self._follow(policy, theta, e.states, returns)
+            if total is not None:
+                node = self._node(e, total, *mean_and_spread(total, self.weights, self.spread), path, 0.0)
+                if best is None or (node.score, -node.uncertainty) > (best.score, -best.uncertainty):
+                    best = node
+        return best
+
+    def _follow(self, policy: Any, theta: Any, states: Any, returns: tuple[float, ...]) -> tuple[float, ...] | None:
+        out = []
+        for state, total, member in zip(states, returns, self.members, strict=True):
+            for h in range(self.depth, self.reach):
+                a = self.number(policy, state, h, self.params, *(() if theta is None else (theta,)))
+                if not self.call(self.task.feasible, state, a, self.params):
+                    return None
+                total = total + self.discounts[h] * self._reward(state, a, member[h])
+                state = self.move(state, a, member[h])
+            if self.task.terminal is not None:
+                total = total + self.discounts[self.reach] * self.end(state)
+            out.append(total)
+        return tuple(out)
+
+    # ---------------------------------------------------------------- the task's bound
+
+    def togo(self, states: tuple[Any, ...], at: int) -> float:
+        """Optimistic value to go from step `at` by the task's bound (scores: by the best score of every step)."""
+        tables = self.tables()
+        if self.mode == SCORES:
+            return float(tables[at])
+        if at == self.depth and not self.continues:
+            values = [self.end(s) for s in states]
+        else:
+            pairs = zip(states, tables, strict=True)
+            values = [float(self.call(self.task.bound, s, at, table, self.params)) for s, table in pairs]
+        if any(v != v for v in values):
+            raise Fault("bound returned NaN")
+        return mean_and_spread(values, self.weights, VARIANCE)[0] if self.is_members else values[0]
+
+    def tables(self) -> list[Any]:
+        if self._tables is None:
+            self._tables = self._suffixes() if self.mode == SCORES else self._prepare()
+        return self._tables
+
+    def _suffixes(self) -> list[float]:
+        suffix = [0.0]
+        for h in range(self.depth - 1, -1, -1):
+            best = max([self.q[h][i] - self.risk * self.u[h][i] for i in self.available], default=-math.inf)
+            suffix.append(suffix[-1] + best)
+        return suffix[::-1]
+
+    def _prepare(self) -> list[Any]:
+        import numpy as np  # the only use: `prepare` is handed arrays
+
+        def table(outcomes: list[Any], members: list[Any], weights: list[float], risk: float) -> Any:
+            array, view = np.array(outcomes[: self.reach], dtype=np.float64), []
+            if self.task.risk_aware_bound:
+                view = [View(np.array([m[: self.reach] for m in members]), np.array(weights), risk, self.spread)]
+            return self.call(self.task.prepare, array, self.params, *view)
+
+        if self.is_members:
+            return [table(m, [m], [1.0], 0.0) for m in self.members]
+        return [table(self.mean, self.members, self.weights, self.risk)]

@@ -1,0 +1,117 @@
+"""The form of a decision and of an override: every member, its type, its closed list; nothing else may be there."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ucsearch.verify.formats import Malformed
+
+
+def _number(v: Any) -> bool:
+    return type(v) in (int, float) and math.isfinite(v)
+
+
+def _real(v: Any) -> bool:
+    return _number(v) or v in ("inf", "-inf")
+
+
+KINDS: dict[str, Callable[[Any], bool]] = {
+    "text": lambda v: isinstance(v, str),
+    "truth": lambda v: isinstance(v, bool),
+    "whole": lambda v: type(v) is int,
+    "count": lambda v: type(v) is int and v >= 0,
+    "number": _number,  # finite
+    "maybe": lambda v: v is None or _number(v),
+    "limit": lambda v: v is None or (_number(v) and v >= 0),
+    "real": _real,  # finite, or unbounded as text
+    "figure": lambda v: v is None or _real(v),  # null where it does not apply
+    "action": lambda v: _number(v) or (isinstance(v, str) and v != ""),  # by value or by label
+    "hex": lambda v: isinstance(v, str) and re.fullmatch("[0-9a-f]{64}", v) is not None,
+}
+
+
+def _form(**names: str) -> dict[str, Any]:
+    """Members by kind; a name in brackets is a list of that kind, one with a question mark may be absent."""
+    items = [(name, kind) for kind, members in names.items() for name in members.split()]
+    return {n.strip("[]"): [kind] if n[0] == "[" else kind for n, kind in items}
+
+
+REASONS = (
+    "none", "dead_end", "search_exhausted", "not_proved", "not_optimal", "not_robust", "margin_not_positive",
+    "not_risk_active", "regret_above_limit", "stale_trace", "calibration", "node_budget", "time_budget", "task_error",
+)  # fmt: skip
+ROW = {"operator": ("==", "<=", ">=", ">"), **_form(text="name", figure="left", number="right", truth="pass")}
+BLOB = {"$blob": "hex"}
+TRACE = {
+    "hash": "hex", "members": BLOB, "weights": BLOB, "mean": BLOB, "q": BLOB, "u": BLOB,
+    "meta": {"coupling": ("joint", "comonotone", "independent"), **_form(text="model [cutoff] [issued] [notes]")},
+}  # fmt: skip
+DECISION = {
+    "schema": ("ucsearch.decision/1",), "kind": ("decision",), "id": "hex", "series": "text",
+    "task": _form(text="name version object [labels]", hex="source_hash", maybe="[actions]"),
+    "inputs": {"trace": TRACE, **_form(number="[state] [params]", count="[state_lengths] [params_lengths]")},
+    "settings": {
+        "mode": (0, 1, 2), "spread": (0, 1, 2), "keep": (0, 1, 2), "kind": ("oracle", "bound"),
+        **_form(
+            text="policy algorithm", count="depth reach width top_k node_budget simulations",
+            number="risk prune_risk info_bonus discount c_uct eps_m near_equal? band?",
+            truth="use_bound every_action protect?", real="utility_budget? [extra_i] [extra_f]",
+        ),
+    },
+    "claim": {
+        "kind": ("oracle", "bound"), "counters": _form(count="expansions action_scores simulations oracle_nodes"),
+        **_form(
+            whole="action_index selected_index baseline_index", number="eps_m tau",
+            truth="certificate_pass optimal unique robust sole_action oracle_retained paper_pass search_pass proved "
+            "risk_active search_active uncertainty_active",
+            figure="gap regret_bound exact_regret margin eps_a proxy_slack risk_gap release_margin",
+        ),
+    },
+    "rivals": [_form(
+        count="index [path]", number="action step_score", text="label", truth="retained",
+        maybe="score reward uncertainty reward_only_score certain_score",
+        figure="upper release_margin reward_only_upper certain_upper",
+    )],
+    "gate": {
+        "settings": _form(
+            truth="certificate risk_active near positive_margin",
+            limit="regret_limit max_trace_age_s max_eps_c max_undercoverage node_budget time_budget_s",
+        ),
+        "rows": [ROW],
+        "now": "text", "elapsed_s": "maybe", "calibration": _form(figure="eps_c undercoverage"),
+    },
+    "outcome": {
+        "outcome": ("RELEASED", "FALLBACK", "HOLD"), "reason": (*REASONS, "fallback_infeasible"), "cause": REASONS,
+        "pass_kind": ("", "exact", "near"),
+        **_form(
+            text="sentence", truth="fallback_feasible", figure="release_margin regret_bound",
+            maybe="action rejected_action fallback_action fallback_cost",
+        ),
+    },
+    "versions": _form(text="ucsearch python numpy"),
+}  # fmt: skip
+OVERRIDE = {
+    "schema": ("ucsearch.override/1",), "kind": ("override",), "feasible": (True,),
+    **_form(hex="id overrides digest", text="who why at series?", action="action"),
+}  # fmt: skip
+
+
+def check(value: Any, form: Any, path: str = "record") -> None:
+    """Refuse what does not have this form, naming the place."""
+    if isinstance(form, dict) and isinstance(value, dict):
+        known = {name.rstrip("?"): name for name in form}
+        for name in dict.fromkeys([*known, *value]):
+            if name in value and name in known:
+                check(value[name], form[known[name]], f"{path}.{name}")
+            elif name in value or known[name] == name:
+                raise Malformed(f"{path}.{name}: {'an unknown member' if name in value else 'missing'}")
+    elif isinstance(form, list) and isinstance(value, list):
+        for i, item in enumerate(value):
+            check(item, form[0], f"{path}[{i}]")
+    elif isinstance(form, tuple) and any(type(value) is type(one) and value == one for one in form):
+        return
+    elif not (isinstance(form, str) and KINDS[form](value)):
+        raise Malformed(f"{path}: saw {value!r}, expected {form if isinstance(form, str | tuple) else type(form)}")

@@ -1,0 +1,94 @@
+"""Examples and documents are run as a reader would run them, and their output is what it is said to be."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+
+# Part of what each example must print.
+PRINTS = {
+    "battery.py": ("0.0 (0.0, 0.0, -2.0, -2.0,", "497 497"),
+    "inventory.py": ("exact: order 5, score -16.073, proved", "order 6: not allowed"),
+    "panel.py": ("40 products", "SKU-001 steady", "SKU-005 steady"),
+    "members.py": ("mean mode:", "members mode:", "later up to"),
+    "certify.py": ("RELEASED: order 5", "1 entry on disk; released: order 5", "verifier's exit code: 0"),
+}
+
+
+def test_every_example_is_run() -> None:
+    assert sorted(PRINTS) == sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", PRINTS)
+def test_example(name: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / name)], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    for part in PRINTS[name]:
+        assert part in done.stdout
+    assert list(tmp_path.iterdir()) == []  # an example leaves nothing behind
+
+
+def test_example_members_mode_sees_what_mean_mode_averages_away(capsys: pytest.CaptureFixture[str]) -> None:
+    import runpy
+
+    names = runpy.run_path(str(EXAMPLES / "members.py"))
+    capsys.readouterr()
+    assert names["members"].reward < names["mean"].reward  # the mean of costs is above the cost of the mean
+    assert names["longer"].continuation >= 0
+
+
+def test_readme_example_prints_what_the_readme_shows(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    part = text.split("## Five minutes")[1].split("\n## ")[0]
+    (code,) = re.findall(r"```python\n(.*?)```", part, re.S)
+    (shown,) = re.findall(r"```text\n(.*?)```", part, re.S)
+    (tmp_path / "five_minutes.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "five_minutes.py"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.stdout == shown, done.stderr
+
+
+@pytest.mark.parametrize("name", ["tasks-howto.md", "engines.md", "dispatch.md"])
+def test_documents_run(name: str) -> None:
+    """The blocks of a document in order, in one namespace."""
+    space: dict[str, Any] = {"__name__": "document"}
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / name).read_text(encoding="utf-8"), re.S)
+    assert blocks
+    for i, block in enumerate(blocks):
+        # Functions are read back by their source, as they would be from a file.
+        file = f"<{name} {i}>"
+        linecache.cache[file] = (len(block), None, block.splitlines(keepends=True), file)
+        exec(compile(block, file, "exec"), space)
+
+
+@pytest.mark.parametrize(
+    "path", ["README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+)
+def test_links_lead_somewhere(path: str) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        if "://" not in target:
+            assert (ROOT / path).parent.joinpath(target).exists(), f"{path} links to {target}"
+
+
+def test_the_reasons_in_the_documents_are_the_reasons() -> None:
+    from ucsearch.dispatch.gate import Gate, Reason
+
+    text = (ROOT / "docs" / "dispatch.md").read_text(encoding="utf-8")
+    gate, reasons = text.split("## The gate")[1].split("## Reasons")
+    first = re.findall(r"^\| (`.*?) \|", reasons.split("\n## ")[0], re.M)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(first))) == sorted(reason.value for reason in Reason)
+    rows = re.findall(r"^\| (`.*?) \|", gate, re.M)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(Gate.__dataclass_fields__)

@@ -1,0 +1,302 @@
+"""The `ucsearch` command: help, exit codes, the small commands, and overriding a decision."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from ucsearch.cli import app
+from ucsearch.cli.demo import START, TASK, seasonal_paths
+from ucsearch.records import AuditReader
+from ucsearch.records.decisions import AuditLog
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+WHERE = "ucsearch.cli.demo:TASK"
+
+runner = CliRunner()
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    result = runner.invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def console(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The console entry in a process of its own."""
+    code = "import sys; from ucsearch.cli import main; sys.argv[0] = 'ucsearch'; sys.exit(main())"
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+
+
+def commands(command: Any = None, path: str = "ucsearch") -> Iterator[tuple[str, Any]]:
+    """Every command that does something, with its whole name."""
+    command = typer.main.get_command(app) if command is None else command
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield path, command
+        return
+    for name, child in inner.items():
+        yield from commands(child, f"{path} {name}")
+
+
+COMMANDS = dict(commands())
+
+
+# -------------------------------------------------------------------- help and documents
+
+
+def test_all_commands_are_there() -> None:
+    expected = "demo verify version; cache dir, cache clear; bench lost-sales; data list, data get, data check; "
+    expected += "log list, log show, log verify, log export, log checkpoint, log override"
+    singles, *groups = expected.split("; ")
+    names = [*singles.split(), *(name for group in groups for name in group.split(", "))]
+    assert sorted(COMMANDS) == sorted(f"ucsearch {name}" for name in names)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str) -> None:
+    command = COMMANDS[name]
+    assert len(command.help.strip()) > 20
+    if name != "ucsearch verify":  # its help is the verifier's own
+        assert "Usage:" in run(*name.split()[1:], "--help")
+    for option in options(command):
+        assert option.help, f"{name} {option.name}"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_option_is_in_the_documents(name: str) -> None:
+    found = re.search(rf"^##+ {re.escape(name)}\n(.*?)(?=^## |^### |\Z)", DOCS, re.M | re.S)
+    assert found, f"docs/cli.md has no section {name!r}"
+    for option in options(COMMANDS[name]):
+        for flag in (*option.opts, *option.secondary_opts):
+            if flag.startswith("--"):
+                assert f"`{flag}" in found.group(1), f"{name} {flag}"
+
+
+def options(command: Any) -> list[Any]:
+    return [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
+
+
+def test_documents_name_no_command_that_is_not_there() -> None:
+    groups = {" ".join(name.split()[:2]) for name in COMMANDS}
+    assert set(re.findall(r"^##+ (ucsearch .*)$", DOCS, re.M)) == set(COMMANDS) | groups
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = "import sys; from ucsearch.cli import app; app(['--help'], standalone_mode=False); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "From forecasts with uncertainty" in done.stdout
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "typer" in loaded
+    assert not loaded & {"numpy", "numba", "rich.table", "rich.console", "pydantic", "narwhals", "ucsearch.task"}
+
+
+# -------------------------------------------------------------------- exit codes
+
+
+def test_an_error_of_ours_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
+    done = console("bench", "lost-sales", "--csv", str(tmp_path / "missing" / "out.csv"))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Error: --csv: saw")
+    assert "Traceback" not in done.stderr
+
+
+def test_wrong_usage_is_exit_code_2() -> None:
+    for arguments in (["nope"], ["demo", "--nope"], ["log", "override", "abc"]):
+        done = console(*arguments)
+        assert done.returncode == 2, done.stderr
+        assert "Traceback" not in done.stderr
+    done = console("verify", "no-such-file.db")
+    assert done.returncode == 64, done.stderr  # the verifier's own, since 2 is a verdict
+
+
+def test_version() -> None:
+    from importlib.metadata import version
+
+    line = f"ucsearch {version('ucsearch')}, Python {sys.version.split()[0]}\n"
+    assert run("version") == line
+    assert run("--version") == line
+
+
+# -------------------------------------------------------------------- cache
+
+
+def test_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = tmp_path / "kernels"
+    monkeypatch.setenv("UCSEARCH_CACHE_DIR", str(folder))
+    assert run("cache", "dir") == f"{folder}\n"
+    (folder / "ucsearch_kernel_ab.py").write_text("")
+    (folder / "other.py").write_text("")
+    assert run("cache", "clear") == "1 kernel deleted\n"
+    assert [path.name for path in folder.iterdir()] == ["other.py"]
+    assert run("cache", "clear") == "0 kernels deleted\n"
+
+
+def test_cache_without_a_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("UCSEARCH_CACHE_DIR", str(tmp_path / "file"))
+    assert "no writable folder" in run("cache", "dir", code=1)
+
+
+# -------------------------------------------------------------------- verify, demo
+
+
+def test_verify_passes_everything_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ucsearch.verify.__main__ as verifier
+
+    seen: list[list[str]] = []
+
+    def stub(arguments: list[str]) -> int:
+        seen.append(list(arguments))
+        return 3
+
+    monkeypatch.setattr(verifier, "main", stub)
+    run("verify", "file.db", "--task", "a:b", "--anything", "-x", "--help", code=3)
+    assert seen == [["file.db", "--task", "a:b", "--anything", "-x", "--help"]]
+
+
+def test_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    text = run("demo", "--out", tmp_path)
+    for part in ("RELEASED", "order 60 is released", "cheaper but riskier", "not allowed: a change of 80 > 60"):
+        assert part in text
+    for part in ("FALLBACK (not_optimal)", "order 80", "certificate_pass", "fails"):
+        assert part in text
+    assert re.findall(r" (valid|invalid) *$", text, re.M) == ["valid", "valid", "invalid"]
+    assert "the record says 'RELEASED', derived 'FALLBACK'" in " ".join(text.split())
+    shown = text.split("Picture:")[0].splitlines()
+    assert max(len(line) for line in shown) <= 80
+    assert (tmp_path / "decision.png").read_bytes().startswith(b"\x89PNG")
+    with AuditReader(tmp_path / "decisions.db") as reader:
+        outcomes = [row.record["outcome"]["outcome"] for row in reader]
+        assert reader.verify().ok
+    assert outcomes == ["RELEASED", "FALLBACK"]
+    assert run("demo", "--out", tmp_path).count("valid") == text.count("valid")  # the same two entries, not more
+    # What was kept is valid for a verifier in a process of its own too.
+    done = console("verify", str(tmp_path / "decisions.db"), "--task", WHERE)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_demo_forecast_repeats_past_changes() -> None:
+    import numpy as np
+
+    weeks = np.array([[1.0] * 7, [2.0] * 7, [4.0] * 7, [3.0] * 7])
+    paths = seasonal_paths(weeks.ravel())
+    # Changes +1, +2, -1: each pair of consecutive ones is a path from the last week, 3.
+    assert paths[:, 0].tolist() == [4.0, 5.0]
+    assert paths[:, 7].tolist() == [6.0, 4.0]
+
+
+# -------------------------------------------------------------------- log override
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A log of one decision of the demonstration's task."""
+    import numpy as np
+
+    import ucsearch as uc
+
+    trace = uc.Trace.from_members(np.random.default_rng(0).uniform(50.0, 90.0, (4, 3)))
+    decision = uc.decide(TASK, START, trace, uc.UCBeam(depth=3, risk=0.5), engine="python")
+    path = tmp_path_factory.mktemp("log") / "log.db"
+    with AuditLog(path, clock=lambda: datetime(2024, 5, 20, tzinfo=UTC)) as log:
+        log.write(decision, series="SKU-1", where=WHERE)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def log(logged: bytes, tmp_path: Path) -> tuple[Path, str]:
+    path = tmp_path / "log.db"
+    path.write_bytes(logged)
+    with AuditReader(path) as reader:
+        return path, reader.list()[0].id
+
+
+def count(path: Path) -> int:
+    with AuditReader(path) as reader:
+        return reader.count()
+
+
+def override(log: tuple[Path, str], action: float, *, task: str = WHERE, code: int = 0) -> str:
+    path, id = log
+    words = ("--who", "M. Curie", "--why", "promotion", "--task", task, "--log", path)
+    return run("log", "override", id[:10], "--action", action, *words, code=code)
+
+
+def test_override_is_recorded(log: tuple[Path, str]) -> None:
+    path, id = log
+    assert f"M. Curie replaced {id[:12]} by 100" in override(log, 100.0)
+    with AuditReader(path) as reader:
+        (row,) = reader.overrides(id)
+        assert reader.verify().ok
+    record = row.record
+    assert (record["who"], record["why"], record["action"]) == ("M. Curie", "promotion", 100)
+    assert record["feasible"] is True
+    assert datetime.fromisoformat(record["at"]).utcoffset() is not None
+    shown = json.loads(run("log", "show", id, "--log", path))
+    assert [other["id"] for other in shown["overridden_by"]] == [row.id]
+
+
+@pytest.mark.parametrize(
+    ("action", "why"),
+    [
+        (160.0, "160 breaks the rules of 'lead_time_inventory'"),  # the last order was 80, the ramp is 60
+        (70.0, "70 is not one of the decision's actions"),
+    ],
+)
+def test_override_by_what_is_not_allowed(log: tuple[Path, str], action: float, why: str) -> None:
+    text = override(log, action, code=1)
+    assert why in text
+    assert "Nothing was recorded" in text
+    assert count(log[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("task", "why"),
+    [
+        ("ucsearch.cli.demo", "expected package:object"),
+        ("ucsearch.cli.demo:NOTHING", "has no attribute 'NOTHING'"),
+        ("no_such_package:TASK", "No module named 'no_such_package'"),
+        ("ucsearch.cli.demo:START", "a State, expected a uc.Task"),
+        ("tests.kit.templates:TEMPLATES", "a dict, expected a uc.Task"),
+        ("tests.unit.test_plot:TANK", "is not the recorded task 'lead_time_inventory'"),
+    ],
+)
+def test_override_needs_the_recorded_task(log: tuple[Path, str], task: str, why: str) -> None:
+    assert why in override(log, 100.0, task=task, code=2)
+    assert count(log[0]) == 1
+
+
+def test_override_of_an_override(log: tuple[Path, str]) -> None:
+    path, id = log
+    override(log, 100.0)
+    with AuditReader(path) as reader:
+        (row,) = reader.overrides(id)
+    assert "expected a decision" in override((path, row.id), 100.0, code=2)
+
+
+def test_override_makes_no_log(tmp_path: Path) -> None:
+    assert "Error" in override((tmp_path / "typo.db", "0123456789"), 100.0, code=2)
+    assert not (tmp_path / "typo.db").exists()
+
+
+def test_a_task_in_the_current_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, log: tuple[Path, str]) -> None:
+    (tmp_path / "my_local_tasks.py").write_text("from ucsearch.cli.demo import TASK\n\nclass Box:\n    stock = TASK\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    assert "replaced" in override(log, 100.0, task="my_local_tasks:Box.stock")

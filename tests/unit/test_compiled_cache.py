@@ -1,0 +1,445 @@
+"""Where kernels are kept, what happens when that place is odd, and tasks that cannot be written out or compiled.
+
+A real kernel takes seconds to compile, so the cache itself is tried with a one-line kernel and only two tests below
+compile a task.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import linecache
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import ucsearch as uc
+from tests.kit.templates import TEMPLATES
+from ucsearch.engine import api
+from ucsearch.engine.compiled import cache
+from ucsearch.engine.compiled.codegen import kernel_text
+from ucsearch.errors import UncompilableWarning
+from ucsearch.layout import Layout
+from ucsearch.policies import MODES
+from ucsearch.sources import Unsourced
+
+TINY = """\
+from numba import njit
+
+@njit(cache=True)
+def uc_panel(x):
+    return x * 2.0 + 1.0
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of our own."""
+    monkeypatch.setenv("UCSEARCH_CACHE_DIR", str(tmp_path / "kernels"))
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    return tmp_path / "kernels"
+
+
+@pytest.fixture(autouse=True)
+def _forget_kernels() -> Iterator[None]:
+    known = set(sys.modules)
+    yield
+    for name in set(sys.modules) - known:
+        if name.startswith(("ucsearch_kernel_", "cache_test_")):
+            del sys.modules[name]
+
+
+# -------------------------------------------------------------------- the place
+
+
+def test_the_environment_names_the_place(folder: Path) -> None:
+    assert cache.cache_dir() == folder
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_without_it_the_user_s_cache_folder_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UCSEARCH_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache.cache_dir() == tmp_path / "xdg" / "ucsearch" / "kernels"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cache.cache_dir() == tmp_path / "home" / ".cache" / "ucsearch" / "kernels"
+
+
+def unwritable(folder: Path) -> Path:
+    """A place where no folder can be made, even by root: below a file."""
+    blocker = folder / "file"
+    blocker.write_text("")
+    return blocker / "cache"
+
+
+def test_a_read_only_home_falls_back_to_a_private_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("UCSEARCH_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(unwritable(tmp_path)))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    place = cache.cache_dir()
+    assert place is not None
+    assert place.parent.parent == tmp_path
+    assert place.stat().st_mode & 0o077 == 0
+
+
+def test_a_home_that_is_not_known_falls_back_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container may run under a user id that nobody knows."""
+
+    def unknown() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("UCSEARCH_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", staticmethod(unknown))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    place = cache.cache_dir()
+    assert place is not None
+    assert place.parent.parent == tmp_path
+
+
+def test_no_place_at_all_means_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UCSEARCH_CACHE_DIR", str(unwritable(tmp_path)))
+    assert cache.cache_dir() is None
+    assert cache.load_kernel(TINY) is None
+    assert not cache.is_cached(TINY)
+    assert cache.clear_cache() == 0
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o777, 0o707])
+def test_a_folder_that_others_may_write_to_is_not_trusted(folder: Path, mode: int) -> None:
+    """Code is loaded from there."""
+    folder.mkdir()
+    folder.chmod(mode)
+    assert cache.cache_dir() is None
+
+
+def test_a_folder_of_somebody_else_is_not_trusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cache.cache_dir() == folder
+    monkeypatch.setattr(cache, "_uid", lambda: os.getuid() + 1)
+    assert cache.cache_dir() is None
+
+
+# -------------------------------------------------------------------- modules by hash
+
+
+def test_a_module_is_named_by_the_hash_of_its_text(folder: Path) -> None:
+    module = cache.load_kernel("uc_panel = 17\n")
+    assert module is not None
+    assert module.uc_panel == 17
+    assert re.fullmatch(r"ucsearch_kernel_[0-9a-f]{64}", module.__name__)
+    assert [p.name for p in folder.glob("*.py")] == [f"{module.__name__}.py"]
+    assert cache.load_kernel("uc_panel = 17\n") is module
+    other = cache.load_kernel("uc_panel = 18\n")
+    assert other is not None
+    assert other.uc_panel == 18
+
+
+def test_an_altered_module_is_written_again(folder: Path) -> None:
+    text = "uc_panel = 19\n"
+    name = cache.kernel_name(text)
+    folder.mkdir(mode=0o700)
+    (folder / f"{name}.py").write_text("uc_panel = 'not ours'\n")
+    module = cache.load_kernel(text)
+    assert module is not None
+    assert module.uc_panel == 19
+
+
+def test_a_module_that_fails_is_not_kept(folder: Path) -> None:
+    text = "raise ValueError('broken')\n"
+    for _ in range(2):
+        with pytest.raises(ValueError, match="broken"):
+            cache.load_kernel(text)
+        assert cache.kernel_name(text) not in sys.modules
+
+
+def test_clearing_removes_modules_and_machine_code(folder: Path) -> None:
+    module = cache.load_kernel(TINY)
+    assert module is not None
+    assert module.uc_panel(2.0) == 5.0
+    assert cache.is_cached(TINY)
+    assert list((folder / "__pycache__").glob("*.nbi"))
+    assert cache.clear_cache() == 1
+    assert not cache.is_cached(TINY)
+    assert list(folder.iterdir()) == []
+
+
+def test_no_temporary_files_are_left(folder: Path) -> None:
+    cache.load_kernel(TINY)
+    assert [p.name for p in folder.iterdir() if p.name.startswith(".")] == []
+
+
+RACER = """\
+import sys
+from ucsearch.engine.compiled import cache
+
+text = open(sys.argv[1]).read()
+print("ready", flush=True)
+sys.stdin.readline()  # both start together
+module = cache.load_kernel(text)
+assert module.uc_panel(4.0) == 9.0
+print(sum(module.uc_panel.stats.cache_hits.values()), sum(module.uc_panel.stats.cache_misses.values()))
+"""
+
+
+def test_processes_that_compile_the_same_kernel_at_once_both_succeed(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.py").write_text(TINY)
+
+    def start() -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", RACER, str(tmp_path / "text.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, env={**os.environ, "UCSEARCH_CACHE_DIR": str(folder)},
+        )  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    def finish(process: subprocess.Popen[str]) -> list[str]:
+        output, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+        return output.split()
+
+    racers = [start(), start()]
+    for process in racers:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in racers:
+        finish(process)
+    assert finish(start()) == ["1", "0"]  # loaded, not compiled
+    assert len(list(folder.glob("*.py"))) == 1
+
+
+# -------------------------------------------------------------------- tasks
+
+
+class Walk(NamedTuple):
+    x: float
+
+
+RULES = """\
+import math
+from typing import NamedTuple
+
+RATE = 1.5
+
+class Walk(NamedTuple):
+    x: float
+
+def feasible(s, a, p):
+    return math.fabs(s.x + a) <= 2.0
+
+def step(s, a, y, p):
+    return Walk(s.x + a)
+
+def reward(s, a, y, p):
+    return RATE * a * y
+
+def fallback(s, p):
+    return 0.0
+"""
+
+
+def walk_task(rules: Any) -> uc.Task:
+    return uc.Task(
+        name="walk", state=rules.Walk, actions=[-1.0, 0.0, 1.0], feasible=rules.feasible, step=rules.step,
+        reward=rules.reward, fallback=rules.fallback,
+    )  # fmt: skip
+
+
+def load(folder: Path, name: str, text: str) -> Any:
+    path = folder / f"cache_test_{name}.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def text_of(task: uc.Task) -> str:
+    return kernel_text(task, Layout.of(task.state(0.0), "state"), MODES["scores"], "mcts", False)
+
+
+def test_the_kernel_s_text_changes_with_what_the_task_computes(tmp_path: Path) -> None:
+    base = text_of(walk_task(load(tmp_path, "base", RULES)))
+    assert text_of(walk_task(load(tmp_path, "again", "# a comment\n\n" + RULES))) == base
+    for i, (old, new) in enumerate([("RATE = 1.5", "RATE = 2.5"), ("<= 2.0", "<= 3.0"), ("s.x + a)\n", "s.x - a)\n")]):
+        assert old in RULES
+        assert text_of(walk_task(load(tmp_path, f"other{i}", RULES.replace(old, new)))) != base
+
+
+def test_the_kernel_imports_nothing_of_ours(tmp_path: Path) -> None:
+    """A cached module must not change its meaning with the installed version of the package."""
+    text = text_of(walk_task(load(tmp_path, "imports", RULES)))
+    assert not re.search(r"^\s*(import|from)\s+ucsearch", text, flags=re.MULTILINE)
+
+
+def test_a_stale_source_is_not_written_out(tmp_path: Path) -> None:
+    rules = load(tmp_path, "stale", RULES)
+    (tmp_path / "cache_test_stale.py").write_text(RULES.replace("RATE * a", "RATE - a"))
+    linecache.clearcache()
+    with pytest.raises(Unsourced, match="no longer matches"):
+        text_of(walk_task(rules))
+
+
+SCORES = uc.Trace.from_scores(
+    np.random.default_rng(1).normal(0, 1, (4, 3)), np.random.default_rng(2).random((4, 3)), np.zeros(4)
+)
+POLICY = uc.MCTS(depth=3, mode="scores", simulations=20, order="score")
+
+PROGRAM = """\
+import sys, warnings
+warnings.simplefilter("error")
+import numpy as np
+import ucsearch as uc
+import cache_test_rules as rules
+
+task = uc.Task(
+    name="walk", state=rules.Walk, actions=[-1.0, 0.0, 1.0], feasible=rules.feasible, step=rules.step,
+    reward=rules.reward, fallback=rules.fallback,
+)
+rng = [np.random.default_rng(i) for i in (1, 2)]
+trace = uc.Trace.from_scores(rng[0].normal(0, 1, (4, 3)), rng[1].random((4, 3)), np.zeros(4))
+policy = uc.MCTS(depth=3, mode="scores", simulations=20, order="score")
+plan = uc.search(task, rules.Walk(0.0), trace, policy, engine=sys.argv[1])
+print(plan.engine, plan.score.hex(), plan.path)
+"""
+
+
+def test_a_kernel_outlives_the_process_that_compiled_it(folder: Path, tmp_path: Path) -> None:
+    """And `auto` takes it then, although the work alone would not be worth compiling."""
+    (tmp_path / "cache_test_rules.py").write_text(RULES)
+    environment = {**os.environ, "UCSEARCH_CACHE_DIR": str(folder), "PYTHONPATH": str(tmp_path)}
+
+    def run(engine: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, engine], capture_output=True, text=True, env=environment, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split(maxsplit=1)
+
+    cold = run("auto")
+    assert cold[0] == "python"
+    assert not list(folder.glob("*.py"))
+    assert run("compiled") == ["compiled", cold[1]]
+    machine_code = {p.name: p.stat().st_mtime_ns for p in (folder / "__pycache__").glob("*.nb*")}
+    assert machine_code
+    assert run("auto") == ["compiled", cold[1]]
+    assert {p.name: p.stat().st_mtime_ns for p in (folder / "__pycache__").glob("*.nb*")} == machine_code
+
+
+def test_functions_without_a_source_file_compile_in_memory(folder: Path) -> None:
+    space: dict[str, Any] = {"__name__": "nowhere"}
+    exec(compile(RULES, "<nowhere>", "exec"), space)
+    task = walk_task(type("Rules", (), {k: staticmethod(v) if inspect.isfunction(v) else v for k, v in space.items()}))
+    with pytest.raises(Unsourced):
+        text_of(task)
+    state = space["Walk"](0.0)
+    fast = uc.search(task, state, SCORES, POLICY, engine="compiled")
+    plain = uc.search(task, state, SCORES, POLICY, engine="python")
+    assert (fast.engine, plain.engine) == ("compiled", "python")
+    for a, b in zip(fast.outputs, plain.outputs, strict=True):
+        assert a.tobytes() == b.tobytes()
+    assert not folder.exists() or not list(folder.glob("*.py"))
+
+
+def walk_feasible(s, a, p):
+    return all(abs(x) <= 2.0 for x in (s.x + a, s.x - a))
+
+
+def walk_step(s, a, y, p):
+    return Walk(s.x + a)
+
+
+def walk_reward(s, a, y, p):
+    return a * y
+
+
+def walk_fallback(s, p):
+    return {0.0: 0.0}.get(s.x, 0.0)
+
+
+def test_an_uncompilable_task_runs_in_python_and_says_which_line(folder: Path) -> None:
+    task = uc.Task(
+        name="walk", state=Walk, actions=[-1.0, 0.0, 1.0], feasible=walk_feasible, step=walk_step, reward=walk_reward,
+        fallback=walk_fallback,
+    )  # fmt: skip
+    with pytest.warns(UncompilableWarning) as caught:
+        plan = uc.search(task, Walk(0.0), SCORES, POLICY, engine="compiled")
+    (warning,) = caught
+    line = inspect.getsourcelines(walk_feasible)[1] + 1
+    assert str(warning.message) == (
+        "task 'walk' does not compile, so the plain Python engine is used (same results, slower). "
+        f"Cause: feasible ({__file__}:{line}): a generator expression; write a for loop"
+    )
+    assert warning.filename == __file__
+    assert plan.engine == "python"
+    assert plan.score == uc.search(task, Walk(0.0), SCORES, POLICY, engine="python").score
+    # It is tried once only, and nobody is warned twice.
+    again = uc.search(task, Walk(1.0), SCORES, POLICY, engine="compiled")
+    assert again.engine == "python"
+    assert uc.search(task, Walk(0.0), SCORES, POLICY, engine="auto").engine == "python"
+
+
+class Odd(NamedTuple):
+    x: float
+
+
+def odd_reward(s, a, y, p):
+    return Odd.__doc__.count("x") * a
+
+
+def test_a_failure_that_no_rule_explains_is_quoted() -> None:
+    from ucsearch.engine.compiled.explain import explain_failure
+
+    task = uc.Task(
+        name="odd", state=Odd, actions=[0.0], feasible=TEMPLATES["clock"].task.feasible, step=walk_step,
+        reward=odd_reward, fallback=TEMPLATES["clock"].task.fallback,
+    )  # fmt: skip
+    error = ValueError(
+        textwrap.dedent(
+            """
+            Failed in nopython mode pipeline (step: nopython frontend)
+            Unknown attribute '__doc__' of type class
+
+            File "rules.py", line 12:
+            """
+        )
+    )
+    text = explain_failure(task, Layout.of(Odd(0.0), "state"), error)
+    assert "Cause: ValueError: Unknown attribute '__doc__' of type class" in text
+    assert text.endswith("(near rules.py:12)")
+
+
+# -------------------------------------------------------------------- which engine
+
+
+def test_auto_compiles_only_when_it_is_worth_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def pretend(task: uc.Task, layout: Layout, settings: Any) -> None:
+        asked.append(task.name)
+
+    monkeypatch.setattr(api, "find_kernel", pretend)
+    task = walk_task(type("Rules", (), {
+        "Walk": Walk, "feasible": staticmethod(walk_feasible), "step": staticmethod(walk_step),
+        "reward": staticmethod(walk_reward), "fallback": staticmethod(walk_fallback),
+    }))  # fmt: skip
+    uc.search(task, Walk(0.0), SCORES, POLICY, engine="auto")
+    assert asked == []
+    uc.search(task, Walk(0.0), SCORES, uc.MCTS(depth=3, mode="scores", simulations=10**6, order="score", top_k=1), engine="auto")
+    assert asked == ["walk"]

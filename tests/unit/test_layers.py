@@ -1,0 +1,135 @@
+"""Lower layers never import higher ones, wherever in a module the import stands; the verifier trusts nobody."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ucsearch
+
+ROOT = Path(ucsearch.__file__).parent
+
+# A part may import parts of a lower number only. What is not listed stands between the last of these and the top.
+LAYERS = {
+    "errors": 0,
+    "layout": 1,
+    "frames": 1,
+    "sources": 2,
+    "marginals": 2,
+    "lint": 3,
+    "task": 4,
+    "trace": 4,
+    "policies": 5,
+    "engine": 6,
+    "certificate": 7,
+    "dispatch": 8,
+    "records": 9,
+    # Beside the path from task to record: nothing above uses them.
+    "check": 10,
+    "comparators": 10,
+    "data": 10,
+    "forecast": 10,
+    "inventory": 10,
+    "tasks": 10,
+    "verify": 10,
+    "cli": 20,
+}
+ABOVE = 15
+FACADE = "ucsearch"  # `import ucsearch as uc` may load everything, so only the top may say it
+
+
+def part_of(module: str) -> str:
+    """`engine` for `ucsearch.engine.plan`; the package itself is the facade."""
+    return module.split(".")[1] if "." in module else FACADE
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(ROOT.rglob("*.py")):
+        inner = path.relative_to(ROOT)
+        # Templates are text for generated modules.
+        if "templates" not in inner.parts and str(inner) != "__init__.py":
+            yield ".".join(("ucsearch", *inner.with_suffix("").parts)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, module) of every import of ours, those inside functions and under TYPE_CHECKING included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: a relative import"
+            found = [node.module or ""]
+            if node.module == "ucsearch":
+                found = [f"ucsearch.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from ((node.lineno, name) for name in found if name.split(".")[0] == "ucsearch")
+
+
+def violations(module: str, tree: ast.Module) -> list[str]:
+    own = part_of(module)
+    return [
+        f"{module}:{line} imports {name}"
+        for line, name in imports(tree)
+        if part_of(name) != own and not place(part_of(name)) < place(own)
+    ]
+
+
+def place(part: str) -> int:
+    return 19 if part == FACADE else LAYERS.get(part, ABOVE)
+
+
+def test_every_place_is_taken() -> None:
+    assert set(LAYERS) - {part_of(module) for module, _ in modules()} == set()
+
+
+def test_imports_go_down() -> None:
+    assert [line for module, tree in modules() for line in violations(module, tree)] == []
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "bad"),
+    [
+        ("ucsearch.engine.api", "import ucsearch.certificate.api", True),
+        ("ucsearch.engine.api", "from ucsearch.dispatch.gate import Gate", True),
+        ("ucsearch.engine.api", "def f():\n    from ucsearch.records import AuditLog", True),
+        ("ucsearch.engine.api", "from ucsearch import certificate", True),
+        ("ucsearch.engine.api", "import ucsearch as uc", True),
+        ("ucsearch.tasks.inventory", "from ucsearch.forecast import naive", True),
+        ("ucsearch.tasks.inventory", "from ucsearch.suites import one", True),
+        ("ucsearch.suites.one", "from ucsearch.cli import app", True),
+        ("ucsearch.suites.one", "from ucsearch.tasks import LeadTimeInventory", False),
+        ("ucsearch.engine.api", "from ucsearch.task import Task", False),
+        ("ucsearch.cli.demo", "import ucsearch as uc", False),
+        ("ucsearch.engine.api", "import numpy, ucsearchlike", False),
+    ],
+)
+def test_the_reading_of_imports(module: str, text: str, bad: bool) -> None:
+    assert bool(violations(module, ast.parse(text))) is bad
+
+
+def test_the_verifier_imports_nothing_of_ours_but_itself() -> None:
+    seen = [module for module, _ in modules() if part_of(module) == "verify"]
+    assert "ucsearch.verify.__main__" in seen
+    trusted = {
+        f"{module}:{line} {name}"
+        for module, tree in modules()
+        if part_of(module) == "verify"
+        for line, name in imports(tree)
+        if part_of(name) != "verify"
+    }
+    assert trusted == set()
+
+
+def test_the_verifier_loads_neither_search_nor_heavy_packages() -> None:
+    code = "import sys, ucsearch.verify.__main__; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    ours = {part_of(name) for name in loaded if name.startswith("ucsearch.")}
+    assert ours == {"verify"}
+    assert not loaded & {"numpy", "numba", "typer", "rich", "pydantic"}

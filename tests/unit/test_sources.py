@@ -1,0 +1,363 @@
+"""Functions as text that stands alone: the text computes what the function computes, and digests see what matters."""
+
+from __future__ import annotations
+
+import collections
+import importlib.util
+import linecache
+import math
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy
+import numpy as np
+import pytest
+
+import ucsearch as uc
+from ucsearch.engine import api as api  # registers the algorithms
+from ucsearch.engine.compiled.codegen import kernel_text
+from ucsearch.policies import MODES
+from ucsearch.sources import Bundle, Unsourced, captured, describe_functions, plain_function
+
+RATE = 2.5
+TABLE = np.array([[1.0, 2.0], [3.0, 4.0]])
+SIZES = (1.0, (2.0, 3))
+BIG = float("inf")
+N = 9.0  # our own kernels have an N too
+MEMBERS = 5.0
+njit = 3.0
+
+
+class Point(NamedTuple):
+    x: float
+    y: float
+
+
+ORIGIN = Point(1.0, 2.0)
+
+
+def standalone(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as its own text makes it."""
+    bundle = Bundle()
+    name = bundle.add(function, "function")
+    space: dict[str, Any] = {"collections": collections, "numpy": numpy}
+    exec(compile(bundle.text, "<standalone>", "exec"), space)
+    made: Callable[..., Any] = space[name]
+    return made
+
+
+def digest(function: Callable[..., Any]) -> str:
+    return describe_functions({"f": function})["f"]
+
+
+# -------------------------------------------------------------------- the text computes the same
+
+
+def constants(a: float) -> float:
+    """Annotations and docstrings do not matter."""
+    return RATE * a + SIZES[1][1] + min(BIG, 1e9)
+
+
+def arrays(a):
+    return TABLE[1, 0] * a
+
+
+def helper(a):
+    return math.sqrt(a) * RATE
+
+
+def with_helper(a):
+    return helper(a) + helper(a + 1.0)
+
+
+def named_tuple(a):
+    return Point(a, ORIGIN.y).x + ORIGIN.x
+
+
+def named_like_ours(a):
+    return N * a + MEMBERS + njit
+
+
+def library(a):
+    return np.sqrt(a) + numpy.floor(a) + math.exp(a)
+
+
+def mixed(a):
+    return math.sqrt(a) + TABLE.max()
+
+
+def recursive(n):
+    return 1.0 if n <= 1.0 else n * recursive(n - 1.0)
+
+
+def comprehension(a):
+    return max([x * RATE for x in (a, 1.0)])
+
+
+@pytest.mark.parametrize(
+    "function", [constants, arrays, helper, with_helper, named_tuple, named_like_ours, library, mixed, recursive, comprehension]
+)
+def test_the_text_computes_what_the_function_computes(function: Callable[..., Any]) -> None:
+    for a in (0.0, 1.0, 3.5):
+        assert standalone(function)(a) == function(a)
+
+
+def test_closures_keep_their_values() -> None:
+    def make(rate: float, shift: tuple[float, ...]) -> Callable[[float], float]:
+        def inner(a):
+            return rate * a + shift[1]
+
+        return inner
+
+    function = make(3.0, (0.0, 7.0))
+    assert standalone(function)(2.0) == 13.0
+
+
+def test_two_helpers_of_one_name_are_kept_apart() -> None:
+    def make(k: float) -> Callable[[float], float]:
+        def price(a):
+            return k * a
+
+        return price
+
+    one, two = make(1.0), make(10.0)
+
+    def both(a):
+        return one(a) + two(a)
+
+    assert standalone(both)(2.0) == 22.0
+
+
+def test_jitted_functions_are_read_through() -> None:
+    numba = pytest.importorskip("numba")
+    assert standalone(numba.njit(helper))(4.0) == helper(4.0)
+    assert plain_function(numba.njit(helper)) is helper
+
+
+def test_captured_leaves_builtins_out() -> None:
+    assert captured(constants) == {"BIG": BIG, "RATE": RATE, "SIZES": SIZES}
+
+
+# -------------------------------------------------------------------- kernels and user names
+
+
+class One(NamedTuple):
+    x: float
+
+
+def one_feasible(s, a, p):
+    return True
+
+
+def one_step(s, a, y, p):
+    return One(s.x + a)
+
+
+def one_reward(s, a, y, p):
+    return N * a + MEMBERS + njit
+
+
+def one_fallback(s, p):
+    return 0.0
+
+
+def test_a_user_s_constants_cannot_be_mistaken_for_the_kernel_s() -> None:
+    task = uc.Task(
+        name="one", state=One, actions=[0.0, 1.0], feasible=one_feasible, step=one_step, reward=one_reward,
+        fallback=one_fallback,
+    )  # fmt: skip
+    text = kernel_text(task, task.layout(One(0.0)), MODES["mean"], "beam", False)
+    space: dict[str, Any] = {"__name__": "kernel"}
+    exec(compile(text.replace("cache=True", "cache=False"), "<kernel>", "exec"), space)
+    assert space["uc_reward"].py_func(One(0.0), 2.0, 0.0, None) == one_reward(One(0.0), 2.0, 0.0, None)
+
+
+# -------------------------------------------------------------------- digests
+
+
+def test_formatting_comments_docstrings_and_annotations_do_not_count(tmp_path: Path) -> None:
+    one = load(tmp_path, "one", "def f(s, a):\n    return s + a * 2.0\n")
+    two = load(
+        tmp_path, "two", 'def f(s: float, a: float) -> float:\n    """Says."""\n\n    return (s\n        + a * 2.0)  # so\n'
+    )
+    three = load(tmp_path, "three", "def f(s, a):\n    return s + a * 3.0\n")
+    assert digest(one) == digest(two)
+    assert digest(one) != digest(three)
+
+
+def test_a_changed_constant_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = digest(constants), digest(with_helper), digest(arrays)
+    monkeypatch.setitem(globals(), "RATE", 2.75)
+    changed = TABLE.copy()
+    changed[0, 0] += 1e-12
+    monkeypatch.setitem(globals(), "TABLE", changed)
+    after = digest(constants), digest(with_helper), digest(arrays)
+    assert all(x != y for x, y in zip(before, after, strict=True))
+
+
+def test_a_changed_helper_counts(tmp_path: Path) -> None:
+    texts = [f"def g(x):\n    return x + {k}\n\ndef f(a):\n    return g(a)\n" for k in (1.0, 2.0)]
+    one, two = (load(tmp_path, f"helped_{i}", text) for i, text in enumerate(texts))
+    assert digest(one) != digest(two)
+
+
+def sourceless(text: str) -> Callable[..., Any]:
+    space: dict[str, Any] = {"np": np}
+    exec(text, space)
+    made: Callable[..., Any] = space["f"]
+    return made
+
+
+def test_functions_without_source_are_told_apart_by_their_code() -> None:
+    same = "k = 2.0\ndef g(x):\n    return x + k\ndef f(a):\n    return g(a)\n"
+    assert digest(sourceless(same)) == digest(sourceless(same))
+    assert digest(sourceless(same)).startswith("code:")
+    for other in (same.replace("x + k", "x - k"), same.replace("2.0", "3.0"), same.replace("g(a)", "g(a) + 1")):
+        assert digest(sourceless(same)) != digest(sourceless(other))
+
+
+def test_every_value_of_a_large_captured_array_counts() -> None:
+    def make(at: int, value: float) -> Callable[[int], float]:
+        table = np.zeros(5000)
+        table[at] = value
+
+        def look(i):
+            return table[i]
+
+        return look
+
+    assert digest(make(2500, 1.0)) == digest(make(2500, 1.0))
+    assert len({digest(make(2500, 1.0)), digest(make(2500, 2.0)), digest(make(2501, 1.0))}) == 3
+
+
+def test_constants_read_off_a_module_count() -> None:
+    config = types.ModuleType("config")
+
+    def look(a):
+        return config.rate * a
+
+    config.rate = 1.0  # type: ignore[attr-defined]
+    before = digest(look)
+    config.rate = 2.0  # type: ignore[attr-defined]
+    assert digest(look) != before
+
+
+# -------------------------------------------------------------------- what cannot be written out
+
+
+@pytest.fixture(autouse=True)
+def _forget_modules() -> Iterator[None]:
+    known = set(sys.modules)
+    yield
+    for name in set(sys.modules) - known:
+        if name.startswith("sources_test_"):
+            del sys.modules[name]
+
+
+def load(folder: Path, name: str, text: str) -> Callable[..., Any]:
+    """Function `f` of a module written to disk."""
+    path = folder / f"sources_test_{name}.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    made: Callable[..., Any] = module.f
+    return made
+
+
+def test_a_source_file_that_changed_since_is_noticed(tmp_path: Path) -> None:
+    function = load(tmp_path, "stale", "def f(a):\n    return a + 1.0\n")
+    (tmp_path / "sources_test_stale.py").write_text("def f(a):\n    return a + 2.0000\n")
+    linecache.clearcache()
+    with pytest.raises(Unsourced, match="f's source no longer matches the loaded code"):
+        Bundle().add(function, "f")
+    assert function(1.0) == 2.0
+
+
+def defaulted(a, b=1.0):
+    return a + b
+
+
+def starred(*a):
+    return a[0]
+
+
+def undefined(a):
+    return a + nowhere_to_be_found  # type: ignore[name-defined]  # noqa: F821
+
+
+class Opaque:
+    rate = 2.0
+
+
+OPAQUE = Opaque()
+LIST = [1.0, 2.0]
+HUGE = np.zeros(5000)
+HOLES = np.array([1.0, float("nan")])
+
+
+def opaque(a):
+    return OPAQUE.rate * a
+
+
+def listed(a):
+    return LIST[0] * a
+
+
+def huge(a):
+    return HUGE[0] * a
+
+
+def holes(a):
+    return HOLES[0] * a
+
+
+def foreign(a):
+    return uc.__name__ == a
+
+
+def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
+
+
+@decorate
+def decorated(a):
+    return a
+
+
+nameless = lambda a: a  # noqa: E731
+
+UNSOURCED: dict[str, tuple[Callable[..., Any], str]] = {
+    "default argument": (defaulted, "defaulted has default or variable arguments"),
+    "variable arguments": (starred, "starred has default or variable arguments"),
+    "undefined name": (undefined, "undefined uses the undefined name 'nowhere_to_be_found'"),
+    "object": (opaque, "the captured 'OPAQUE' is a Opaque; use a number, tuple, small array or function"),
+    "list": (listed, "the captured 'LIST' is a list"),
+    "large array": (huge, "the captured 'HUGE' is a ndarray"),
+    "array with holes": (holes, "the captured array 'HOLES' holds NaN or infinity"),
+    "module": (foreign, "reads the module 'ucsearch'; import the values themselves"),
+    "decorator": (decorated, "decorated is decorated"),
+    "lambda": (nameless, "<lambda> is not a def statement"),
+    "no source": (sourceless("def f(a):\n    return a\n"), "f has no readable source"),
+    "builtin": (len, "<built-in function len> is not a plain Python function"),
+}
+
+
+@pytest.mark.parametrize("name", UNSOURCED)
+def test_what_cannot_be_written_out_says_why(name: str) -> None:
+    function, message = UNSOURCED[name]
+    with pytest.raises(Unsourced) as caught:
+        Bundle().add(plain_function(function), "f")
+    assert str(caught.value).startswith(message)
+
+
+def test_it_still_has_a_digest() -> None:
+    digests = [digest(function) for function, _ in UNSOURCED.values()]
+    assert all(d.startswith("code:") for d in digests)
+    assert digest(defaulted) != digest(starred)
