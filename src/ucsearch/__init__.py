@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from ucsearch.dispatch.gate import Calibration as Calibration
     from ucsearch.dispatch.gate import Gate as Gate
     from ucsearch.dispatch.gate import Reason as Reason
-    from ucsearch.engine.api import PanelPlan as PanelPlan
     from ucsearch.engine.api import search as search
     from ucsearch.engine.api import search_panel as search_panel
+    from ucsearch.engine.panel import PanelPlan as PanelPlan
     from ucsearch.engine.plan import Plan as Plan
     from ucsearch.engine.status import Status as Status
     from ucsearch.errors import InputError as InputError
@@ -57,7 +57,7 @@ _HOME = {
     "Gate": "dispatch.gate",
     "InputError": "errors",
     "Outcome": "dispatch.decision",
-    "PanelPlan": "engine.api",
+    "PanelPlan": "engine.panel",
     "ParetoBeam": "policies",
     "Plan": "engine.plan",
     "Reason": "dispatch.gate",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from ucsearch.errors import BudgetError, InputError
@@ -199,9 +200,9 @@ def resolve(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
         algorithm=policy.algorithm,
         mode=MODES[policy.mode],
         spread=SPREADS[policy.spread or ("downside" if members else "std")],
-        depth=policy.depth,
-        reach=trace.horizon if members and task.continuations else policy.depth,
-        width=width,
+        depth=int(policy.depth),
+        reach=trace.horizon if members and task.continuations else int(policy.depth),
+        width=int(width),
         top_k=top_k,
         keep=keep,
         risk=float(policy.risk),
@@ -233,12 +234,12 @@ def _use_bound(policy: Policy, task: Task) -> bool:
 
 
 def _whole(name: str, value: Any, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not low <= int(value) <= high:
         raise BudgetError(name, repr(value), f"a whole number from {low} to {high}")
 
 
 def _real(name: str, value: Any, low: float, high: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value < high:
+    if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) < high:
         raise InputError(name, repr(value), f"a finite number of at least {low:g}")
 
 

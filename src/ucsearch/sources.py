@@ -219,7 +219,7 @@ def _is_loaded_code(node: ast.FunctionDef, function: types.FunctionType) -> bool
     code, space = function.__code__, function.__globals__
     names = sorted(_global_names(code) - set(_BUILTINS))
     modules = [name for name in names if isinstance(space.get(name), types.ModuleType)]
-    readings = ([], modules, names)
+    readings: tuple[list[str], ...] = ([], modules, names)
     return any(_shape(_recompile(node, code.co_freevars, imports)) == _shape(code) for imports in readings)
 
 

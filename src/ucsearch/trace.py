@@ -22,6 +22,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ucsearch import marginals
+from ucsearch.ensembles import (
+    canonical_order,
+    check_weights,
+    refuse_negative,
+    shape_members,
+    uniform,
+    weighted_mean,
+)
 from ucsearch.errors import InputError
 from ucsearch.layout import as_finite
 
@@ -30,7 +38,6 @@ __all__ = ["Trace"]
 Floats = NDArray[np.float64]
 Coupling = Literal["joint", "comonotone", "independent"]
 _COUPLINGS = ("joint", "comonotone", "independent")
-_SORT_CHUNK = 1 << 22  # floats sorted at a time; bounds the memory of the sort keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,14 +78,14 @@ class Trace:
         `sigma`, shaped like the members, is each member's own standard deviation (a heteroscedastic head): every
         member is expanded into `points` equally likely quantile points.
         """
-        array, panel = _shape_members(as_finite(members, "trace.members"), fields)
-        weight = _check_weights(weights, array.shape[0], array.shape[1])
+        array, panel = shape_members(as_finite(members, "trace.members"), fields)
+        weight = check_weights(weights, array.shape[0], array.shape[1])
         if sigma is not None:
             given = as_finite(sigma, "trace.sigma")
             if given.shape != np.shape(members):
                 raise InputError("trace.sigma", f"shape {given.shape}", f"the members' shape {np.shape(members)}")
-            _refuse_negative(given, "trace.sigma")
-            spread, _ = _shape_members(given, fields)
+            refuse_negative(given, "trace.sigma")
+            spread, _ = shape_members(given, fields)
             z = marginals.normal_points(points)
             array = (array[:, :, None] + spread[:, :, None] * z[None, None, :, None, None]).reshape(
                 array.shape[0], -1, *array.shape[2:]
@@ -108,7 +115,7 @@ class Trace:
             raise InputError("trace.mean", f"shape {centre.shape}", "shape (H,) or (W, H)")
         if spread.shape != centre.shape:
             raise InputError("trace.std", f"shape {spread.shape}", f"the mean's shape {centre.shape}")
-        _refuse_negative(spread, "trace.std")
+        refuse_negative(spread, "trace.std")
         panel = centre.ndim == 2
         centre, spread = np.atleast_2d(centre), np.atleast_2d(spread)
         level = marginals.levels(points, centre.shape[1], method, rng)  # (J, H)
@@ -116,7 +123,7 @@ class Trace:
         array = centre[:, None, :] + spread[:, None, :] * z[None]
         coupling: Coupling = "comonotone" if method == "grid" else "independent"
         return cls._of_members(
-            array[..., None], _uniform(z.shape[0]), panel, coupling, model, cutoff, issued,
+            array[..., None], uniform(z.shape[0]), panel, coupling, model, cutoff, issued,
             (f"normal members by {method}",),
         )  # fmt: skip
 
@@ -156,7 +163,7 @@ class Trace:
         array = as_finite(array, "trace.quantile")
         coupling: Coupling = "comonotone" if method == "grid" else "independent"
         return cls._of_members(
-            array[None, ..., None], _uniform(array.shape[0]), False, coupling, model, cutoff, issued, notes
+            array[None, ..., None], uniform(array.shape[0]), False, coupling, model, cutoff, issued, notes
         )
 
     @classmethod
@@ -199,9 +206,7 @@ class Trace:
         level = marginals.levels(points, table.shape[1], method, rng)  # (J, H)
         array = marginals.interpolate(p, table, level)
         coupling: Coupling = "comonotone" if method == "grid" else "independent"
-        return cls._of_members(
-            array[..., None], _uniform(level.shape[0]), panel, coupling, model, cutoff, issued, notes
-        )
+        return cls._of_members(array[..., None], uniform(level.shape[0]), panel, coupling, model, cutoff, issued, notes)
 
     @classmethod
     def from_scores(
@@ -222,7 +227,7 @@ class Trace:
             raise InputError("trace.q", f"shape {score.shape}", "shape (H, m) or (W, H, m)")
         if spread.shape != score.shape:
             raise InputError("trace.u", f"shape {spread.shape}", f"the scores' shape {score.shape}")
-        _refuse_negative(spread, "trace.u")
+        refuse_negative(spread, "trace.u")
         panel = score.ndim == 3
         score, spread = (score, spread) if panel else (score[None], spread[None])
         count, horizon = score.shape[:2]
@@ -251,9 +256,9 @@ class Trace:
             raise InputError("trace.coupling", repr(coupling), f"one of {_COUPLINGS}")
         if array.size == 0:
             raise InputError("trace", f"shape {array.shape[:-1]}", "at least one window, member and step")
-        array, weights = _canonical(array + 0.0, weights)
+        array, weights = canonical_order(array + 0.0, weights)
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = _weighted_mean(array, weights)
+            mean = weighted_mean(array, weights)
         if not (np.isfinite(array).all() and np.isfinite(mean).all()):
             raise InputError("trace.members", "values so large that members or their mean overflow", "smaller numbers")
         count, _, horizon, _ = array.shape
@@ -359,93 +364,6 @@ class Trace:
         what = f"{self.q.shape[2]} action scores" if self.is_scores else f"{self.size} members"
         size = f"{self.windows} windows x " if self.panel else ""
         return f"Trace({size}{what} x {self.horizon} steps, {self.coupling}, {self.model or 'no model name'})"
-
-
-def _shape_members(array: Floats, fields: int | None) -> tuple[Floats, bool]:
-    """To (W, J, H, F). Three dimensions are a panel (W, J, H) unless `fields` says (J, H, F)."""
-    if fields is not None and (array.ndim not in (3, 4) or array.shape[-1] != fields):
-        raise InputError("trace.members", f"shape {array.shape}", f"shape (J, H, {fields}) or (W, J, H, {fields})")
-    if array.size == 0 or array.ndim not in (2, 3, 4):
-        raise InputError("trace.members", f"shape {array.shape}", "shape (J, H), (W, J, H) or, with fields, one more")
-    if array.ndim == 2:
-        return array[None, :, :, None], False
-    if array.ndim == 3:
-        return (array[None], False) if fields is not None else (array[..., None], True)
-    return array, True
-
-
-def _check_weights(weights: ArrayLike | None, count: int, size: int) -> Floats:
-    if weights is None:
-        return _uniform(size)
-    given = as_finite(weights, "trace.weights")
-    array = np.atleast_2d(given)
-    if array.ndim != 2 or array.shape[1] != size or array.shape[0] not in (1, count):
-        raise InputError("trace.weights", f"shape {np.shape(weights)}", f"shape ({size},) or ({count}, {size})")
-    if not (given > 0).all():
-        index = tuple(int(i) for i in np.argwhere(~(given > 0))[0])
-        raise InputError("trace.weights", float(given[index]), "a positive weight", index=index)
-    total = np.array([[_plain_sum(row)] for row in np.sort(array, axis=1).tolist()])
-    if not np.isfinite(total).all() or not bool((array / total > 0).all()):
-        raise InputError("trace.weights", "weights so uneven or large that shares vanish", "comparable weights")
-    shares: Floats = array / total
-    return shares
-
-
-def _uniform(size: int) -> Floats:
-    return np.full((1, size), 1.0 / size)
-
-
-def _plain_sum(values: Sequence[float]) -> float:
-    total = 0.0
-    for value in values:
-        total += value
-    return total
-
-
-def _canonical(array: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Members sorted by content, window by window, weights along with them."""
-    count, size, horizon, fields = array.shape
-    uniform = weights.shape[0] == 1 and bool((weights == weights[0, 0]).all())
-    flat = array.reshape(count, size, horizon * fields)
-    width = horizon * fields + (0 if uniform else 1)
-    chunk = max(1, _SORT_CHUNK // (size * width))
-    out = np.empty_like(flat)
-    out_weights = weights if uniform else np.empty((count, size))
-    for lo in range(0, count, chunk):
-        part = flat[lo : lo + chunk]
-        weight = weights if weights.shape[0] == 1 else weights[lo : lo + chunk]
-        keyed = part if uniform else np.concatenate(
-            [part, np.broadcast_to(weight, part.shape[:2])[..., None]], axis=2
-        )  # fmt: skip
-        order = np.argsort(_byte_keys(keyed), axis=1, kind="stable")
-        out[lo : lo + chunk] = np.take_along_axis(part, order[..., None], axis=1)
-        if not uniform:
-            out_weights[lo : lo + chunk] = np.take_along_axis(np.broadcast_to(weight, part.shape[:2]), order, axis=1)
-    return out.reshape(array.shape), out_weights
-
-
-def _byte_keys(values: Floats) -> NDArray[np.bytes_]:
-    """(W, J, n) floats as (W, J) byte strings whose order is the order of the floats."""
-    bits = np.ascontiguousarray(values).view(np.uint64)
-    negative = (bits >> np.uint64(63)).astype(bool)
-    flipped = np.where(negative, ~bits, bits | np.uint64(1 << 63)).astype(">u8")
-    return flipped.view(f"S{8 * values.shape[2]}")[..., 0]
-
-
-def _weighted_mean(array: Floats, weights: Floats) -> Floats:
-    """Sequential in member order and shifted by the first member: equal members give that value exactly."""
-    first = array[:, 0]
-    shift = np.zeros_like(first)
-    for j in range(1, array.shape[1]):
-        shift += weights[:, j][:, None, None] * (array[:, j] - first)
-    return first + shift
-
-
-def _refuse_negative(array: Floats, name: str) -> None:
-    bad = ~(array >= 0)
-    if bad.any():
-        index = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise InputError(name, float(array[index]), "at least 0", index=index)
 
 
 def _times(value: Any, name: str, windows: int) -> tuple[str, ...]:

@@ -145,9 +145,7 @@ class _Problem:
                     best = reward, uncertainty
         return best
 
-    def _follow(
-        self, policy: Any, theta: Any, returns: list[float], states: list[Any]
-    ) -> list[float] | None:
+    def _follow(self, policy: Any, theta: Any, returns: list[float], states: list[Any]) -> list[float] | None:
         totals = []
         for j, start in enumerate(states):
             state, total = start, returns[j]
@@ -179,9 +177,7 @@ def enumerate_paths(
     paths: list[FullPath] = []
     start = [state] * problem.rows()
 
-    def walk(
-        states: list[Any], path: tuple[int, ...], reward: float, uncertainty: float, returns: list[float]
-    ) -> None:
+    def walk(states: list[Any], path: tuple[int, ...], reward: float, uncertainty: float, returns: list[float]) -> None:
         h = len(path)
         if h == depth:
             end = problem.score_full(reward, uncertainty, returns, states)

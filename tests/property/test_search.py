@@ -56,8 +56,9 @@ def assert_optimal(plan: uc.Plan, found: Enumeration) -> None:
     path = found.find(plan.outputs.path[0].tolist())
     assert path is not None
     assert abs(path.score - plan.score) <= found.tau
-    assert close(path.reward, plan.reward, path.reward)
-    assert close(path.uncertainty, plan.uncertainty, path.uncertainty)
+    if not plan.task.continuations:  # two of them may tie with different uncertainties
+        assert close(path.reward, plan.reward, path.reward)
+        assert close(path.uncertainty, plan.uncertainty, path.uncertainty)
     assert plan.score == plan.reward - plan.settings.risk * plan.uncertainty
 
 
@@ -74,7 +75,7 @@ def assert_answers_nothing(plan: uc.Plan, task: uc.Task) -> None:
 
 
 @pytest.mark.parametrize("kind", [uc.UCBeam, uc.ParetoBeam, uc.CertifiedBeam])
-@settings(max_examples=120)
+@settings(max_examples=250)
 @given(seed=SEEDS, case=st.sampled_from(CASES))
 def test_a_wide_enough_beam_is_enumeration(kind: Any, seed: int, case: tuple[str, str]) -> None:
     rng = np.random.default_rng(seed)
@@ -94,7 +95,7 @@ def test_a_wide_enough_beam_is_enumeration(kind: Any, seed: int, case: tuple[str
             assert abs(row.score - found.values[i]) <= found.tau
 
 
-@settings(max_examples=80)
+@settings(max_examples=150)
 @given(seed=SEEDS, case=st.sampled_from(BOUNDED))
 def test_a_wide_enough_beam_ordered_by_bound_is_enumeration(seed: int, case: tuple[str, str]) -> None:
     rng = np.random.default_rng(seed)
@@ -151,7 +152,7 @@ def check_exact(problem: Problem, policy: uc.Exact) -> uc.Status:
     return plan.status
 
 
-@settings(max_examples=200)
+@settings(max_examples=400)
 @given(seed=SEEDS, case=st.sampled_from(CASES), every=st.booleans())
 def test_exact_is_enumeration(seed: int, case: tuple[str, str], every: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -159,7 +160,7 @@ def test_exact_is_enumeration(seed: int, case: tuple[str, str], every: bool) -> 
     check_exact(problem, uc.Exact(**common(rng, case[1]), every_action=every))
 
 
-@settings(max_examples=120)
+@settings(max_examples=250)
 @given(seed=SEEDS, case=st.sampled_from(BOUNDED), every=st.booleans())
 def test_exact_with_a_bound_is_enumeration(seed: int, case: tuple[str, str], every: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -167,7 +168,7 @@ def test_exact_with_a_bound_is_enumeration(seed: int, case: tuple[str, str], eve
     check_exact(problem, uc.Exact(**common(rng, case[1], order="bound", discount=1.0), every_action=every))
 
 
-@settings(max_examples=200)
+@settings(max_examples=400)
 @given(seed=SEEDS, case=st.sampled_from(CASES), every=st.booleans())
 def test_dynamic_programme_and_perfect_information_are_enumeration(
     seed: int, case: tuple[str, str], every: bool
@@ -179,7 +180,7 @@ def test_dynamic_programme_and_perfect_information_are_enumeration(
         check_exact(problem, uc.Exact(**common(rng, case[1]), every_action=every))
 
 
-@settings(max_examples=80)
+@settings(max_examples=150)
 @given(seed=SEEDS, case=st.sampled_from(BOUNDED))
 def test_switching_to_the_dynamic_programme_is_enumeration(seed: int, case: tuple[str, str]) -> None:
     rng = np.random.default_rng(seed)
@@ -192,7 +193,8 @@ def test_switching_to_the_dynamic_programme_is_enumeration(seed: int, case: tupl
 
 
 @pytest.mark.parametrize(
-    ("name", "mode", "depth"), [("battery", "mean", 6), ("maze", "mean", 7), ("maze", "members", 7), ("tank", "members", 7)]
+    ("name", "mode", "depth"),
+    [("battery", "mean", 6), ("maze", "mean", 7), ("maze", "members", 7), ("tank", "members", 7)],
 )
 def test_exact_on_trees_that_it_does_not_enumerate(name: str, mode: str, depth: int) -> None:
     rng = np.random.default_rng(depth)
@@ -201,7 +203,7 @@ def test_exact_on_trees_that_it_does_not_enumerate(name: str, mode: str, depth: 
         check_exact(problem, uc.Exact(**common(rng, mode, depth=depth), every_action=bool(rng.integers(0, 2))))
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(seed=SEEDS, case=st.sampled_from([*CASES, ("stock", "bound")]), budget=st.integers(1, 30))
 def test_exact_without_budget_says_so(seed: int, case: tuple[str, str], budget: int) -> None:
     rng = np.random.default_rng(seed)
@@ -266,7 +268,11 @@ def test_the_tie_rule_holds_in_members_mode() -> None:
         if not found.paths:
             continue
         ties += sum(p.score == found.best for p in found.paths) > 1
-        policies = [uc.Exact(**shared, order="score"), uc.Exact(**shared, order="bound"), uc.UCBeam(**shared, width=WIDE)]
+        policies = [
+            uc.Exact(**shared, order="score"),
+            uc.Exact(**shared, order="bound"),
+            uc.UCBeam(**shared, width=WIDE),
+        ]
         plans = [problem.search(policy) for policy in policies]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(plain_exact, "ENUMERATE_BELOW", 0)  # now by perfect information
@@ -304,7 +310,7 @@ def test_no_search_leaves_the_feasible_set(seed: int, case: tuple[str, str]) -> 
         assert replay(problem.task, problem.state, problem.trace, path, mode=case[1], params=problem.params)
 
 
-@settings(max_examples=200)
+@settings(max_examples=400)
 @given(seed=SEEDS, case=st.sampled_from(CASES))
 def test_what_a_narrow_search_reports_is_never_above_the_optimum(seed: int, case: tuple[str, str]) -> None:
     rng = np.random.default_rng(seed)
@@ -377,7 +383,11 @@ def test_actions_with_the_same_effect_count_once(mode: str) -> None:
     duplicates = 0
     for _ in range(120):
         problem = random_problem(rng, "pack", mode)
-        for policy in (uc.UCBeam(depth=2, width=WIDE, mode=mode), uc.Exact(depth=2, mode=mode), uc.MCTS(depth=2, mode=mode)):
+        for policy in (
+            uc.UCBeam(depth=2, width=WIDE, mode=mode),
+            uc.Exact(depth=2, mode=mode),
+            uc.MCTS(depth=2, mode=mode),
+        ):
             plan, found = problem.search(policy), problem.enumerate(policy)
             for i, row in enumerate(plan.first_actions):
                 if row.feasible:
@@ -468,7 +478,7 @@ def test_a_tight_bound_proves_what_a_narrow_beam_found() -> None:
 # -------------------------------------------------------------------- Monte Carlo tree search
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(seed=SEEDS, case=st.sampled_from(CASES), c_uct=st.sampled_from([0.0, 0.5, 1.4]))
 def test_many_simulations_find_the_optimum(seed: int, case: tuple[str, str], c_uct: float) -> None:
     rng = np.random.default_rng(seed)
@@ -481,7 +491,7 @@ def test_many_simulations_find_the_optimum(seed: int, case: tuple[str, str], c_u
         assert_answers_nothing(plan, problem.task)
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(seed=SEEDS, case=st.sampled_from(CASES), simulations=st.integers(1, 60))
 def test_simulations_bound_the_expansions(seed: int, case: tuple[str, str], simulations: int) -> None:
     rng = np.random.default_rng(seed)
@@ -533,7 +543,7 @@ def test_random_fronts(points: list[tuple[int, int]]) -> None:
     assert sorted(n.path for n in _nondominated(nodes)) == sorted(n.path for n in naive_front(nodes))
 
 
-@settings(max_examples=200)
+@settings(max_examples=400)
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=25), st.integers(1, 12))
 def test_a_pareto_layer_keeps_the_front_first_then_the_best_scores(points: list[tuple[int, int]], width: int) -> None:
     nodes = [node(float(r), float(u), i) for i, (r, u) in enumerate(points)]
@@ -549,10 +559,9 @@ def test_a_certified_layer_keeps_the_best_of_every_first_action() -> None:
     rng = np.random.default_rng(41)
     for _ in range(100):
         firsts = int(rng.integers(1, 5))
-        nodes = [
-            node(float(r), float(u), int(first), i)
-            for i, (r, u, first) in enumerate(zip(rng.integers(0, 9, 20), rng.integers(0, 9, 20), rng.integers(0, firsts, 20), strict=True))
-        ]  # fmt: skip
+        rewards, uncertainties = rng.integers(0, 9, 20).tolist(), rng.integers(0, 9, 20).tolist()
+        starts = rng.integers(0, firsts, 20).tolist()
+        nodes = [node(float(rewards[i]), float(uncertainties[i]), starts[i], i) for i in range(20)]
         window: Any = SimpleNamespace(settings=SimpleNamespace(keep=KEEP_CERTIFIED, width=firsts + 1, use_bound=False))
         kept = {n.path for n in _retain(window, nodes, Outcome(30))}
         for first in {n.path[0] for n in nodes}:
@@ -560,7 +569,7 @@ def test_a_certified_layer_keeps_the_best_of_every_first_action() -> None:
             assert min(own, key=lambda n: (-n.score, n.uncertainty, n.path)).path in kept
 
 
-@settings(max_examples=80)
+@settings(max_examples=150)
 @given(seed=SEEDS, case=st.sampled_from([("tank", "mean"), ("clock", "mean"), ("clock", "scores"), ("free", "mean")]))
 def test_certified_beams_retain_every_first_action_they_generated(seed: int, case: tuple[str, str]) -> None:
     """These tasks have no dead ends, so nothing but the beam could lose a first action."""

@@ -71,9 +71,7 @@ def test_counters_never_exceed_their_bounds(seed: int, case: tuple[str, str]) ->
     above=st.floats(0.0, 0.5),
     eps_c=st.floats(0.0, 2.0),
 )
-def test_retained_proxy_regret(
-    seed: int, case: tuple[str, str], beta: float, above: float, eps_c: float
-) -> None:
+def test_retained_proxy_regret(seed: int, case: tuple[str, str], beta: float, above: float, eps_c: float) -> None:
     """R(chosen) >= R(q) - (lam + beta) U(q) - eps_r - (lam + beta) eps_u - 2 eps_c for every feasible q."""
     lam = beta + above
     rng = np.random.default_rng(seed)
@@ -288,7 +286,14 @@ def test_retained_prefix_margins_have_no_counterexample(kind: Any) -> None:
 def test_retained_prefix_margins_of_beams_with_enumerated_values() -> None:
     """At least 2,000 beams on rules with dead ends, ramps and pipelines; model error 0."""
     rng = np.random.default_rng(6)
-    cases = [("battery", "mean"), ("stock", "mean"), ("position", "mean"), ("tank", "mean"), ("maze", "mean"), ("pack", "mean")]
+    cases = [
+        ("battery", "mean"),
+        ("stock", "mean"),
+        ("position", "mean"),
+        ("tank", "mean"),
+        ("maze", "mean"),
+        ("pack", "mean"),
+    ]
     searched = premises = 0
     for turn in range(2600):
         name, mode = cases[turn % len(cases)]
@@ -296,7 +301,11 @@ def test_retained_prefix_margins_of_beams_with_enumerated_values() -> None:
         kind = uc.UCBeam if rng.integers(0, 2) else uc.CertifiedBeam
         top_k = int(rng.integers(2, 5))
         policy = kind(
-            depth=3, width=top_k + int(rng.integers(0, 2)), top_k=top_k, risk=float(rng.choice([0.0, 0.25, 1.0])), order="score"
+            depth=3,
+            width=top_k + int(rng.integers(0, 2)),
+            top_k=top_k,
+            risk=float(rng.choice([0.0, 0.25, 1.0])),
+            order="score",
         )
         plan, found = problem.search(policy), problem.enumerate(policy)
         if not plan.found:

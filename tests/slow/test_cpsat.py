@@ -44,9 +44,12 @@ def random_instance(rng: np.random.Generator, depth: int) -> Instance:
     on_hand, first, second, last = rng.integers(0, 4, 4).tolist()
     state = Stock(float(on_hand), (2.0 * first, 2.0 * second), 2.0 * last)
     params = StockParams(
-        float(rng.integers(6, 22)), 2.0 * int(rng.integers(1, 4)), float(rng.integers(0, 3)), float(rng.integers(1, 10)),
-        float(rng.integers(0, 2)),
-    )  # fmt: skip
+        capacity=float(rng.integers(6, 22)),
+        ramp=2.0 * int(rng.integers(1, 4)),
+        holding=float(rng.integers(0, 3)),
+        shortage=float(rng.integers(1, 10)),
+        unit=float(rng.integers(0, 2)),
+    )
     return Instance(state, params, demand)
 
 

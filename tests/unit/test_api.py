@@ -23,7 +23,6 @@ from tests.kit.templates import (
     Risky,
     RiskyParams,
     Stock,
-    StockParams,
     Tank,
     TankParams,
 )
@@ -31,8 +30,7 @@ from ucsearch.errors import InputError, TaskError
 
 NAN, INF = float("nan"), float("inf")
 BATTERY, STOCK, CLOCK, TANK, RISKY, MAZE, PACK, FREE, FOLLOWED = (
-    TEMPLATES[name].task
-    for name in ("battery", "stock", "clock", "tank", "risky", "maze", "pack", "free", "followed")
+    TEMPLATES[name].task for name in ("battery", "stock", "clock", "tank", "risky", "maze", "pack", "free", "followed")
 )
 PRICES = np.random.default_rng(0).normal(40, 15, (4, 6))
 TRACE = uc.Trace.from_members(PRICES, model="seasonal", cutoff="2024-03-01")
@@ -120,7 +118,9 @@ def test_a_plan_is_frozen() -> None:
         search().window = 3  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("policy", [POLICY, uc.Exact(depth=2, every_action=True), uc.MCTS(depth=2), uc.Exact(depth=2, node_budget=1)])
+@pytest.mark.parametrize(
+    "policy", [POLICY, uc.Exact(depth=2, every_action=True), uc.MCTS(depth=2), uc.Exact(depth=2, node_budget=1)]
+)
 def test_to_dict_is_plain_json(policy: Any) -> None:
     content = search(policy=policy, actions=[NAN, -1.0, 0.0, 1.0, 2.0]).to_dict()
     again = json.loads(json.dumps(content, allow_nan=False))
@@ -194,7 +194,9 @@ def test_the_notebook_view_says_why_the_others_lost() -> None:
     assert html.count("<tr>") == 6
     assert "chosen" in html
     assert "not allowed" in html
-    packs = uc.search(PACK, Pack(0.0), uc.Trace.from_members([[2.0, 3.0]]), uc.UCBeam(depth=1, top_k=1), engine="python")
+    packs = uc.search(
+        PACK, Pack(0.0), uc.Trace.from_members([[2.0, 3.0]]), uc.UCBeam(depth=1, top_k=1), engine="python"
+    )
     assert "same effect as a smaller action" in packs._repr_html_()
     assert "pruned at the root" in packs._repr_html_()
 
@@ -285,19 +287,36 @@ def raising_feasible(s, a, p):
 
 
 BROKEN: dict[str, tuple[dict[str, Any], str]] = {
-    "a division by zero": ({"step": raising_step}, "step returned a state that is not finite (window 0, step 0, action 0.0)"),
-    "an infinite state": ({"step": infinite_step}, "step returned a state that is not finite (window 0, step 0, action 1.0)"),
-    "a state of another shape": ({"step": wide_step}, "step returned a state that is not finite (window 0, step 0, action -1.0)"),
+    "a division by zero": (
+        {"step": raising_step},
+        "step returned a state that is not finite (window 0, step 0, action 0.0)",
+    ),
+    "an infinite state": (
+        {"step": infinite_step},
+        "step returned a state that is not finite (window 0, step 0, action 1.0)",
+    ),
+    "a state of another shape": (
+        {"step": wide_step},
+        "step returned a state that is not finite (window 0, step 0, action -1.0)",
+    ),
     "a NaN terminal value": ({"terminal": nan_terminal}, "terminal is not a finite number (window 0, step 1,"),
-    "a sum that overflows": ({"reward": huge_reward}, "the sum of rewards along a path is not finite (window 0, step 1,"),
-    "a feasible that raises": ({"feasible": raising_feasible}, "a function raised an exception (window 0, step 0, action -1.0)"),
-}  # fmt: skip
+    "a sum that overflows": (
+        {"reward": huge_reward},
+        "the sum of rewards along a path is not finite (window 0, step 1,",
+    ),
+    "a feasible that raises": (
+        {"feasible": raising_feasible},
+        "a function raised an exception (window 0, step 0, action -1.0)",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_faults_are_named(name: str) -> None:
     faults, message = BROKEN[name]
-    parts: dict[str, Any] = {role: getattr(CLOCK, role) for role in ("feasible", "step", "reward", "fallback", "terminal")}
+    parts: dict[str, Any] = {
+        role: getattr(CLOCK, role) for role in ("feasible", "step", "reward", "fallback", "terminal")
+    }
     task = uc.Task(name="faulty", state=Clock, actions=CLOCK.actions, **{**parts, **faults})
     with pytest.raises(TaskError) as caught:
         uc.search(task, Clock(0.0), TRACE, uc.UCBeam(depth=2), engine="python")
@@ -442,7 +461,12 @@ def test_tuple_params_differ_by_window() -> None:
     assert same(by_block, uc.search_panel(MAZE, states, trace, policy, params=columns, engine="python"))
     for w in range(2):
         one = uc.search(
-            MAZE, states[w], uc.Trace.from_members(trace[w]), policy, params=MazeParams(tuple(walls[w].tolist()), 1.0), engine="python"
+            MAZE,
+            states[w],
+            uc.Trace.from_members(trace[w]),
+            policy,
+            params=MazeParams(tuple(walls[w].tolist()), 1.0),
+            engine="python",
         )
         assert by_block[w].path == one.path
 
@@ -454,7 +478,9 @@ def test_one_set_of_params_for_all_windows() -> None:
 def test_two_field_outcomes() -> None:
     cube = np.abs(np.random.default_rng(2).normal(2, 1, (3, 2, 4, 2)))
     trace = uc.Trace.from_members(cube, fields=2)
-    many = uc.search_panel(TANK, [Tank(1.0)] * 3, trace, uc.UCBeam(depth=3), params=TankParams(6.0, 0.5), engine="python")
+    many = uc.search_panel(
+        TANK, [Tank(1.0)] * 3, trace, uc.UCBeam(depth=3), params=TankParams(6.0, 0.5), engine="python"
+    )
     assert (many.status == uc.Status.FOUND).all()
 
 
@@ -549,12 +575,15 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: panel(states=Charge(np.array([]), np.array([]))),  # type: ignore[arg-type]
         "states.charge: saw no values",
     ),
-    "panel: a number for states": (lambda: panel(states=3), "states: saw int, expected an array, a Charge of arrays or a list"),
+    "panel: a number for states": (
+        lambda: panel(states=3),
+        "states: saw int, expected an array, a Charge of arrays or a list",
+    ),
     "panel: too many columns": (lambda: panel(states=np.zeros((5, 3))), "states: saw 3 columns, expected 2 columns"),
     "panel: one dimension": (lambda: panel(states=np.zeros(5)), "states: saw shape (5,), expected shape (W, n)"),
     "panel: states of another task": (lambda: panel(states=[Clock(0.0)] * 5), "state: saw Clock, expected a Charge"),
     "panel: NaN member": (
-        lambda: panel(traces=np.where(MANY == MANY[2, 1, 3], NAN, MANY)),
+        lambda: panel(traces=np.where(np.isin(MANY, MANY[2, 1, 3]), NAN, MANY)),
         "trace.members[2, 1, 3]: saw nan, expected a finite number",
     ),
     "panel: traces of two shapes": (

@@ -135,7 +135,7 @@ def raising_reward(s, a, y, p):
 
 
 def long_queue(s, a, y, p):
-    return Bin(s.level + a, s.queue + (a,))  # noqa: RUF005
+    return Bin(s.level + a, s.queue + (a,))
 
 
 def flat_queue(s, a, y, p):
@@ -233,8 +233,14 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         {"reward": poor_reward},
         "task 'bin': reward is inf for outcome 2.0, expected a finite number (step 2, action -1.0)",
     ),
-    "a NaN reward": ({"reward": nan_reward}, "task 'bin': reward is nan for outcome 2.0, expected a finite number (step 0, action 1.0)"),
-    "a reward of text": ({"reward": text_reward}, "task 'bin': reward is 'much' for outcome 2.0, expected a finite number"),
+    "a NaN reward": (
+        {"reward": nan_reward},
+        "task 'bin': reward is nan for outcome 2.0, expected a finite number (step 0, action 1.0)",
+    ),
+    "a reward of text": (
+        {"reward": text_reward},
+        "task 'bin': reward is 'much' for outcome 2.0, expected a finite number",
+    ),
     "no reward": ({"reward": none_reward}, "task 'bin': reward is None for outcome 2.0, expected a finite number"),
     "a reward that raises": (
         {"reward": raising_reward},
@@ -264,8 +270,14 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         {"step": infinite_state},
         "task 'bin': step returned Bin(level=0.0, queue=(inf, 0.0)) for outcome 2.0, expected finite numbers",
     ),
-    "a step that counts its calls": ({"step": counting_step}, "task 'bin': step is not deterministic: two calls with equal arguments gave"),
-    "a random reward": ({"reward": random_reward}, "task 'bin': reward is not deterministic: two calls with equal arguments gave"),
+    "a step that counts its calls": (
+        {"step": counting_step},
+        "task 'bin': step is not deterministic: two calls with equal arguments gave",
+    ),
+    "a random reward": (
+        {"reward": random_reward},
+        "task 'bin': reward is not deterministic: two calls with equal arguments gave",
+    ),
     "a moody feasible": ({"feasible": moody_feasible}, "task 'bin': feasible is not deterministic: two calls"),
     "a feasible that gives a number": (
         {"feasible": number_feasible},
@@ -291,7 +303,7 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         {"continuations": [raising_policy]},
         "task 'bin': continuation 0 raised AttributeError",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ERRORS)
@@ -438,7 +450,7 @@ def replaced(s, a, y, p):
 
 def sliced(s, a, y, p):
     edge = math.floor(abs(a) * 0.0) + 1
-    return Bin(s.level + a, (s.queue[edge:] + (a,)))  # noqa: RUF005
+    return Bin(s.level + a, (s.queue[edge:] + (a,)))
 
 
 def tried(s, a, y, p):
@@ -489,8 +501,20 @@ def test_operations_on_which_the_engines_differ_are_named(name: str) -> None:
 UNCOMPILABLE: dict[str, tuple[str, Callable[..., Any], str, str, str]] = {
     "generator": ("reward", generated, "for x in", "a generator expression", "write a for loop"),
     "_replace": ("step", replaced, "_replace", "._replace", "write State(...) with every field"),
-    "variable slice": ("step", sliced, "edge:", "a tuple slice with a variable edge", "use constant edges such as [1:]"),
-    "except": ("reward", tried, "except ValueError", "except of a named class", "test the condition before the operation"),
+    "variable slice": (
+        "step",
+        sliced,
+        "edge:",
+        "a tuple slice with a variable edge",
+        "use constant edges such as [1:]",
+    ),
+    "except": (
+        "reward",
+        tried,
+        "except ValueError",
+        "except of a named class",
+        "test the condition before the operation",
+    ),
 }
 
 
@@ -538,7 +562,9 @@ def test_a_pipeline_with_a_bound_and_continuations_passes() -> None:
 
 def test_an_infeasible_fallback_is_a_warning() -> None:
     """It is legal (the decision becomes a HOLD), so it is no error."""
-    with pytest.warns(TaskWarning, match=r"fallback 1.0 is not feasible in Bin\(level=3.0.*falls back there is a HOLD") as caught:
+    with pytest.warns(
+        TaskWarning, match=r"fallback 1.0 is not feasible in Bin\(level=3.0.*falls back there is a HOLD"
+    ) as caught:
         uc.check_task(broken(fallback=jumpy_fallback), START, OUTCOMES)
     assert caught[0].filename == __file__
 
@@ -546,19 +572,25 @@ def test_an_infeasible_fallback_is_a_warning() -> None:
 # -------------------------------------------------------------------- the caller's own mistakes
 
 INPUTS: dict[str, tuple[Callable[[], object], str]] = {
-    "a state of another type": (lambda: uc.check_task(broken(), Cell(0.0, 0.0), [1.0]), "state: saw Cell, expected a Bin"),
+    "a state of another type": (
+        lambda: uc.check_task(broken(), Cell(0.0, 0.0), [1.0]),
+        "state: saw Cell, expected a Bin",
+    ),
     "a NaN state": (lambda: uc.check_task(broken(), Bin(math.nan, (0.0, 0.0)), [1.0]), "state.level: saw nan"),
     "no outcomes": (
         lambda: uc.check_task(broken(), START, []),
         "outcomes: saw an empty list, expected at least one outcome, e.g. outcomes=[20.0, 80.0]",
     ),
-    "a NaN outcome": (lambda: uc.check_task(broken(), START, [1.0, math.nan]), "outcomes[1]: saw nan, expected a finite number"),
+    "a NaN outcome": (
+        lambda: uc.check_task(broken(), START, [1.0, math.nan]),
+        "outcomes[1]: saw nan, expected a finite number",
+    ),
     "a text outcome": (lambda: uc.check_task(broken(), START, ["high"]), "outcomes[0]: saw 'high', expected a number"),
     "too few fields": (
         lambda: uc.check_task(TEMPLATES["tank"].task, Tank(1.0), [(1.0, 2.0), (1.0,)]),
         "outcomes[1]: saw 1 values, expected 2 fields",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", INPUTS)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,11 +26,11 @@ import pytest
 import ucsearch as uc
 from tests.kit.templates import TEMPLATES
 from ucsearch.engine import api
-from ucsearch.engine.compiled import cache
+from ucsearch.engine.compiled import cache, engine
 from ucsearch.engine.compiled.codegen import kernel_text
 from ucsearch.errors import UncompilableWarning
 from ucsearch.layout import Layout
-from ucsearch.policies import MODES
+from ucsearch.policies import MODES, resolve
 from ucsearch.sources import Unsourced
 
 TINY = """\
@@ -182,7 +183,7 @@ def test_no_temporary_files_are_left(folder: Path) -> None:
 
 RACER = """\
 import sys
-from ucsearch.engine.compiled import cache
+from ucsearch.engine.compiled import cache, engine
 
 text = open(sys.argv[1]).read()
 print("ready", flush=True)
@@ -425,6 +426,37 @@ def test_a_failure_that_no_rule_explains_is_quoted() -> None:
     assert text.endswith("(near rules.py:12)")
 
 
+ANY = """\
+from numba import njit
+
+@njit(cache=True)
+def uc_panel(*arguments):
+    return None
+"""
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize("damage", [b"", b"not machine code"])
+def test_damaged_machine_code_is_compiled_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, damage: bytes
+) -> None:
+    """A full disk or a power cut must not turn the compiled engine off for good."""
+    monkeypatch.setattr(engine, "kernel_text", lambda *arguments: ANY)
+    rules = load(tmp_path, "damaged", RULES)
+    settings = resolve(POLICY, walk_task(rules), SCORES, 3)
+    for turn in range(2):
+        task = walk_task(rules)  # another task object, as in another process
+        sys.modules.pop(cache.kernel_name(ANY), None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert engine.find_kernel(task, task.layout(rules.Walk(0.0)), settings) is not None
+        files = list((folder / "__pycache__").glob(f"*.{kind}"))
+        assert files
+        for path in files:
+            assert turn == 0 or path.read_bytes() != damage
+            path.write_bytes(damage)
+
+
 # -------------------------------------------------------------------- which engine
 
 
@@ -441,5 +473,11 @@ def test_auto_compiles_only_when_it_is_worth_it(folder: Path, monkeypatch: pytes
     }))  # fmt: skip
     uc.search(task, Walk(0.0), SCORES, POLICY, engine="auto")
     assert asked == []
-    uc.search(task, Walk(0.0), SCORES, uc.MCTS(depth=3, mode="scores", simulations=10**6, order="score", top_k=1), engine="auto")
+    uc.search(
+        task,
+        Walk(0.0),
+        SCORES,
+        uc.MCTS(depth=3, mode="scores", simulations=10**6, order="score", top_k=1),
+        engine="auto",
+    )
     assert asked == ["walk"]

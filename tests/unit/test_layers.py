@@ -20,6 +20,7 @@ LAYERS = {
     "layout": 1,
     "frames": 1,
     "sources": 2,
+    "ensembles": 2,
     "marginals": 2,
     "lint": 3,
     "task": 4,
@@ -35,8 +36,13 @@ LAYERS = {
     "data": 10,
     "forecast": 10,
     "inventory": 10,
+    "gym": 10,
+    "learned": 11,
     "tasks": 10,
     "verify": 10,
+    "adapters": 10,
+    "settings": 12,
+    "planning": 13,
     "cli": 20,
 }
 ABOVE = 15

@@ -35,7 +35,7 @@ def clean(s, a, y, p):
     while total > 10.0:
         total -= 1.0
     z = y**a if a > 0.0 else round(y)
-    return S(total + z, s.q[1:] + (a,))  # noqa: RUF005
+    return S(total + z, s.q[1:] + (a,))
 
 
 def test_clean_functions_have_no_findings() -> None:
@@ -64,10 +64,10 @@ def test_only_constant_exponents_differ() -> None:
 def nested_then_flat(s, a):
     if a > 0:
         if s.x > 0:
-            x = max(a, min(s.x, a**2))
+            a = max(a, min(s.x, a**2))
         else:
-            x = a // 2.0
-    return sum(s.q)
+            a = a // 2.0
+    return a + sum(s.q)
 
 
 def test_findings_come_in_source_order() -> None:

@@ -107,12 +107,20 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[], object], str]] = {
     "top_k 0": (BudgetError, lambda: uc.UCBeam(depth=1, top_k=0), "top_k: saw 0, expected a whole number from 1 to"),
     "top_k of a float": (BudgetError, lambda: uc.MCTS(depth=1, top_k=1.5), "top_k: saw 1.5"),  # type: ignore[arg-type]
     "negative risk": (InputError, lambda: uc.UCBeam(depth=1, risk=-0.1), "risk: saw -0.1, expected a finite number of"),
-    "NaN risk": (InputError, lambda: uc.UCBeam(depth=1, risk=NAN), "risk: saw nan, expected a finite number of at least 0"),
+    "NaN risk": (
+        InputError,
+        lambda: uc.UCBeam(depth=1, risk=NAN),
+        "risk: saw nan, expected a finite number of at least 0",
+    ),
     "infinite risk": (InputError, lambda: uc.UCBeam(depth=1, risk=INF), "risk: saw inf"),
     "risk of a text": (InputError, lambda: uc.UCBeam(depth=1, risk="high"), "risk: saw 'high'"),  # type: ignore[arg-type]
     "NaN prune_risk": (InputError, lambda: uc.UCBeam(depth=1, prune_risk=NAN), "prune_risk: saw nan"),
     "NaN info_bonus": (InputError, lambda: uc.UCBeam(depth=1, info_bonus=NAN), "info_bonus: saw nan"),
-    "discount 0": (InputError, lambda: uc.UCBeam(depth=1, discount=0.0), "discount: saw 0.0, expected a number in (0, 1]"),
+    "discount 0": (
+        InputError,
+        lambda: uc.UCBeam(depth=1, discount=0.0),
+        "discount: saw 0.0, expected a number in (0, 1]",
+    ),
     "discount above 1": (InputError, lambda: uc.UCBeam(depth=1, discount=1.1), "discount: saw 1.1"),
     "NaN discount": (InputError, lambda: uc.UCBeam(depth=1, discount=NAN), "discount: saw nan"),
     "discount of a text": (InputError, lambda: uc.UCBeam(depth=1, discount="x"), "discount: saw 'x'"),  # type: ignore[arg-type]
@@ -144,7 +152,11 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[], object], str]] = {
         lambda: resolve("beam", CLOCK, MEMBERS, 3),  # type: ignore[arg-type]
         "policy: saw 'beam', expected a policy such as uc.UCBeam(",
     ),
-    "a policy without an algorithm": (InputError, lambda: resolve(Policy(depth=1), CLOCK, MEMBERS, 3), "policy: saw Policy("),
+    "a policy without an algorithm": (
+        InputError,
+        lambda: resolve(Policy(depth=1), CLOCK, MEMBERS, 3),
+        "policy: saw Policy(",
+    ),
     "deeper than the trace": (
         InputError,
         lambda: resolve(uc.UCBeam(depth=7), CLOCK, MEMBERS, 3),
@@ -193,9 +205,11 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[], object], str]] = {
     "bound with a terminal value in scores mode": (
         InputError,
         lambda: resolve(
-            uc.UCBeam(depth=1, order="bound", mode="scores"), TANK,
-            uc.Trace.from_scores(np.zeros((2, 4)), np.zeros((2, 4))), 4,
-        ),  # fmt: skip
+            uc.UCBeam(depth=1, order="bound", mode="scores"),
+            TANK,
+            uc.Trace.from_scores(np.zeros((2, 4)), np.zeros((2, 4))),
+            4,
+        ),
         "policy.order: saw 'bound', expected a task without terminal in scores mode",
     ),
 }

@@ -98,7 +98,8 @@ def comprehension(a):
 
 
 @pytest.mark.parametrize(
-    "function", [constants, arrays, helper, with_helper, named_tuple, named_like_ours, library, mixed, recursive, comprehension]
+    "function",
+    [constants, arrays, helper, with_helper, named_tuple, named_like_ours, library, mixed, recursive, comprehension],
 )
 def test_the_text_computes_what_the_function_computes(function: Callable[..., Any]) -> None:
     for a in (0.0, 1.0, 3.5):
@@ -181,7 +182,9 @@ def test_a_user_s_constants_cannot_be_mistaken_for_the_kernel_s() -> None:
 def test_formatting_comments_docstrings_and_annotations_do_not_count(tmp_path: Path) -> None:
     one = load(tmp_path, "one", "def f(s, a):\n    return s + a * 2.0\n")
     two = load(
-        tmp_path, "two", 'def f(s: float, a: float) -> float:\n    """Says."""\n\n    return (s\n        + a * 2.0)  # so\n'
+        tmp_path,
+        "two",
+        'def f(s: float, a: float) -> float:\n    """Says."""\n\n    return (s\n        + a * 2.0)  # so\n',
     )
     three = load(tmp_path, "three", "def f(s, a):\n    return s + a * 3.0\n")
     assert digest(one) == digest(two)

@@ -137,7 +137,10 @@ def test_functions_come_by_role() -> None:
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "no name": (lambda: make(name="  "), "task.name: saw '  ', expected a non-empty text"),
     "name of a number": (lambda: make(name=3), "task.name: saw 3, expected a non-empty text"),
-    "state is a plain tuple": (lambda: make(state=tuple), "task.state: saw <class 'tuple'>, expected a NamedTuple class"),
+    "state is a plain tuple": (
+        lambda: make(state=tuple),
+        "task.state: saw <class 'tuple'>, expected a NamedTuple class",
+    ),
     "state is a value": (lambda: make(state=Bare(0.0)), "task.state: saw Bare(x=0.0), expected a NamedTuple class"),
     "outcome is a plain class": (
         lambda: make(outcome=float),

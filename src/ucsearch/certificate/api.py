@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from ucsearch.certificate.compute import Claims, Evidence, action_set, derive, tolerance
 from ucsearch.certificate.record import Certificate, certificate_of
 from ucsearch.certificate.route import Route, choose
-from ucsearch.engine.api import Engine, PanelPlan, search_panel
+from ucsearch.engine.api import Engine, search_panel
+from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.status import First, Status
 from ucsearch.errors import InputError
 from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, Policy

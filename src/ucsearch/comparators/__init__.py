@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 
 from ucsearch.comparators.exposure import ExposureMatch, match_exposure, mean_exposure
@@ -25,7 +23,7 @@ from ucsearch.comparators.policies import (
 )
 from ucsearch.comparators.streams import key_from
 from ucsearch.comparators.warm import WarmStart
-from ucsearch.engine.registry import ALGORITHMS, Algorithm
+from ucsearch.engine.registry import register
 from ucsearch.errors import BudgetError
 from ucsearch.policies import Exact, UCBeam
 
@@ -52,16 +50,8 @@ __all__ = [
 _TEMPLATES = "ucsearch.comparators.templates"
 
 
-@dataclass(frozen=True)
-class _WithStream(Algorithm):
-    """A template that draws random numbers: their text comes first."""
-
-    def text(self) -> str:
-        return (resources.files(self.package) / "stream.py").read_text() + "\n\n" + super().text()
-
-
-ALGORITHMS["myopic"] = _WithStream(myopic, _TEMPLATES, "myopic.py")
-ALGORITHMS["sampling"] = _WithStream(sampling, _TEMPLATES, "sampling.py")
+register("myopic", myopic, _TEMPLATES, "stream.py", "myopic.py")
+register("sampling", sampling, _TEMPLATES, "stream.py", "sampling.py")
 
 
 def beam(*, depth: int, width: int = 8, top_k: int | None = None, **settings: Any) -> UCBeam:

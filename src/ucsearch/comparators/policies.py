@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 from ucsearch.comparators.plain import myopic, sampling
 from ucsearch.comparators.streams import check_seed, signed
 from ucsearch.comparators.warm import WarmStart
-from ucsearch.engine.api import PanelPlan
+from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.plan import Plan
 from ucsearch.errors import BudgetError, InputError
 from ucsearch.policies import MAX_BEAM_CELLS, Policy

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.comparators.streams import contents_of_rows, signed
-from ucsearch.engine.api import PanelPlan
+from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.plan import Plan
 from ucsearch.errors import InputError
 from ucsearch.trace import Trace

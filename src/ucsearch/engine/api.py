@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ucsearch.engine.arrays import Inputs, Outputs
 from ucsearch.engine.compiled.engine import call_single, find_kernel, on_disk, ready_kernel, run
+from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.plain.run import run_window
 from ucsearch.engine.plan import Plan
 from ucsearch.engine.status import Status
@@ -21,7 +22,7 @@ from ucsearch.policies import MODES, Policy, Settings, resolve
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["PanelPlan", "search", "search_panel"]
+__all__ = ["search", "search_panel"]
 
 Engine = Literal["auto", "python", "compiled"]
 Floats = NDArray[np.float64]
@@ -68,112 +69,6 @@ def search(
         error = plan.error
         raise error if error is not None else TaskError("unknown fault", task=task.name)
     return plan
-
-
-@dataclass(frozen=True, eq=False)
-class PanelPlan:
-    """Many searches at once: arrays with one row per window, and a `Plan` for each on demand."""
-
-    task: Task
-    trace: Trace
-    policy: Policy
-    settings: Settings
-    layout: Layout
-    inputs: Inputs
-    outputs: Outputs
-    engine: str
-
-    def __len__(self) -> int:
-        return int(self.outputs.out_i.shape[0])
-
-    def __getitem__(self, w: int) -> Plan:
-        if not -len(self) <= w < len(self):
-            raise IndexError(f"window {w} of {len(self)}")
-        trace = self.trace.window(w % len(self))
-        return Plan(
-            self.task, trace, self.policy, self.settings, self.layout, self.inputs, self.outputs, w % len(self),
-            self.engine,
-        )  # fmt: skip
-
-    @property
-    def status(self) -> NDArray[np.int64]:
-        """(W,) codes of `Status`."""
-        return self.outputs.out_i[:, 0]
-
-    @property
-    def action(self) -> Floats:
-        """(W,) first actions, NaN where there is none."""
-        index = self.outputs.out_i[:, 1]
-        actions = np.broadcast_to(self.inputs.actions, (len(self), self.inputs.actions.shape[1]))
-        picked = np.take_along_axis(actions, np.maximum(index, 0)[:, None], axis=1)[:, 0]
-        return np.where(index >= 0, picked, np.nan)
-
-    @property
-    def score(self) -> Floats:
-        return self.outputs.out_f[:, 0]
-
-    @property
-    def reward(self) -> Floats:
-        return self.outputs.out_f[:, 1]
-
-    @property
-    def uncertainty(self) -> Floats:
-        return self.outputs.out_f[:, 2]
-
-    @property
-    def upper(self) -> Floats:
-        """(W,) proved upper bounds, NaN where nothing bounds the score."""
-        return self.outputs.out_f[:, 3]
-
-    @property
-    def expansions(self) -> NDArray[np.int64]:
-        return self.outputs.out_i[:, 2]
-
-    @property
-    def action_scores(self) -> NDArray[np.int64]:
-        return self.outputs.out_i[:, 3]
-
-    @property
-    def path(self) -> Floats:
-        """(W, d) actions, NaN where there is no path."""
-        index = self.outputs.path
-        actions = np.broadcast_to(self.inputs.actions, (len(self), self.inputs.actions.shape[1]))
-        picked = np.take_along_axis(actions, np.maximum(index, 0).astype(np.int64), axis=1)
-        return np.where(index >= 0, picked, np.nan)
-
-    def errors(self) -> list[TaskError]:
-        """What went wrong, window by window; empty when nothing did."""
-        bad = np.flatnonzero(self.status == Status.TASK_ERROR)
-        return [e for e in (self[int(w)].error for w in bad) if e is not None]
-
-    def raise_for_errors(self) -> PanelPlan:
-        """Raise the first window's `TaskError`, if any; else return self."""
-        bad = np.flatnonzero(self.status == Status.TASK_ERROR)
-        if bad.size:
-            error = self[int(bad[0])].error
-            if error is not None:
-                raise error
-        return self
-
-    def frame(self, backend: str = "auto") -> Any:
-        """One row per window as a data frame."""
-        from ucsearch.frames import make_frame
-
-        names = [s.name.lower() for s in Status]
-        return make_frame(
-            {
-                "window": np.arange(len(self)),
-                "status": [names[int(s)] for s in self.status],
-                "action": self.action,
-                "score": self.score,
-                "reward": self.reward,
-                "uncertainty": self.uncertainty,
-                "upper": self.upper,
-                "expansions": self.expansions,
-                "action_scores": self.action_scores,
-            },
-            backend,
-        )
 
 
 def search_panel(

@@ -1,4 +1,4 @@
-"""Which algorithms there are: a plain function and a kernel template each. Comparators register theirs here too."""
+"""Which algorithms there are: a plain function and kernel templates each. Comparators register theirs here too."""
 
 from __future__ import annotations
 
@@ -12,18 +12,23 @@ __all__ = ["ALGORITHMS", "Algorithm", "register"]
 
 @dataclass(frozen=True)
 class Algorithm:
-    """`plain(window, state) -> Outcome`, and the text of the template that defines `uc_panel`."""
+    """`plain(window, state) -> Outcome`, and the templates of which the last defines `uc_panel`."""
 
     plain: Callable[..., Any]
-    package: str  # where the template lies
-    template: str  # file name
+    templates: tuple[tuple[str, str], ...]  # (package, file name)
 
     def text(self) -> str:
-        return (resources.files(self.package) / self.template).read_text()
+        """All templates one after another."""
+        return "\n\n".join((resources.files(package) / name).read_text() for package, name in self.templates)
 
 
 ALGORITHMS: dict[str, Algorithm] = {}
 
 
-def register(name: str, plain: Callable[..., Any], package: str, template: str) -> None:
-    ALGORITHMS[name] = Algorithm(plain, package, template)
+def register(name: str, plain: Callable[..., Any], package: str, *templates: str) -> None:
+    """`templates` are file names in `package`, or "other.package:file"."""
+    places = []
+    for template in templates:
+        where, colon, file = template.partition(":")
+        places.append((where, file) if colon else (package, template))
+    ALGORITHMS[name] = Algorithm(plain, tuple(places))

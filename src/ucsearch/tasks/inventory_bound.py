@@ -10,7 +10,7 @@ a sum of one-step functions
 plus unit * x for the stock x on hand when the fixed steps end. Each phi_k is maximised alone, through a concave
 majorant, over an interval that contains every reachable A (orders at their least and most under ramp, capacity and
 largest order). Dropped are the coupling of orders, fixed cost, packs, minimum order and budget: all of them only
-remove plans or add cost, so the sum is never below the best plan's value.
+remove plans or add cost, so the sum is never below the best plan's value (but for rounding, see the end of `bound`).
 
 The spread is cheap because a member with demand y earns (price + shortage) * A - shortage * y - c * max(A - y, 0) with
 c = price + shortage + holding: between two demands its variance over members is a polynomial of A.
@@ -43,7 +43,7 @@ _SCALE = 7  # range of demands in money: rounding errors of the spread are relat
 _HEAD = 8  # from here the J demands, ascending; four coefficients of the spread for each of the J + 1 pieces between
 # them; and the majorant's vertices, all x, then all y.
 _MANY = 16  # with more members the downside, which has no short form, is left out
-_SAFETY = 1e-12  # covers rounding: the sums here run in another order than a path's
+_SAFETY = 1e-12  # relative; more than rounding, because the sums here run in another order than a path's
 
 
 def stock_value(available: float, demand: float, price: float, holding: float, shortage: float) -> float:
@@ -342,8 +342,12 @@ def bound(s: Any, h: int, table: Floats, p: Any) -> float:
             else:
                 waiting += arriving
             row += width
+    safety = _SAFETY
     if row >= end:
         total += p.salvage * (max(stock, 0.0) + waiting)
+        # All that is left to decide are orders that arrive too late. Without a unit cost they all tie with what has been
+        # found already; looking a rounding error smaller, they are not searched one by one.
+        safety = -_SAFETY
     else:
         total += p.unit_cost * stock - p.price * min(stock, 0.0)
         # Orders at their least and most; the first one must also fit beside all that is in stock and on order.
@@ -368,4 +372,4 @@ def bound(s: Any, h: int, table: Floats, p: Any) -> float:
             forced = s.last - p.ramp * (t - h + 1)
             if forced > 0.0:
                 total -= p.fixed_cost + (p.unit_cost - p.salvage) * forced
-    return float(total + _SAFETY * (1.0 + abs(total)))
+    return float(total + safety * (1.0 + abs(total)))

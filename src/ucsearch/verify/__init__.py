@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ucsearch.verify.claims import verify_decision, verify_override
+from ucsearch.verify.claims import verify_decision
 from ucsearch.verify.formats import (
     Entry,
     Invalid,
     Malformed,
-    Verdict,
     canonical,
     expect,
     follow,
@@ -24,12 +24,31 @@ from ucsearch.verify.formats import (
     read_entries,
     read_record,
 )
-from ucsearch.verify.schema import DECISION, OVERRIDE, check
+from ucsearch.verify.inputs import verify_override, verify_refusal
+from ucsearch.verify.schema import DECISION, OVERRIDE, REFUSAL, check
 
 __all__ = ["BUDGET", "NoTask", "Verdict", "find_task", "verify_file", "verify_log", "verify_record"]
 
 BUDGET = 2_000_000  # nodes of enumeration per record
 _NEEDED = ("name", "version", "source_hash", "state", "actions", "labels", "feasible", "step", "reward", "fallback")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found about one entry. `where` is the path of the first false claim, or of the first one in doubt."""
+
+    status: str  # valid, weaker, invalid or malformed
+    name: str  # id of the record, or the place of what has none
+    where: str = ""
+    message: str = ""
+
+    @property
+    def code(self) -> int:
+        """0 valid, 1 invalid, 2 malformed, 3 valid but of a weaker kind than claimed."""
+        return ("valid", "invalid", "malformed", "weaker").index(self.status)
+
+    def __str__(self) -> str:
+        return f"{self.status}: {self.name}" + (f": {self.message}" if self.message else "")
 
 
 class NoTask(Exception):
@@ -55,7 +74,7 @@ def verify_record(
 ) -> Verdict:
     """One decision. Bytes must be canonical; a mapping is taken for what its canonical form says."""
     try:
-        body = record if isinstance(record, bytes) else canonical(record)
+        body = record if isinstance(record, bytes) else canonical(dict(record))
     except Malformed as error:
         return Verdict("malformed", "record", message=str(error))
     return _verify(Entry(None, body, "", "", None, None, blobs.get), _tasks(task), budget)
@@ -67,7 +86,8 @@ def verify_file(
     """Every entry of a SQLite log, of JSON lines or of a single record; after a break in the chain, no further."""
     task_of = _tasks(task)
     try:
-        for entry in follow(read_entries(path), {} if checkpoint is None else read_checkpoint(checkpoint)):
+        pins = {} if checkpoint is None else read_checkpoint(Path(checkpoint))
+        for entry in follow(read_entries(Path(path)), pins):
             yield _verify(entry, task_of, budget)
     except Malformed as error:
         yield Verdict("malformed", str(path), message=str(error))
@@ -103,6 +123,9 @@ def _verify(entry: Entry, task_of: Callable[[str], Any], budget: int) -> Verdict
             expect("override.overrides", record["overrides"], target.get("id"))
             check(target, DECISION)
             verify_override(record, target, body, task_of(target["task"]["object"]))
+        elif record.get("kind") == "refusal":
+            check(record, REFUSAL)
+            verify_refusal(record)
         else:
             check(record, DECISION)
             doubts = verify_decision(record, entry.blobs, task_of(record["task"]["object"]), budget)

@@ -92,7 +92,7 @@ def canonical(value: Any) -> bytes:
 def _text(v: Any) -> str:
     if isinstance(v, str):
         return encode_basestring(v)
-    if isinstance(v, Mapping):
+    if isinstance(v, dict):
         return "{" + ",".join([f"{encode_basestring(k)}:{_text(v[k])}" for k in sorted(v, key=_utf16)]) + "}"
     if isinstance(v, list | tuple):
         return "[" + ",".join(map(_text, v)) + "]"
@@ -108,21 +108,18 @@ def _utf16(key: str) -> bytes:
 
 
 def _number(x: float) -> str:
-    """ECMAScript's Number::toString: k digits, the point after the n-th of them."""
+    """ECMAScript's Number::toString. Only its exponents, from 1e21 up and below 1e-6, differ from Python's."""
     if not isinstance(x, float) or not math.isfinite(x):
         raise ValueError(f"saw {x!r}")
-    if x == 0.0:
-        return "0"
-    sign, figures, exponent = Decimal(repr(float(x))).as_tuple()
-    digits, minus, n = "".join(map(str, figures)).rstrip("0"), "-" if sign else "", len(figures) + int(exponent)
-    k = len(digits)
-    if k <= n <= 21:
+    if "e" not in (text := repr(float(x))):
+        return text.removesuffix(".0") if x else "0"
+    sign, figures, exponent = Decimal(text).as_tuple()
+    digits, minus, n = "".join(map(str, figures)), "-" if sign else "", len(figures) + int(exponent)
+    if 0 < n <= 21:  # the point comes after the n-th digit, and there are fewer
         return minus + digits.ljust(n, "0")
-    if 0 < n <= 21:
-        return f"{minus}{digits[:n]}.{digits[n:]}"
     if -6 < n <= 0:
         return f"{minus}0.{'0' * -n}{digits}"
-    point = "." if k > 1 else ""
+    point = "." if len(digits) > 1 else ""
     return f"{minus}{digits[0]}{point}{digits[1:]}e{n - 1:+d}"
 
 

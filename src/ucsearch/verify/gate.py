@@ -11,7 +11,6 @@ from ucsearch.verify.formats import Record, expect, expect_close, num
 from ucsearch.verify.replay import MEMBERS, Problem
 
 Figures = dict[int, float]
-CERTIFICATE_REASONS = ("not_proved", "not_optimal", "not_robust")
 
 
 def _largest(values: Figures, who: Iterable[int]) -> float:
@@ -24,205 +23,165 @@ def _tolerance(*figures: Figures) -> float:
 
 
 def certificate(r: Record, searched: Figures, first: int) -> dict[str, Any]:
-    """Every member of `claim` that follows from the figures of the rivals."""
-    c, rivals = r["claim"], {rival["index"]: rival for rival in r["rivals"]}
+    """Every member of `claim` that follows from the figures of the rivals.
+
+    `searched` and `first` are scores and choice before any oracle suffix was put in.
+    """
+    c, s, rivals = r["claim"], r["settings"], {rival["index"]: rival for rival in r["rivals"]}
     eps_m, exact = float(c["eps_m"]), c["eps_a"] is not None
-
-    def column(name: str) -> Figures:
-        return {i: num(rival[name]) for i, rival in rivals.items()}
-
-    lower, upper, calm = column("score"), column("upper"), column("uncertainty")
+    names = ("score", "upper", "reward_only_score", "reward_only_upper", "certain_score", "certain_upper")
+    lower, upper, lower0, upper0, lower_c, upper_c = ({i: num(rivals[i][n]) for i in rivals} for n in names)
     tau = _tolerance(lower, upper)
-    retained = [i for i in rivals if lower[i] == lower[i]]
-    order = sorted(retained, key=lambda i: (-lower[i], calm[i], i))
-    known0 = {i: x for i, x in column("reward_only_score").items() if x == x}
-    first0 = min(known0, key=lambda i: (-known0[i], i), default=-1)
-    baseline, margin, margins, chosen = first0, math.nan, dict.fromkeys(rivals, math.nan), order[0] if order else -1
-    if r["settings"]["policy"] == "ConstrainedBeam":
+    calm = {i: rivals[i]["uncertainty"] for i in rivals}
+    retained = sorted((i for i in rivals if rivals[i]["retained"]), key=lambda i: (-lower[i], calm[i], i))
+    selected = retained[0] if retained else -1
+    order0 = sorted((i for i in rivals if lower0[i] == lower0[i]), key=lambda i: (-lower0[i], i))
+    first0 = order0[0] if order0 else -1
+    chosen, baseline, margin, margins = selected, first0, math.nan, dict.fromkeys(rivals, math.nan)
+    if s["policy"] == "ConstrainedBeam":
         # Any reward-only optimum may serve as the baseline.
-        baseline = c["baseline_index"] if known0.get(c["baseline_index"]) == known0.get(first0, 0.0) else first0
-        margins, margin, chosen = _route(r, rivals, retained, baseline, chosen, tau)
-    elif r["settings"]["algorithm"] not in ("beam", "exact", "mcts") and c["action_index"] in retained:
+        if order0 and lower0.get(c["baseline_index"]) == lower0[first0]:
+            baseline = c["baseline_index"]
+        chosen, margin, margins = _route(s, rivals, retained, baseline, tau)
+    elif s["algorithm"] not in ("beam", "exact", "mcts") and c["action_index"] in retained:
         chosen = c["action_index"]  # another planner's own choice among its paths
     for k, i in enumerate(rivals):
         expect(f"rivals[{k}].release_margin", rivals[i]["release_margin"], margins[i])
 
-    found, sole = chosen >= 0, chosen >= 0 and len(rivals) == 1
-    best = lower[chosen] if found else math.nan
-    others = [i for i in rivals if i != chosen]
-    gap = best - _largest(upper, others)
-    optimal, robust = found and (sole or gap >= -tau), found and (sole or gap > 2.0 * eps_m + tau)
-    passed = optimal if eps_m == 0.0 else robust
-    top = _largest(upper, rivals)
-    held = [i for i in retained if i != chosen]
+    found, alone = chosen >= 0, len(rivals) == 1
+    best, top, held = lower.get(chosen, math.nan), _largest(upper, rivals), [i for i in retained if i != chosen]
+    gap = best - _largest(upper, [i for i in rivals if i != chosen])
+    ahead = searched.get(first, math.nan) - _largest(upper, [i for i in rivals if i != first])
+
+    def holds(gap: float, some: bool) -> bool:
+        """`certificate_pass` by this gap."""
+        return some and (alone or (gap >= -tau if eps_m == 0.0 else gap > 2.0 * eps_m + tau))
+
+    def activity(low: Figures, high: Figures) -> float:
+        """By how much every action that may be optimal at risk 0 is worse here."""
+        least = max([x for x in low.values() if x == x], default=-math.inf) - _tolerance(low, high)
+        may_be_best = [i for i in rivals if not high[i] < least]
+        return (top if exact else best) - _largest(upper, may_be_best) if found and may_be_best else math.nan
+
+    sole, passed, risk_gap = found and alone, holds(gap, found), activity(lower0, upper0)
     lead = best - _largest(lower, held) if found and held else math.nan
     eps_a = max([0.0, *(upper[i] - lower[i] for i in held)]) if exact else math.nan
     oracle_retained = exact and any(upper[i] >= top - tau for i in retained)
-
-    def active(lower0: Figures, upper0: Figures) -> tuple[float, bool]:
-        """Whether every action that may be optimal at risk 0 is worse here, and by how much."""
-        tau0 = _tolerance(lower0, upper0)
-        best0 = max([x for x in lower0.values() if x == x], default=-math.inf)
-        may_be_best = [i for i in rivals if not upper0[i] < best0 - tau0]
-        if not found or not may_be_best:
-            return math.nan, False
-        by = (top if exact else best) - _largest(upper, may_be_best)
-        return by, by > tau
-
-    risk_gap, risk_active = active(column("reward_only_score"), column("reward_only_upper"))
-    _, uncertainty_active = active(column("certain_score"), column("certain_upper"))
-    ahead = searched[first] - _largest(upper, [i for i in rivals if i != first]) if first in rivals else math.nan
-    search_sole = first in rivals and len(rivals) == 1
+    by_paper = (math.inf if sole else lead) > 2.0 * (eps_a + eps_m)
     return {
-        "action_index": chosen,
-        "selected_index": order[0] if order else -1,
-        "certificate_pass": passed,
-        "optimal": optimal,
-        "unique": found and (sole or gap > tau),
-        "robust": robust,
-        "sole_action": sole,
-        "gap": math.nan if sole else gap,
+        "tau": tau, "proved": all(x == x for x in upper.values()), "selected_index": selected,
+        "baseline_index": baseline, "release_margin": margin, "action_index": chosen, "sole_action": sole,
+        "gap": math.nan if sole else gap, "optimal": found and (sole or gap >= -tau),
+        "unique": found and (sole or gap > tau), "robust": found and (sole or gap > 2.0 * eps_m + tau),
+        "certificate_pass": passed, "search_pass": holds(ahead, first in rivals),
         "regret_bound": 0.0 if sole else max(0.0, -gap) if found else math.inf,
-        "exact_regret": top - upper[chosen] if exact and found else math.nan,
-        "oracle_retained": oracle_retained,
-        "margin": lead,
-        "eps_a": eps_a,
-        "proxy_slack": top - best if exact and found else math.nan,
-        "paper_pass": oracle_retained
-        and found
-        and upper[chosen] >= top - tau
-        and (math.inf if sole else lead) > 2.0 * (eps_a + eps_m),
-        "search_pass": search_sole or (ahead >= -tau if eps_m == 0.0 else ahead > 2.0 * eps_m + tau),
-        "risk_gap": risk_gap,
-        "risk_active": passed and risk_active,
+        "exact_regret": top - upper[chosen] if exact and found else math.nan, "margin": lead, "eps_a": eps_a,
+        "proxy_slack": top - best if exact and found else math.nan, "oracle_retained": oracle_retained,
+        "paper_pass": oracle_retained and found and upper[chosen] >= top - tau and by_paper,
+        "risk_gap": risk_gap, "risk_active": passed and risk_gap > tau,
         "search_active": found and first0 >= 0 and first0 != chosen,
-        "uncertainty_active": passed and uncertainty_active,
-        "tau": tau,
-        "proved": all(x == x for x in upper.values()),
-        "baseline_index": baseline,
-        "release_margin": margin,
-    }
+        "uncertainty_active": passed and activity(lower_c, upper_c) > tau,
+    }  # fmt: skip
 
 
 def _route(
-    r: Record, rivals: dict[int, Record], retained: list[int], a0: int, selected: int, tau: float
-) -> tuple[Figures, float, int]:
-    """The planning-value route: margins against the reward-only action, the deciding one, and what is put forward."""
-    s, margins, cost = r["settings"], dict.fromkeys(rivals, math.nan), {}
-    if a0 not in retained:
-        return margins, math.nan, selected
-    base = rivals[a0]
-    for i in retained:
-        if i == a0:
-            continue
-        own = rivals[i]
-        gain = own["score"] - base["score"]
-        cost[i] = max(0.0, base["reward"] - own["reward"])
-        slacks = [gain, s["risk"] * (base["uncertainty"] - own["uncertainty"]), num(s["utility_budget"]) - cost[i]]
-        if s["mode"] != MEMBERS:
-            slacks.append(gain - (own["step_score"] - base["step_score"]))
-        margins[i] = float(min(slacks))
-    best = max(rivals[i]["score"] for i in retained)
-    fit = [i for i in cost if best - rivals[i]["score"] <= s["near_equal"] + tau and margins[i] > tau]
+    s: Record, rivals: dict[int, Record], retained: list[int], a0: int, tau: float
+) -> tuple[int, float, Figures]:
+    """The planning-value route: what is put forward, its margin if the route decided, and all margins against a0."""
+    margins, cost, selected = dict.fromkeys(rivals, math.nan), {}, retained[0] if retained else -1
+    for i in retained if a0 in retained else ():
+        own, base = rivals[i], rivals[a0]
+        if i != a0:
+            gain = own["score"] - base["score"]
+            cost[i] = max(0.0, base["reward"] - own["reward"])
+            slacks = [gain, s["risk"] * (base["uncertainty"] - own["uncertainty"]), num(s["utility_budget"]) - cost[i]]
+            if s["mode"] != MEMBERS:
+                slacks.append(gain - (own["step_score"] - base["step_score"]))
+            margins[i] = float(min(slacks))
+    near = [i for i in cost if rivals[selected]["score"] - rivals[i]["score"] <= s["near_equal"] + tau]
+    fit = [i for i in near if margins[i] > tau]
     if not fit:
-        return margins, math.nan, selected
-    top = max(margins[i] for i in fit)
-    chosen = min((i for i in fit if margins[i] >= top - s["band"]), key=lambda i: (cost[i], -rivals[i]["score"], i))
-    return margins, margins[chosen], chosen
+        return selected, math.nan, margins
+    within = [i for i in fit if margins[i] >= max(margins[j] for j in fit) - s["band"]]
+    chosen = min(within, key=lambda i: (cost[i], -rivals[i]["score"], i))
+    return chosen, margins[chosen], margins
 
 
 # -------------------------------------------------------------------- gate and outcome
 
 
-def _seconds(later: str, earlier: list[str]) -> float:
-    """Between two ISO times, read as UTC where they name no offset; NaN when one is missing."""
+def _age(now: str, issued: list[str]) -> float:
+    """Seconds from the one ISO time to the other, UTC where it names no offset; NaN when one is missing."""
 
     def moment(text: str) -> datetime:
         time = datetime.fromisoformat(text)
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
     try:
-        return (moment(later) - moment(earlier[0])).total_seconds() if later and earlier else math.nan
+        return (moment(now) - moment(issued[0])).total_seconds() if now and issued else math.nan
     except ValueError:
         return math.nan
 
 
 def gate_and_outcome(r: Record, p: Problem, failed: bool, dead_end: bool, steps: Figures) -> None:
     """Rows of the gate, then what leaves. `steps` holds the one-step score of every feasible action."""
-    c, g, gate = r["claim"], r["gate"]["settings"], r["gate"]
-    index, sole, gap, tau = c["action_index"], c["sole_action"], num(c["gap"]), c["tau"]
-    routed = c["release_margin"] is not None
-    margin = num(c["release_margin"]) if routed else math.inf if sole else gap
-    limit, regret = g["regret_limit"], num(c["regret_bound"])
-    near = g["near"] and routed and limit is not None and regret <= limit
-    unproved = CERTIFICATE_REASONS[0 if not c["proved"] else 2 if c["optimal"] else 1]
-    age = _seconds(gate["now"], r["inputs"]["trace"]["meta"]["issued"])
-    active = c["uncertainty_active"] if r["settings"]["mode"] == MEMBERS else c["risk_active"]
+    c, gate, g = r["claim"], r["gate"], r["gate"]["settings"]
+    routed, regret, limit = c["release_margin"] is not None, num(c["regret_bound"]), num(g["regret_limit"])
+    margin = num(c["release_margin"]) if routed else math.inf if c["sole_action"] else num(c["gap"])
+    passed = c["certificate_pass"] or (g["near"] and routed and regret <= limit)
+    unproved = "not_proved" if not c["proved"] else "not_robust" if c["optimal"] else "not_optimal"
+    age = _age(gate["now"], r["inputs"]["trace"]["meta"]["issued"])
+    active = c["uncertainty_active" if p.is_members else "risk_active"]
     spent = c["counters"]["expansions"] + c["counters"]["oracle_nodes"]
-    asked = [v for k, v in g.items() if k != "near" and v is not None and v is not False]
-    rows: list[tuple[str, float, str, Any, str]] = [("task", failed, "==", 0, "task_error")]
-    if not asked:
-        rows.append(("conditions", 0, ">=", 1, "not_proved"))
-    if g["max_trace_age_s"] is not None:
-        rows.append(("trace_issued_before_now", age, ">=", 0, "stale_trace"))
-        rows.append(("trace_age_s", age, "<=", g["max_trace_age_s"], "stale_trace"))
-    for name in ("eps_c", "undercoverage"):
-        if g[f"max_{name}"] is not None:
-            rows.append((name, num(gate["calibration"][name]), "<=", g[f"max_{name}"], "calibration"))
-    rows.append(("completion", not dead_end, "==", 1, "dead_end"))
-    rows.append(("path", index >= 0, "==", 1, "search_exhausted"))
-    if g["certificate"]:
-        rows.append(("certificate_pass", c["certificate_pass"] or near, "==", 1, unproved))
-    if g["positive_margin"]:
-        rows.append(("release_margin_above_tau", margin - tau, ">", 0, "margin_not_positive"))
-    if g["risk_active"]:
-        rows.append(("risk_active", active, "==", 1, "not_risk_active"))
-    if limit is not None:
-        rows.append(("regret_bound", regret, "<=", limit, "regret_above_limit"))
-    if g["node_budget"] is not None:
-        rows.append(("nodes", spent, "<=", g["node_budget"], "node_budget"))
-    if g["time_budget_s"] is not None:
-        rows.append(("elapsed_s", num(gate["elapsed_s"]), "<=", g["time_budget_s"], "time_budget"))
+    asks = any(value is not None and value is not False for name, value in g.items() if name != "near")
+    eps_c, under = num(gate["calibration"]["eps_c"]), num(gate["calibration"]["undercoverage"])
+    table: list[tuple[Any, str, float, str, Any, str]] = [
+        (True, "task", failed, "==", 0, "task_error"),
+        (not asks, "conditions", 0, ">=", 1, "not_proved"),
+        (g["max_trace_age_s"], "trace_issued_before_now", age, ">=", 0, "stale_trace"),
+        (g["max_trace_age_s"], "trace_age_s", age, "<=", g["max_trace_age_s"], "stale_trace"),
+        (g["max_eps_c"], "eps_c", eps_c, "<=", g["max_eps_c"], "calibration"),
+        (g["max_undercoverage"], "undercoverage", under, "<=", g["max_undercoverage"], "calibration"),
+        (True, "completion", not dead_end, "==", 1, "dead_end"),
+        (True, "path", c["action_index"] >= 0, "==", 1, "search_exhausted"),
+        (g["certificate"], "certificate_pass", passed, "==", 1, unproved),
+        (g["positive_margin"], "release_margin_above_tau", margin - c["tau"], ">", 0, "margin_not_positive"),
+        (g["risk_active"], "risk_active", active, "==", 1, "not_risk_active"),
+        (g["regret_limit"], "regret_bound", regret, "<=", g["regret_limit"], "regret_above_limit"),
+        (g["node_budget"], "nodes", spent, "<=", g["node_budget"], "node_budget"),
+        (g["time_budget_s"], "elapsed_s", num(gate["elapsed_s"]), "<=", g["time_budget_s"], "time_budget"),
+    ]  # fmt: skip
+    rows = [row[1:] for row in table if row[0] is not None and row[0] is not False]
     expect("gate.rows", [row["name"] for row in gate["rows"]], [row[0] for row in rows])
     cause = "none"
-    for k, (name, left, operator, right, reason) in enumerate(rows):
-        left = float(left)
-        holds = {"==": left == right, "<=": left <= right, ">=": left >= right, ">": left > right}[operator]
-        expected = {"name": name, "left": left, "operator": operator, "right": float(right), "pass": holds}
-        for key, value in expected.items():
+    for k, (_, left, operator, right, reason) in enumerate(rows):
+        x = float(left)
+        holds = {"==": x == right, "<=": x <= right, ">=": x >= right, ">": x > right}[operator]
+        for key, value in (("left", x), ("operator", operator), ("right", right), ("pass", holds)):
             expect(f"gate.rows[{k}].{key}", gate["rows"][k][key], value)
-        if not holds and cause == "none":
-            cause = reason
+        cause = reason if not holds and cause == "none" else cause
     _outcome(r, p, cause, margin, steps)
 
 
 def _outcome(r: Record, p: Problem, cause: str, margin: float, steps: Figures) -> None:
     c, index, released = r["claim"], r["claim"]["action_index"], cause == "none"
-    fallback, feasible = math.nan, False
     try:
         fallback = float(p.task.fallback(p.state, p.params))
-        if fallback in p.actions:
-            feasible = bool(p.task.feasible(p.state, fallback, p.params))
-        else:
-            fallback = math.nan
+        feasible = fallback in p.actions and bool(p.task.feasible(p.state, fallback, p.params))
     except Exception:  # whatever it raises, there is no fallback to rely on
         fallback, feasible = math.nan, False
+    place = p.actions.index(fallback) if fallback in p.actions else -1
+    fallback = fallback if place >= 0 else math.nan
     action = p.actions[index] if index >= 0 else math.nan
-    place = p.actions.index(fallback) if fallback == fallback else -1
-    cost = steps.get(index, math.nan) - steps.get(place, math.nan)
     outcome = "RELEASED" if released else "FALLBACK" if feasible else "HOLD"
     expected = {
-        "outcome": outcome,
-        "action": action if released else fallback if feasible else math.nan,
-        "cause": cause,
+        "outcome": outcome, "action": action if released else fallback if feasible else math.nan, "cause": cause,
         "reason": "fallback_infeasible" if outcome == "HOLD" else cause,
         "pass_kind": ("exact" if c["certificate_pass"] else "near") if released else "",
-        "release_margin": margin,
-        "regret_bound": num(c["regret_bound"]),
-        "rejected_action": math.nan if released else action,
-        "fallback_action": fallback,
-        "fallback_feasible": feasible,
-    }
+        "release_margin": margin, "regret_bound": num(c["regret_bound"]),
+        "rejected_action": math.nan if released else action, "fallback_action": fallback, "fallback_feasible": feasible,
+    }  # fmt: skip
     for key, value in expected.items():
         expect(f"outcome.{key}", r["outcome"][key], value)
+    cost = steps.get(index, math.nan) - steps.get(place, math.nan)
     expect_close("outcome.fallback_cost", r["outcome"]["fallback_cost"], cost)

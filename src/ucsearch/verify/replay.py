@@ -120,10 +120,13 @@ class Problem:
             raise Fault(f"{getattr(function, '__name__', function)} raised {error!r}") from None
 
     def number(self, function: Any, *args: Any) -> float:
-        value = self.call(float, self.call(function, *args))
+        try:
+            value = float(function(*args))
+        except Exception as error:
+            raise Fault(f"{getattr(function, '__name__', function)} raised {error!r}") from None
         if not math.isfinite(value):
             raise Fault(f"{getattr(function, '__name__', function)} returned {value}")
-        return float(value)
+        return value
 
     def move(self, state: Any, a: float, y: Any) -> Any:
         return self.call(self._floats, self.call(self.task.step, state, a, y, self.params))
@@ -140,6 +143,9 @@ class Problem:
 
     def allowed(self, states: tuple[Any, ...], i: int) -> bool:
         return all(self.call(self.task.feasible, s, self.actions[i], self.params) for s in states)
+
+    def alive(self, states: tuple[Any, ...]) -> bool:
+        return any(self.allowed(states, i) for i in self.available)
 
     # ---------------------------------------------------------------- edges and paths
 
@@ -158,8 +164,8 @@ class Problem:
         return known
 
     def _edge(self, states: tuple[Any, ...], i: int, h: int) -> Edge:
-        a, rewards = self.actions[i], ()
-        ys = [y[h] for y in self.members]
+        a, ys = self.actions[i], [y[h] for y in self.members]
+        rewards: tuple[float, ...] = ()
         if self.is_members:
             rewards = tuple(self._reward(s, a, y) for s, y in zip(states, ys, strict=True))
             q, u = mean_and_spread(rewards, self.weights, self.spread)

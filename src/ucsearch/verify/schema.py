@@ -1,4 +1,4 @@
-"""The form of a decision and of an override: every member, its type, its closed list; nothing else may be there."""
+"""The form of a decision, an override and a refusal: every member, its type, its closed list, and nothing else."""
 
 from __future__ import annotations
 
@@ -43,12 +43,25 @@ REASONS = (
     "none", "dead_end", "search_exhausted", "not_proved", "not_optimal", "not_robust", "margin_not_positive",
     "not_risk_active", "regret_above_limit", "stale_trace", "calibration", "node_budget", "time_budget", "task_error",
 )  # fmt: skip
+LIMITS = _form(
+    truth="certificate risk_active near positive_margin",
+    limit="regret_limit max_trace_age_s max_eps_c max_undercoverage node_budget time_budget_s",
+)
 ROW = {"operator": ("==", "<=", ">=", ">"), **_form(text="name", figure="left", number="right", truth="pass")}
 BLOB = {"$blob": "hex"}
 TRACE = {
     "hash": "hex", "members": BLOB, "weights": BLOB, "mean": BLOB, "q": BLOB, "u": BLOB,
     "meta": {"coupling": ("joint", "comonotone", "independent"), **_form(text="model [cutoff] [issued] [notes]")},
 }  # fmt: skip
+OUTCOME = {
+    "outcome": ("RELEASED", "FALLBACK", "HOLD"), "reason": (*REASONS, "fallback_infeasible"), "cause": REASONS,
+    "pass_kind": ("", "exact", "near"),
+    **_form(
+        text="sentence", truth="fallback_feasible", figure="release_margin regret_bound",
+        maybe="action rejected_action fallback_action fallback_cost",
+    ),
+}  # fmt: skip
+VERSIONS = _form(text="ucsearch python numpy")
 DECISION = {
     "schema": ("ucsearch.decision/1",), "kind": ("decision",), "id": "hex", "series": "text",
     "task": _form(text="name version object [labels]", hex="source_hash", maybe="[actions]"),
@@ -76,22 +89,22 @@ DECISION = {
         figure="upper release_margin reward_only_upper certain_upper",
     )],
     "gate": {
-        "settings": _form(
-            truth="certificate risk_active near positive_margin",
-            limit="regret_limit max_trace_age_s max_eps_c max_undercoverage node_budget time_budget_s",
-        ),
+        "settings": LIMITS,
         "rows": [ROW],
         "now": "text", "elapsed_s": "maybe", "calibration": _form(figure="eps_c undercoverage"),
     },
+    "outcome": OUTCOME,
+    "versions": VERSIONS,
+}  # fmt: skip
+REFUSED = ("invalid_trace",)
+REFUSAL = {
+    "schema": ("ucsearch.refusal/1",), "kind": ("refusal",), "id": "hex", "series": "text", "versions": VERSIONS,
+    "gate": {"settings": LIMITS, "now": "text"},
     "outcome": {
-        "outcome": ("RELEASED", "FALLBACK", "HOLD"), "reason": (*REASONS, "fallback_infeasible"), "cause": REASONS,
-        "pass_kind": ("", "exact", "near"),
-        **_form(
-            text="sentence", truth="fallback_feasible", figure="release_margin regret_bound",
-            maybe="action rejected_action fallback_action fallback_cost",
-        ),
+        **OUTCOME, "outcome": ("FALLBACK", "HOLD"), "cause": REFUSED, "reason": (*REFUSED, "fallback_infeasible"),
+        "pass_kind": ("",), "release_margin": (None,), "regret_bound": ("inf",), "rejected_action": (None,),
+        "fallback_cost": (None,),
     },
-    "versions": _form(text="ucsearch python numpy"),
 }  # fmt: skip
 OVERRIDE = {
     "schema": ("ucsearch.override/1",), "kind": ("override",), "feasible": (True,),

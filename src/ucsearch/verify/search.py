@@ -70,7 +70,7 @@ def beam(p: Problem) -> Found:
             expansions += len(chosen)
             generated |= {e.action for _, _, e, _ in chosen if h == 0}
             grown = [p.extend(node, e, togo) for _, _, e, togo in chosen]
-            children += [c for c in grown if c and (h + 1 == p.depth or any(p.allowed(c.states, i) for i in p.available))]
+            children += [c for c in grown if c and (h + 1 == p.depth or p.alive(c.states))]
         layer = _retain(children, s["keep"], s["width"])
     paths: dict[int, Node] = {}
     for n in in_order(layer):

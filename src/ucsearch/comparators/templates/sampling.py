@@ -356,41 +356,16 @@ def uc_panel(
                         plan[x, y] = held[x, y]
         status = 0
         if fault == 0 and best_first < 0:
-            for r in range(rows):
-                for f in range(N):
-                    st[0, r, f] = states[w, f]
-            found = uc_completable(w, d, st, rows, p, actions, arow, mean, members, walk, cursor, cap)
-            status = 3 if found == 0 else 4
-            if found < -1:
+            status, fault_step, fault_action = uc_lost(
+                w, d, states, st, rows, p, actions, arow, mean, members, walk, cursor, cap
+            )
+            if status == 5:
                 fault = 2
-                fault_step = (-2 - found) // m
-                fault_action = (-2 - found) % m
         if fault != 0:
             status = 5
-            expansions = 0
-            scored = 0
-            completed = 0
-            best_first = -1
-            best_cont = -1
             uc_blank(w, flags, table)
-        out_i[w, 0] = status
-        out_i[w, 1] = best_first
-        out_i[w, 2] = expansions
-        out_i[w, 3] = scored
-        out_i[w, 4] = completed
-        out_i[w, 5] = best_cont
-        out_i[w, 6] = fault
-        out_i[w, 7] = fault_step
-        out_i[w, 8] = fault_action
-        has_path = best_first >= 0
-        out_f[w, 0] = best_R - risk * best_U if has_path else np.nan
-        out_f[w, 1] = best_R if has_path else np.nan
-        out_f[w, 2] = best_U if has_path else np.nan
-        out_f[w, 3] = np.nan
-        for t in range(d):
-            path_out[w, t] = fpath[0, best_first, t] if has_path else -1
-        if paths.shape[0] > 0:
-            for x in range(m):
-                if flags[w, x] & 4 != 0:
-                    for t in range(d):
-                        paths[w, x, t] = fpath[0, x, t]
+        uc_report(
+            w, status, best_first, expansions, scored, completed, best_cont, fault, fault_step, fault_action,
+            best_R - risk * best_U, best_R, best_U, np.nan, fpath[0], max(best_first, 0), out_i, out_f, path_out,
+        )
+        uc_copy_paths(w, flags, fpath, paths)

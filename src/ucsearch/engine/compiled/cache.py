@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["cache_dir", "clear_cache", "is_cached", "load_kernel"]
+__all__ = ["cache_dir", "clear_cache", "forget_kernel", "is_cached", "load_kernel"]
 
 _PREFIX = "ucsearch_kernel_"
 
@@ -111,6 +111,18 @@ def _write_whole(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def forget_kernel(text: str) -> None:
+    """Drop the machine code of one kernel, which may be damaged; the text can always be compiled again."""
+    name = kernel_name(text)
+    sys.modules.pop(name, None)
+    folder = cache_dir()
+    custom = os.environ.get("NUMBA_CACHE_DIR")
+    places = [folder / "__pycache__"] if folder is not None else []
+    for place in [*places, *(Path(custom).glob("*") if custom else ())]:
+        for path in place.glob(f"{name}.*.nb*"):
+            path.unlink(missing_ok=True)
 
 
 def clear_cache() -> int:

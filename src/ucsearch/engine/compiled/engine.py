@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.engine.arrays import Inputs, Outputs
-from ucsearch.engine.compiled.cache import is_cached, load_kernel
+from ucsearch.engine.compiled.cache import forget_kernel, is_cached, load_kernel
 from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
 from ucsearch.engine.compiled.explain import explain_failure
 from ucsearch.engine.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW
@@ -64,21 +64,32 @@ def find_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | None
     key = _key(task, layout, settings)
     if key in _kernels:
         return _kernels[key]
-    on_disk(task, layout, settings)
+    cached = on_disk(task, layout, settings)
     text = _texts[key]
     try:
-        module = load_kernel(text) if text is not None else None
-        if module is not None:
-            kernel: Kernel = module.uc_panel
-        else:
-            space = kernel_namespace(task, layout, settings.mode, settings.algorithm, settings.use_bound)
-            kernel = space["uc_panel"]
-        _warm(kernel, task, layout, settings)
+        try:
+            kernel = _load(task, layout, settings, text)
+        except Exception:  # machine code on disk may be damaged: compile once more before giving up
+            if not cached or text is None:
+                raise
+            forget_kernel(text)
+            kernel = _load(task, layout, settings, text)
     except Exception as error:  # numba raises many kinds; all mean the same here
         warn_user(explain_failure(task, layout, error), UncompilableWarning)
         _kernels[key] = None
         return None
     _kernels[key] = kernel
+    return kernel
+
+
+def _load(task: Task, layout: Layout, settings: Settings, text: str | None) -> Kernel:
+    module = load_kernel(text) if text is not None else None
+    if module is not None:
+        kernel: Kernel = module.uc_panel
+    else:
+        space = kernel_namespace(task, layout, settings.mode, settings.algorithm, settings.use_bound)
+        kernel = space["uc_panel"]
+    _warm(kernel, task, layout, settings)
     return kernel
 
 

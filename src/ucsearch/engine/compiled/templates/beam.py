@@ -327,16 +327,11 @@ def uc_panel(
         if fault != 0:
             status = 5
         elif best < 0:
-            for r in range(rows):
-                for f in range(N):
-                    chst[0, r, f] = states[w, f]
-            found = uc_completable(w, d, chst, rows, p, actions, arow, mean, members, walk, cursor, cap)
-            status = 3 if found == 0 else 4
-            if found < -1:
-                status = 5
+            status, fault_step, fault_action = uc_lost(
+                w, d, states, chst, rows, p, actions, arow, mean, members, walk, cursor, cap
+            )
+            if status == 5:
                 fault = 2
-                fault_step = (-2 - found) // m
-                fault_action = (-2 - found) % m
         else:
             best_first = path[best, 0]
             cont = chcont[heap[best]]
@@ -352,30 +347,9 @@ def uc_panel(
                 if upper <= R[best] - risk * U[best]:
                     status = 1
         if status == 5:
-            expansions = 0
-            scored = 0
-            best = -1
-            best_first = -1
             uc_blank(w, flags, table)
-        out_i[w, 0] = status
-        out_i[w, 1] = best_first
-        out_i[w, 2] = expansions
-        out_i[w, 3] = scored
-        out_i[w, 4] = 0
-        out_i[w, 5] = cont
-        out_i[w, 6] = fault
-        out_i[w, 7] = fault_step
-        out_i[w, 8] = fault_action
-        if best >= 0:
-            out_f[w, 0] = R[best] - risk * U[best]
-            out_f[w, 1] = R[best]
-            out_f[w, 2] = U[best]
-            for y in range(d):
-                path_out[w, y] = path[best, y]
-        else:
-            out_f[w, 0] = np.nan
-            out_f[w, 1] = np.nan
-            out_f[w, 2] = np.nan
-            for y in range(d):
-                path_out[w, y] = -1
-        out_f[w, 3] = upper
+        row = max(best, 0)
+        uc_report(
+            w, status, best_first, expansions, scored, 0, cont, fault, fault_step, fault_action,
+            R[row] - risk * U[row], R[row], U[row], upper, path, row, out_i, out_f, path_out,
+        )

@@ -346,3 +346,54 @@ def uc_blank(w, flags, table):
         flags[w, x] = 0
         for f in range(6):
             table[w, x, f] = np.nan
+
+
+@uc_inner
+def uc_lost(w, d, states, st, rows, p, actions, arow, mean, members, walk, cursor, cap):
+    """No path was found: status (dead end, exhausted or a fault) and, for a fault, its step and action."""
+    for r in range(rows):
+        for f in range(N):
+            st[0, r, f] = states[w, f]
+    found = uc_completable(w, d, st, rows, p, actions, arow, mean, members, walk, cursor, cap)
+    if found < -1:
+        m = actions.shape[1]
+        return 5, (-2 - found) // m, (-2 - found) % m
+    return 3 if found == 0 else 4, 0, 0
+
+
+@uc_inner
+def uc_report(
+    w, status, first, expansions, scored, simulations, cont, fault, step, action, score, reward, uncertainty, upper,
+    path, row, out_i, out_f, path_out,
+):
+    """Write one window's results; a fault or a missing path leaves nothing but its status."""
+    if status == 5:
+        expansions = 0
+        scored = 0
+        simulations = 0
+        first = -1
+    out_i[w, 0] = status
+    out_i[w, 1] = first
+    out_i[w, 2] = expansions
+    out_i[w, 3] = scored
+    out_i[w, 4] = simulations
+    out_i[w, 5] = cont if first >= 0 else -1
+    out_i[w, 6] = fault
+    out_i[w, 7] = step
+    out_i[w, 8] = action
+    out_f[w, 0] = score if first >= 0 else np.nan
+    out_f[w, 1] = reward if first >= 0 else np.nan
+    out_f[w, 2] = uncertainty if first >= 0 else np.nan
+    out_f[w, 3] = upper if first >= 0 else np.nan
+    for t in range(path_out.shape[1]):
+        path_out[w, t] = path[row, t] if first >= 0 else -1
+
+
+@uc_inner
+def uc_copy_paths(w, flags, fpath, paths):
+    """The best path of every retained first action, where they are kept."""
+    if paths.shape[0] > 0:
+        for x in range(flags.shape[1]):
+            if flags[w, x] & 4 != 0:
+                for t in range(paths.shape[2]):
+                    paths[w, x, t] = fpath[0, x, t]

@@ -1,74 +1,6 @@
-# Kernel text: exact search. Branch and bound (or enumeration without a bound), then dynamic programming over hashed
-# states; in members mode a perfect-information bound. See core.py for what this relies on and ../../plain/exact.py for
-# the specification. Arrays grow by doubling, never per node.
-
-
-@uc_inner
-def uc_hash(tag, pool_bits, i):
-    value = np.uint64(tag) * np.uint64(0x9E3779B97F4A7C15)
-    for f in range(N):
-        value = (value ^ pool_bits[i, f]) * np.uint64(0xBF58476D1CE4E5B9)
-        value = value ^ (value >> np.uint64(29))
-    return value
-
-
-@uc_inner
-def uc_find(slots, pool, bits, tags, tag, i):
-    """The slot of the state in pool row i under `tag`: slots[s] is its index, or -1 where it would go."""
-    mask = np.uint64(slots.shape[0] - 1)
-    at = uc_hash(tag, bits, i) & mask
-    while True:
-        held = slots[np.int64(at)]
-        if held < 0:
-            return np.int64(at)
-        if tags[held] == tag:
-            same = True
-            for f in range(N):
-                if pool[held, f] != pool[i, f]:
-                    same = False
-                    break
-            if same:
-                return np.int64(at)
-        at = (at + np.uint64(1)) & mask
-
-
-@uc_inner
-def uc_grow(pool, tags, value, second, succ, slots, count):
-    """Twice the room (one spare row at the end is the probe)."""
-    size = (pool.shape[0] - 1) * 2 + 1
-    new_pool = np.empty((size, N))
-    new_tags = np.empty(size, np.int64)
-    new_value = np.empty(size)
-    new_second = np.empty(size)
-    new_succ = np.empty((size, 2), np.int64)
-    new_slots = np.empty(slots.shape[0] * 2, np.int64)
-    for i in range(count):
-        for f in range(N):
-            new_pool[i, f] = pool[i, f]
-        new_tags[i] = tags[i]
-        new_value[i] = value[i]
-        new_second[i] = second[i]
-        new_succ[i, 0] = succ[i, 0]
-        new_succ[i, 1] = succ[i, 1]
-    for i in range(new_slots.shape[0]):
-        new_slots[i] = -1
-    bits = new_pool.view(np.uint64)
-    mask = np.uint64(new_slots.shape[0] - 1)
-    for i in range(count):
-        at = uc_hash(new_tags[i], bits, i) & mask
-        while new_slots[np.int64(at)] >= 0:
-            at = (at + np.uint64(1)) & mask
-        new_slots[np.int64(at)] = i
-    return new_pool, new_tags, new_value, new_second, new_succ, new_slots
-
-
-@uc_inner
-def uc_probe(pool, source, c, r):
-    """Copy a candidate's state into the spare row (-0.0 becomes 0.0, so equal states have equal bits)."""
-    spare = pool.shape[0] - 1
-    for f in range(N):
-        pool[spare, f] = source[c, r, f] + 0.0
-    return spare
+# Kernel text: exact search. Branch and bound (or enumeration without a bound); dynamic programming over hashed states
+# in additive modes (exact_programme.py), a perfect-information bound in members mode (exact_perfect.py). See core.py for
+# what this relies on and ../../plain/exact.py for the specification.
 
 
 @uc_entry
@@ -120,7 +52,7 @@ def uc_panel(
     prefix = np.empty((1, d), np.int64)
     fpath = np.empty((1, m, d), np.int64)
     fcont = np.empty(m, np.int64)
-    bpath = np.empty(d, np.int64)
+    bpath = np.empty((1, d), np.int64)
     walk = np.empty((d + 1, rows, N))
     spot = np.empty(d + 1, np.int64)
     starts = np.empty(d + 2, np.int64)
@@ -173,103 +105,11 @@ def uc_panel(
         # <members>
         # ---- members: every member's own best reward to go, as if it knew its future
         if MEMBERS and not use_bound and not small and not continues:
-            if pool.shape[0] == 1:
-                pool = np.empty((1025, N))
-                tags = np.empty(1025, np.int64)
-                value = np.empty(1025)
-                second = np.empty(1025)
-                succ = np.empty((1025, 2), np.int64)
-                slots = np.empty(2048, np.int64)
-            for x in range(slots.shape[0]):
-                slots[x] = -1
+            pool, tags, value, second, succ, slots, nodes, perfect, fault, fault_step, fault_action = uc_perfect(
+                w, d, budget, p, actions, arow, members, states, disc, pool, tags, value, second, succ, slots, starts,
+                one_st, cst,
+            )
             bits = pool.view(np.uint64)
-            known = 0
-            nodes = 0
-            perfect = True
-            for j in range(rows):
-                starts[0] = known
-                if known + 1 >= pool.shape[0]:
-                    pool, tags, value, second, succ, slots = uc_grow(pool, tags, value, second, succ, slots, known)
-                    bits = pool.view(np.uint64)
-                spare = uc_probe(pool, nst, root, j)
-                at = uc_find(slots, pool, bits, tags, j * (d + 1), spare)
-                for f in range(N):
-                    pool[known, f] = pool[spare, f]
-                tags[known] = j * (d + 1)
-                slots[at] = known
-                known += 1
-                starts[1] = known
-                for h in range(d):
-                    tag = j * (d + 1) + h + 1
-                    for i in range(starts[h], starts[h + 1]):
-                        for f in range(N):
-                            one_st[0, 0, f] = pool[i, f]
-                        for x in range(m):
-                            a = actions[arow, x]
-                            if a != a or not uc_feasible(uc_load(one_st, 0, 0), a, p):
-                                continue
-                            if not uc_store(
-                                cst, 0, 0, uc_step(uc_load(one_st, 0, 0), a, uc_member(members, w, j, h), p)
-                            ):
-                                fault = 2
-                                fault_step = h
-                                fault_action = x
-                                break
-                            if known + 1 >= pool.shape[0]:
-                                pool, tags, value, second, succ, slots = uc_grow(
-                                    pool, tags, value, second, succ, slots, known
-                                )
-                                bits = pool.view(np.uint64)
-                            spare = uc_probe(pool, cst, 0, 0)
-                            at = uc_find(slots, pool, bits, tags, tag, spare)
-                            if slots[at] < 0:
-                                if nodes >= budget:
-                                    perfect = False
-                                    break
-                                nodes += 1
-                                for f in range(N):
-                                    pool[known, f] = pool[spare, f]
-                                tags[known] = tag
-                                slots[at] = known
-                                known += 1
-                        if fault != 0 or not perfect:
-                            break
-                    if fault != 0 or not perfect:
-                        break
-                    starts[h + 2] = known
-                if fault != 0 or not perfect:
-                    break
-                for i in range(starts[d], starts[d + 1]):
-                    value[i] = 0.0
-                    if HAS_TERMINAL:
-                        for f in range(N):
-                            one_st[0, 0, f] = pool[i, f]
-                        end = float(uc_terminal(uc_load(one_st, 0, 0), p))
-                        if not np.isfinite(end):
-                            fault = 4
-                            fault_step = d - 1
-                            break
-                        value[i] = disc[d] * end
-                if fault != 0:
-                    break
-                for back in range(d):
-                    h = d - 1 - back
-                    tag = j * (d + 1) + h + 1
-                    for i in range(starts[h], starts[h + 1]):
-                        for f in range(N):
-                            one_st[0, 0, f] = pool[i, f]
-                        best = -np.inf
-                        for x in range(m):
-                            a = actions[arow, x]
-                            if a != a or not uc_feasible(uc_load(one_st, 0, 0), a, p):
-                                continue
-                            y = uc_member(members, w, j, h)
-                            uc_store(cst, 0, 0, uc_step(uc_load(one_st, 0, 0), a, y, p))
-                            spare = uc_probe(pool, cst, 0, 0)
-                            after = value[slots[uc_find(slots, pool, bits, tags, tag, spare)]]
-                            reward = float(uc_reward(uc_load(one_st, 0, 0), a, y, p))
-                            best = max(best, disc[h] * reward + after)
-                        value[i] = best
             expansions += nodes
         # </members>
 
@@ -385,7 +225,7 @@ def uc_panel(
                         # Equal so far: only a smaller path may still win.
                         hopeless = full
                         for t in range(level + 1):
-                            held = fpath[0, first, t] if every else bpath[t]
+                            held = fpath[0, first, t] if every else bpath[0, t]
                             if prefix[0, t] != held:
                                 hopeless = prefix[0, t] > held
                                 break
@@ -413,8 +253,8 @@ def uc_panel(
                             wins = nU[child] < best_U
                         else:
                             for t in range(d):
-                                if prefix[0, t] != bpath[t]:
-                                    wins = prefix[0, t] < bpath[t]
+                                if prefix[0, t] != bpath[0, t]:
+                                    wins = prefix[0, t] < bpath[0, t]
                                     break
                     if wins:
                         best_first = first
@@ -423,7 +263,7 @@ def uc_panel(
                         best_U = nU[child]
                         best_cont = ncont[child]
                         for t in range(d):
-                            bpath[t] = prefix[0, t]
+                            bpath[0, t] = prefix[0, t]
                     cursor[level] += 1
                 else:
                     level += 1
@@ -442,224 +282,35 @@ def uc_panel(
                         elif table[w, x, 3] <= table[w, x, 0]:
                             flags[w, x] |= 16
             elif fault == 0:
-                for r in range(rows):
-                    for f in range(N):
-                        one_st[0, r, f] = states[w, f]
-                found = uc_completable(w, d, one_st, rows, p, actions, arow, mean, members, walk, spot, cap)
-                status = 3 if found == 0 else 4
-                for x in range(m):
-                    if found == 0 and flags[w, x] & 1 != 0 and flags[w, x] & 8 == 0:
-                        flags[w, x] |= 32
-                if found < -1:
+                status, fault_step, fault_action = uc_lost(
+                    w, d, states, one_st, rows, p, actions, arow, mean, members, walk, spot, cap
+                )
+                if status == 5:
                     fault = 2
-                    fault_step = (-2 - found) // m
-                    fault_action = (-2 - found) % m
+                for x in range(m):
+                    if status == 3 and flags[w, x] & 1 != 0 and flags[w, x] & 8 == 0:
+                        flags[w, x] |= 32
 
         # <additive>
         # ---- dynamic programming over distinct states, values backward, paths re-scored forward
         whole = not (use_bound or small)
         if not MEMBERS and fault == 0 and (whole or (status == 2 and min(budget, dp_switch) < budget and not small)):
-            if pool.shape[0] == 1:
-                pool = np.empty((1025, N))
-                tags = np.empty(1025, np.int64)
-                value = np.empty(1025)
-                second = np.empty(1025)
-                succ = np.empty((1025, 2), np.int64)
-                slots = np.empty(2048, np.int64)
-            for x in range(slots.shape[0]):
-                slots[x] = -1
-            bits = pool.view(np.uint64)
-            spare = uc_probe(pool, nst, root, 0)
-            at = uc_find(slots, pool, bits, tags, 0, spare)
-            for f in range(N):
-                pool[0, f] = pool[spare, f]
-            tags[0] = 0
-            slots[at] = 0
-            known = 1
-            starts[0] = 0
-            starts[1] = 1
-            stopped = False
-            for h in range(d):
-                for i in range(starts[h], starts[h + 1]):
-                    for f in range(N):
-                        one_st[0, 0, f] = pool[i, f]
-                    found, fault, fault_action = uc_score(
-                        w, h, one_st, 0, rows, d, risk, prune, bonus, spread, use_bound, continues, p, actions, arow,
-                        mean, members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst,
-                        crew, -1,
-                    )
-                    scored += found
-                    if fault != 0:
-                        fault_step = h
-                        break
-                    if h == 0:
-                        uc_mark_root(found, ci, cq, cu, cst, crew, rows, flags, table, w)
-                    for c in range(found):
-                        if known + 1 >= pool.shape[0]:
-                            pool, tags, value, second, succ, slots = uc_grow(
-                                pool, tags, value, second, succ, slots, known
-                            )
-                            bits = pool.view(np.uint64)
-                        spare = uc_probe(pool, cst, c, 0)
-                        at = uc_find(slots, pool, bits, tags, h + 1, spare)
-                        if slots[at] < 0:
-                            if expansions >= budget:
-                                stopped = True
-                                break
-                            expansions += 1
-                            for f in range(N):
-                                pool[known, f] = pool[spare, f]
-                            tags[known] = h + 1
-                            slots[at] = known
-                            known += 1
-                    if stopped:
-                        break
-                if stopped or fault != 0:
-                    break
-                starts[h + 2] = known
-            if fault == 0 and stopped:
-                status = 2
-            elif fault == 0:
-                for i in range(starts[d], starts[d + 1]):
-                    value[i] = 0.0
-                    second[i] = 0.0
-                    if HAS_TERMINAL:
-                        for f in range(N):
-                            one_st[0, 0, f] = pool[i, f]
-                        end = float(uc_terminal(uc_load(one_st, 0, 0), p))
-                        if not np.isfinite(end):
-                            fault = 4
-                            fault_step = d - 1
-                            fault_action = 0
-                            break
-                        value[i] = disc[d] * end
-                for back in range(d if fault == 0 else 0):
-                    h = d - 1 - back
-                    for i in range(starts[h], starts[h + 1]):
-                        for f in range(N):
-                            one_st[0, 0, f] = pool[i, f]
-                        found, _, _ = uc_score(
-                            w, h, one_st, 0, rows, d, risk, prune, bonus, spread, use_bound, continues, p, actions,
-                            arow, mean, members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank,
-                            ctogo, cst, crew, -1,
-                        )
-                        has = False
-                        succ[i, 0] = -1
-                        for c in range(found):
-                            spare = uc_probe(pool, cst, c, 0)
-                            after = slots[uc_find(slots, pool, bits, tags, h + 1, spare)]
-                            if h + 1 < d and succ[after, 0] < 0:
-                                continue
-                            here = disc[h] * (cq[c] - risk * cu[c]) + value[after]
-                            here_U = disc[h] * cu[c] + second[after]
-                            if not has or here > value[i] or (here == value[i] and here_U < second[i]):
-                                has = True
-                                value[i] = here
-                                second[i] = here_U
-                                succ[i, 0] = after
-                                succ[i, 1] = ci[c]
-                            if h == 0:
-                                flags[w, ci[c]] |= 2
-                if fault == 0:
-                    for x in range(m):
-                        if flags[w, x] & 1 == 0 or flags[w, x] & 8 != 0:
-                            continue
-                        for f in range(N):
-                            nst[0, 0, f] = states[w, f]
-                        reward = 0.0
-                        uncertainty = 0.0
-                        at = 0
-                        alive = True
-                        for h in range(d):
-                            act = x if h == 0 else succ[at, 1]
-                            if h > 0 and succ[at, 0] < 0:
-                                alive = False
-                                break
-                            found, _, _ = uc_score(
-                                w, h, nst, 0, rows, d, risk, prune, bonus, spread, use_bound, continues, p, actions,
-                                arow, mean, members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu,
-                                crank, ctogo, cst, crew, -1,
-                            )
-                            for c in range(found):
-                                if ci[c] == act:
-                                    reward, uncertainty, _, _, fault = uc_extend(
-                                        w, h, d, reach, reward, uncertainty, one_ret, 0, c, rows, risk, spread, p,
-                                        members, weights, wrow, disc, cq, cu, cst, crew, one_ret, 0, total,
-                                    )
-                                    if fault != 0:
-                                        fault_step = h
-                                        fault_action = act
-                                        break
-                                    prefix[0, h] = act
-                                    spare = uc_probe(pool, cst, c, 0)
-                                    at = slots[uc_find(slots, pool, bits, tags, h + 1, spare)]
-                                    for f in range(N):
-                                        nst[0, 0, f] = cst[c, 0, f]
-                                    break
-                            if fault != 0:
-                                break
-                        if fault != 0:
-                            break
-                        if not alive:
-                            flags[w, x] = (flags[w, x] | 32) & 253
-                            continue
-                        flags[w, x] |= 4 | 16
-                        score = reward - risk * uncertainty
-                        if uc_improves(
-                            score, uncertainty, prefix, 0, table[w, x, 0], table[w, x, 2], fpath, 0,
-                            x, d,
-                        ):
-                            table[w, x, 0] = score
-                            table[w, x, 1] = reward
-                            table[w, x, 2] = uncertainty
-                            for t in range(d):
-                                fpath[0, x, t] = prefix[0, t]
-                        table[w, x, 3] = table[w, x, 0]
-                        wins = best_first < 0 or score > best_S
-                        if not wins and score == best_S:
-                            if uncertainty != best_U:
-                                wins = uncertainty < best_U
-                            else:
-                                for t in range(d):
-                                    if prefix[0, t] != bpath[t]:
-                                        wins = prefix[0, t] < bpath[t]
-                                        break
-                        if wins:
-                            best_first = x
-                            best_S = score
-                            best_R = reward
-                            best_U = uncertainty
-                            for t in range(d):
-                                bpath[t] = prefix[0, t]
-                    status = 3 if best_first < 0 else 1
-                    upper = best_S if best_first >= 0 else np.nan
+            (
+                pool, tags, value, second, succ, slots, status, expansions, scored, best_first, best_S, best_R, best_U,
+                fault, fault_step, fault_action,
+            ) = uc_programme(
+                w, d, reach, budget, risk, prune, bonus, spread, use_bound, p, states, actions, arow, mean, members,
+                weights, wrow, q, u, disc, tables, suffix, work, edge, total, ci, cq, cu, crank, ctogo, cst, crew,
+                one_st, one_ret, nst, pool, tags, value, second, succ, slots, starts, prefix, fpath, bpath, flags, table,
+                expansions, scored, best_first, best_S, best_R, best_U,
+            )
+            upper = best_S if status == 1 else np.nan
         # </additive>
         if fault != 0:
             status = 5
-            expansions = 0
-            scored = 0
-            best_first = -1
-            best_cont = -1
-            upper = np.nan
             uc_blank(w, flags, table)
-        out_i[w, 0] = status
-        out_i[w, 1] = best_first
-        out_i[w, 2] = expansions
-        out_i[w, 3] = scored
-        out_i[w, 4] = 0
-        out_i[w, 5] = best_cont
-        out_i[w, 6] = fault
-        out_i[w, 7] = fault_step
-        out_i[w, 8] = fault_action
-        found_path = best_first >= 0
-        out_f[w, 0] = best_S if found_path else np.nan
-        out_f[w, 1] = best_R if found_path else np.nan
-        out_f[w, 2] = best_U if found_path else np.nan
-        out_f[w, 3] = upper
-        for t in range(d):
-            path_out[w, t] = bpath[t] if found_path else -1
-        if paths.shape[0] > 0:
-            for x in range(m):
-                if flags[w, x] & 4 != 0:
-                    for t in range(d):
-                        paths[w, x, t] = fpath[0, x, t]
+        uc_report(
+            w, status, best_first, expansions, scored, 0, best_cont, fault, fault_step, fault_action, best_S, best_R,
+            best_U, upper, bpath, 0, out_i, out_f, path_out,
+        )
+        uc_copy_paths(w, flags, fpath, paths)

@@ -73,7 +73,7 @@ def uc_panel(
     rret = np.zeros((1, rows if MEMBERS else 1))
     prefix = np.empty((1, d), np.int64)
     fpath = np.empty((1, m, d), np.int64)
-    bpath = np.empty(d, np.int64)
+    bpath = np.empty((1, d), np.int64)
     walk = np.empty((d + 1, rows, N))
     spot = np.empty(d + 1, np.int64)
     for w in range(lo, hi):
@@ -272,8 +272,8 @@ def uc_panel(
                         wins = uncertainty < best_U
                     else:
                         for t in range(d):
-                            if prefix[0, t] != bpath[t]:
-                                wins = prefix[0, t] < bpath[t]
+                            if prefix[0, t] != bpath[0, t]:
+                                wins = prefix[0, t] < bpath[0, t]
                                 break
                 if wins:
                     best_first = first
@@ -282,7 +282,7 @@ def uc_panel(
                     best_U = uncertainty
                     best_cont = cont
                     for t in range(d):
-                        bpath[t] = prefix[0, t]
+                        bpath[0, t] = prefix[0, t]
                 low = min(low, score)
                 high = max(high, score)
             at = new
@@ -297,41 +297,16 @@ def uc_panel(
                 uc_close(node, parent, pending, child, sibling, closed)
         status = 0
         if fault == 0 and best_first < 0:
-            for r in range(rows):
-                for f in range(N):
-                    rst[0, r, f] = states[w, f]
-            found = uc_completable(w, d, rst, rows, p, actions, arow, mean, members, walk, spot, cap)
-            status = 3 if found == 0 else 4
-            if found < -1:
+            status, fault_step, fault_action = uc_lost(
+                w, d, states, rst, rows, p, actions, arow, mean, members, walk, spot, cap
+            )
+            if status == 5:
                 fault = 2
-                fault_step = (-2 - found) // m
-                fault_action = (-2 - found) % m
         if fault != 0:
             status = 5
-            expansions = 0
-            scored = 0
-            done = 0
-            best_first = -1
-            best_cont = -1
             uc_blank(w, flags, table)
-        out_i[w, 0] = status
-        out_i[w, 1] = best_first
-        out_i[w, 2] = expansions
-        out_i[w, 3] = scored
-        out_i[w, 4] = done
-        out_i[w, 5] = best_cont
-        out_i[w, 6] = fault
-        out_i[w, 7] = fault_step
-        out_i[w, 8] = fault_action
-        found_path = best_first >= 0
-        out_f[w, 0] = best_S if found_path else np.nan
-        out_f[w, 1] = best_R if found_path else np.nan
-        out_f[w, 2] = best_U if found_path else np.nan
-        out_f[w, 3] = np.nan
-        for t in range(d):
-            path_out[w, t] = bpath[t] if found_path else -1
-        if paths.shape[0] > 0:
-            for x in range(m):
-                if flags[w, x] & 4 != 0:
-                    for t in range(d):
-                        paths[w, x, t] = fpath[0, x, t]
+        uc_report(
+            w, status, best_first, expansions, scored, done, best_cont, fault, fault_step, fault_action, best_S,
+            best_R, best_U, np.nan, bpath, 0, out_i, out_f, path_out,
+        )
+        uc_copy_paths(w, flags, fpath, paths)

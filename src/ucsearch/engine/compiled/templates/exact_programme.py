@@ -1,0 +1,187 @@
+# Kernel text: dynamic programming over distinct states in additive modes. Values go backward; the paths they find are
+# summed forward like any other path.
+
+
+# <additive>
+@uc_inner
+def uc_programme(
+    w, d, reach, budget, risk, prune, bonus, spread, use_bound, p, states, actions, arow, mean, members, weights, wrow,
+    q, u, disc, tables, suffix, work, edge, total, ci, cq, cu, crank, ctogo, cst, crew, one_st, one_ret, nst, pool, tags,
+    value, second, succ, slots, starts, prefix, fpath, bpath, flags, table, expansions, scored, best_first, best_S,
+    best_R, best_U,
+):
+    """Exact value of every first action, or status 2 when the budget of nodes runs out."""
+    status = 2
+    fault = 0
+    fault_step = 0
+    fault_action = 0
+    pool, tags, value, second, succ, slots = uc_room(pool, tags, value, second, succ, slots)
+    bits = pool.view(np.uint64)
+    spare = uc_probe_start(pool, states, w)
+    at = uc_find(slots, pool, bits, tags, 0, spare)
+    for f in range(N):
+        pool[0, f] = pool[spare, f]
+    tags[0] = 0
+    slots[at] = 0
+    known = 1
+    starts[0] = 0
+    starts[1] = 1
+    stopped = False
+    for h in range(d):
+        for i in range(starts[h], starts[h + 1]):
+            for f in range(N):
+                one_st[0, 0, f] = pool[i, f]
+            found, fault, fault_action = uc_score(
+                w, h, one_st, 0, 1, d, risk, prune, bonus, spread, use_bound, False, p, actions, arow,
+                mean, members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst,
+                crew, -1,
+            )
+            scored += found
+            if fault != 0:
+                fault_step = h
+                break
+            if h == 0:
+                uc_mark_root(found, ci, cq, cu, cst, crew, 1, flags, table, w)
+            for c in range(found):
+                if known + 1 >= pool.shape[0]:
+                    pool, tags, value, second, succ, slots = uc_grow(
+                        pool, tags, value, second, succ, slots, known
+                    )
+                    bits = pool.view(np.uint64)
+                spare = uc_probe(pool, cst, c, 0)
+                at = uc_find(slots, pool, bits, tags, h + 1, spare)
+                if slots[at] < 0:
+                    if expansions >= budget:
+                        stopped = True
+                        break
+                    expansions += 1
+                    for f in range(N):
+                        pool[known, f] = pool[spare, f]
+                    tags[known] = h + 1
+                    slots[at] = known
+                    known += 1
+            if stopped:
+                break
+        if stopped or fault != 0:
+            break
+        starts[h + 2] = known
+    if fault == 0 and stopped:
+        status = 2
+    elif fault == 0:
+        for i in range(starts[d], starts[d + 1]):
+            value[i] = 0.0
+            second[i] = 0.0
+            if HAS_TERMINAL:
+                for f in range(N):
+                    one_st[0, 0, f] = pool[i, f]
+                end = float(uc_terminal(uc_load(one_st, 0, 0), p))
+                if not np.isfinite(end):
+                    fault = 4
+                    fault_step = d - 1
+                    fault_action = 0
+                    break
+                value[i] = disc[d] * end
+        for back in range(d if fault == 0 else 0):
+            h = d - 1 - back
+            for i in range(starts[h], starts[h + 1]):
+                for f in range(N):
+                    one_st[0, 0, f] = pool[i, f]
+                found, _, _ = uc_score(
+                    w, h, one_st, 0, 1, d, risk, prune, bonus, spread, use_bound, False, p, actions,
+                    arow, mean, members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank,
+                    ctogo, cst, crew, -1,
+                )
+                has = False
+                succ[i, 0] = -1
+                for c in range(found):
+                    spare = uc_probe(pool, cst, c, 0)
+                    after = slots[uc_find(slots, pool, bits, tags, h + 1, spare)]
+                    if h + 1 < d and succ[after, 0] < 0:
+                        continue
+                    here = disc[h] * (cq[c] - risk * cu[c]) + value[after]
+                    here_U = disc[h] * cu[c] + second[after]
+                    if not has or here > value[i] or (here == value[i] and here_U < second[i]):
+                        has = True
+                        value[i] = here
+                        second[i] = here_U
+                        succ[i, 0] = after
+                        succ[i, 1] = ci[c]
+                    if h == 0:
+                        flags[w, ci[c]] |= 2
+        if fault == 0:
+            for x in range(actions.shape[1]):
+                if flags[w, x] & 1 == 0 or flags[w, x] & 8 != 0:
+                    continue
+                for f in range(N):
+                    nst[0, 0, f] = states[w, f]
+                reward = 0.0
+                uncertainty = 0.0
+                at = 0
+                alive = True
+                for h in range(d):
+                    act = x if h == 0 else succ[at, 1]
+                    if h > 0 and succ[at, 0] < 0:
+                        alive = False
+                        break
+                    found, _, _ = uc_score(
+                        w, h, nst, 0, 1, d, risk, prune, bonus, spread, use_bound, False, p, actions,
+                        arow, mean, members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu,
+                        crank, ctogo, cst, crew, -1,
+                    )
+                    for c in range(found):
+                        if ci[c] == act:
+                            reward, uncertainty, _, _, fault = uc_extend(
+                                w, h, d, reach, reward, uncertainty, one_ret, 0, c, 1, risk, spread, p,
+                                members, weights, wrow, disc, cq, cu, cst, crew, one_ret, 0, total,
+                            )
+                            if fault != 0:
+                                fault_step = h
+                                fault_action = act
+                                break
+                            prefix[0, h] = act
+                            spare = uc_probe(pool, cst, c, 0)
+                            at = slots[uc_find(slots, pool, bits, tags, h + 1, spare)]
+                            for f in range(N):
+                                nst[0, 0, f] = cst[c, 0, f]
+                            break
+                    if fault != 0:
+                        break
+                if fault != 0:
+                    break
+                if not alive:
+                    flags[w, x] = (flags[w, x] | 32) & 253
+                    continue
+                flags[w, x] |= 4 | 16
+                score = reward - risk * uncertainty
+                if uc_improves(
+                    score, uncertainty, prefix, 0, table[w, x, 0], table[w, x, 2], fpath, 0,
+                    x, d,
+                ):
+                    table[w, x, 0] = score
+                    table[w, x, 1] = reward
+                    table[w, x, 2] = uncertainty
+                    for t in range(d):
+                        fpath[0, x, t] = prefix[0, t]
+                table[w, x, 3] = table[w, x, 0]
+                wins = best_first < 0 or score > best_S
+                if not wins and score == best_S:
+                    if uncertainty != best_U:
+                        wins = uncertainty < best_U
+                    else:
+                        for t in range(d):
+                            if prefix[0, t] != bpath[0, t]:
+                                wins = prefix[0, t] < bpath[0, t]
+                                break
+                if wins:
+                    best_first = x
+                    best_S = score
+                    best_R = reward
+                    best_U = uncertainty
+                    for t in range(d):
+                        bpath[0, t] = prefix[0, t]
+            status = 3 if best_first < 0 else 1
+    return (
+        pool, tags, value, second, succ, slots, status, expansions, scored, best_first, best_S, best_R, best_U, fault,
+        fault_step, fault_action,
+    )
+# </additive>

@@ -1,0 +1,254 @@
+"""Storage: a battery or tank that buys, keeps and sells at prices it does not move.
+
+A step runs: decide the power (above 0: charge, below 0: discharge, both as metered outside), trade at the price, leak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import zeros
+from numpy.typing import NDArray
+
+from ucsearch.errors import InputError
+from ucsearch.task import Task
+from ucsearch.tasks.checks import NO_LIMIT, ascending, limit, number, share
+from ucsearch.tasks.exposure import ROUNDING, SAFETY, StablePlan, change, linear_spread, moments
+
+__all__ = ["Storage"]
+
+Floats = NDArray[np.float64]
+
+
+class State(NamedTuple):
+    level: float  # energy in store
+    last: float  # power of the step before
+    discharge_left: float  # energy that may still be drawn from the store: what is left of the cycle budget
+    planned: tuple[float, ...]  # powers of the previous plan from this step on
+    planned_left: float  # how many of them are real
+    allowance: float  # units of departure from it still allowed
+
+
+class Params(NamedTuple):
+    capacity: float  # energy
+    charging: float  # energy stored per unit bought
+    discharging: float  # energy sold per unit drawn
+    keep: float  # share of the level that is left after a step
+    ramp: float  # units by which power may differ from the step before; widened by rounding
+    fee: float  # currency per unit traded
+    wear: float  # currency per unit drawn from the store
+    end_value: float  # currency per unit in store at the end
+    stability_cost: float  # currency per unit of departure from the previous plan
+    grid: tuple[float, ...]  # (m,) the actions
+
+
+def drawn(a: float, p: Any) -> float:
+    """Energy taken out of the store by power `a`."""
+    return float(-a / p.discharging) if a < 0.0 else 0.0
+
+
+def gained(a: float, p: Any) -> float:
+    """Change of the level by power `a`, leak left out."""
+    return float(a * p.charging) if a > 0.0 else -drawn(a, p)
+
+
+def feasible(s: Any, a: float, p: Any) -> bool:
+    slack = ROUNDING * (1.0 + p.capacity)
+    after = p.keep * s.level + gained(a, p)
+    if not -slack <= after <= p.capacity + slack:
+        return False
+    if abs(a - s.last) > p.ramp or drawn(a, p) > s.discharge_left + slack:
+        return False
+    return bool(change(s, a) <= s.allowance)
+
+
+def step(s: Any, a: float, y: float, p: Any) -> State:
+    return State(
+        min(max(p.keep * s.level + gained(a, p), 0.0), p.capacity),
+        a,
+        max(s.discharge_left - drawn(a, p), 0.0),
+        s.planned[1:] + (0.0,),
+        max(s.planned_left - 1.0, 0.0),
+        s.allowance - change(s, a),
+    )
+
+
+def reward(s: Any, a: float, y: float, p: Any) -> float:
+    return float(-a * y - p.fee * abs(a) - p.wear * drawn(a, p) - p.stability_cost * change(s, a))
+
+
+def terminal(s: Any, p: Any) -> float:
+    return float(p.end_value * s.level)
+
+
+def fallback(s: Any, p: Any) -> float:
+    """The feasible power nearest to the previous plan while it lasts, else to idle; the smaller on ties."""
+    target = s.planned[0] if s.planned_left > 0.0 else 0.0
+    best, nearest = 0.0, -1.0
+    for a in p.grid:
+        if feasible(s, a, p) and (nearest < 0.0 or abs(a - target) < nearest):
+            best, nearest = a, abs(a - target)
+    return float(best)
+
+
+def invariant(s: Any, p: Any) -> bool:
+    """The level keeps its limits and no budget is overdrawn."""
+    if not 0.0 <= s.level <= p.capacity:
+        return False
+    return bool(s.discharge_left >= 0.0 and s.planned_left >= 0.0 and s.allowance >= 0.0)
+
+
+# Row 0 of the table holds the energy values that are tried; from row 1 on, row 1 + k belongs to step k: what all steps
+# from k on earn at most if energy is worth that much at the end. The last column is what is lost to keeping it.
+
+
+def prepare(outcomes: Floats, p: Any, view: Any) -> Floats:
+    """(d + 2, 2 d + 3): the sums that `bound` reads, for 2 d + 2 values of a unit of energy at the end."""
+    depth, m = outcomes.shape[0], len(p.grid)
+    count = 2 * depth + 2
+    table = zeros((depth + 2, count + 1))
+    table[0, 0] = p.end_value
+    table[depth + 1, count] = 1.0
+    values = zeros((depth, m))
+    for k in range(depth - 1, -1, -1):
+        table[k + 1, count] = table[k + 2, count] * p.keep
+        variance, below, above = moments(view.members[:, k], view.weights)
+        for n in range(m):
+            a = p.grid[n]
+            values[k, n] = -a * outcomes[k] - p.fee * abs(a) - p.wear * drawn(a, p)
+            if view.risk > 0.0:
+                values[k, n] -= view.risk * linear_spread(-a, variance, below, above, view.spread)
+        # The best value of energy is where some step is torn between idling and full power one way or the other.
+        kept = table[k + 2, count]
+        if kept > 0.0:
+            if p.grid[0] < 0.0:
+                table[0, 2 * k + 2] = max(values[k, 0] / (drawn(p.grid[0], p) * kept), 0.0)
+            if p.grid[-1] > 0.0:
+                table[0, 2 * k + 3] = max(-values[k, m - 1] / (gained(p.grid[-1], p) * kept), 0.0)
+    for i in range(count):
+        worth, size = table[0, i], 0.0
+        # A level at its limit may have been moved there by a rounding error.
+        total = worth * ROUNDING * (1.0 + p.capacity) * depth
+        if worth < p.end_value:
+            total += (p.end_value - worth) * p.capacity
+        for k in range(depth, -1, -1):
+            if k < depth:
+                best = -1e300
+                for n in range(m):
+                    value = values[k, n] + worth * table[k + 2, count] * gained(p.grid[n], p)
+                    best = max(best, value)
+                    size += abs(value)
+                total += best
+            table[k + 1, i] = total + SAFETY * (1.0 + abs(total) + size)
+    return table
+
+
+def bound(s: Any, h: int, table: Floats, p: Any) -> float:
+    """The least over all values of energy: the store must not be overdrawn, nor overfull, at the end."""
+    count = table.shape[1] - 1
+    level = s.level * table[h + 1, count]
+    best = table[h + 1, 0] + table[0, 0] * level
+    for i in range(1, count):
+        best = min(best, table[h + 1, i] + table[0, i] * level)
+    return float(best + SAFETY * (1.0 + abs(best)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storage(StablePlan):
+    """A battery or tank under a price forecast. Outcomes are prices in currency per unit; one unit of power for one
+    step is one unit of energy."""
+
+    capacity: float = 4.0  # energy
+    powers: Sequence[float] = (-2.0, -1.0, 0.0, 1.0, 2.0)  # above 0 charges, below 0 discharges; 0 must be among them
+    charge_efficiency: float = 0.95  # energy stored per unit bought, in (0, 1]
+    discharge_efficiency: float = 0.95  # energy sold per unit drawn, in (0, 1]
+    leak: float = 0.0  # share of the level lost in a step
+    ramp: float | None = None  # units by which power may differ from the step before
+    cycles: float | None = None  # full discharges allowed from the start on
+    fee: float = 0.0  # currency per unit traded, bought or sold
+    wear: float = 0.0  # currency per unit drawn from the store
+    end_value: float = 0.0  # currency per unit in store at the end of the horizon
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "powers", ascending("powers", self.powers))
+        self.check_plan_settings()
+        self.params()
+
+    def params(self) -> Params:
+        """The parameters as the rules read them; also the base of per-window parameters."""
+        grid = ascending("powers", self.powers)
+        if 0.0 not in grid:
+            raise InputError("powers", grid, "0 among them", hint="The store must be able to stand idle.")
+        limit("cycles", self.cycles)
+        return Params(
+            capacity=number("capacity", self.capacity, 0.0, NO_LIMIT),
+            charging=share("charge_efficiency", self.charge_efficiency, zero=False),
+            discharging=share("discharge_efficiency", self.discharge_efficiency, zero=False),
+            keep=1.0 - share("leak", self.leak),
+            ramp=limit("ramp", self.ramp) * (1.0 + ROUNDING),
+            fee=number("fee", self.fee),
+            wear=number("wear", self.wear),
+            end_value=number("end_value", self.end_value),
+            stability_cost=number("stability_cost", self.stability_cost),
+            grid=grid,
+        )
+
+    def task(self) -> Task:
+        """The task; equal settings give the same object, so that it is compiled once."""
+        return _task(self)
+
+    def state(
+        self,
+        level: float,
+        last: float = 0.0,
+        cycles: float | None = None,
+        planned: Sequence[float] | None = None,
+        allowance: float | None = None,
+    ) -> State:
+        """The starting state. `last` is the previous step's power; `cycles` what is left of the cycle budget (by
+        default all of it); `planned` the previous plan's powers from this step on."""
+        left = limit("cycles", self.cycles if cycles is None else cycles)
+        return State(
+            number("level", level, 0.0, self.capacity),
+            number("last", last, -NO_LIMIT),
+            left if left == NO_LIMIT else left * self.capacity,
+            *self.plan_fields(planned, allowance),
+        )
+
+    @classmethod
+    def instances(cls) -> dict[str, Storage]:
+        """Named instances, for tests, documents and benchmarks."""
+        return {
+            "battery": cls(cycles=2.0, wear=0.5),
+            "ideal": cls(charge_efficiency=1.0, discharge_efficiency=1.0),
+            "tank": cls(
+                capacity=20.0, powers=(-4.0, -2.0, 0.0, 2.0, 4.0), leak=0.01, ramp=4.0, charge_efficiency=1.0,
+                discharge_efficiency=1.0, end_value=10.0,
+            ),
+            "steady": cls(stability_cost=0.5, change_budget=6.0, ramp=2.0),
+        }  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _task(config: Storage) -> Task:
+    params = config.params()
+    words = ("discharge {:g}", "idle", "charge {:g}")
+    return Task(
+        name="storage",
+        state=State,
+        actions=params.grid,
+        labels=tuple(words[(a > 0.0) - (a < 0.0) + 1].format(abs(a)) for a in params.grid),
+        params=params,
+        feasible=feasible,
+        step=step,
+        reward=reward,
+        fallback=fallback,
+        invariant=invariant,
+        terminal=terminal if params.end_value > 0.0 else None,
+        prepare=prepare,
+        bound=bound,
+    )
