@@ -259,17 +259,32 @@ def test_penalties_eliminate_most_rivals(kind: str, risk: float) -> None:
     assert np.mean(gaps) <= 0.01
 
 
-def test_more_steps_never_hurt_and_enough_stops_early() -> None:
-    plan = stock_plan(5, 12, 8, 7, spread="std", risk=1.0)
+def tank_plan(seed: int, windows: int, members: int, depth: int) -> uc.PanelPlan:
+    """Terminal value, discount, two-field outcomes."""
+    rng = np.random.default_rng(seed)
+    states, params = TEMPLATES["tank"].windows(rng, windows)
+    trace = uc.Trace.from_members(TEMPLATES["tank"].outcomes(rng, (windows, members, depth, 2)), fields=2)
+    policy = uc.UCBeam(depth=depth, width=16, mode="members", spread="std", risk=0.4, discount=0.95)
+    return uc.search_panel(TEMPLATES["tank"].task, states, trace, policy, params=params, engine="python")
+
+
+@pytest.mark.parametrize("name", ["stock", "tank"])
+def test_more_steps_never_hurt_and_enough_stops_early(name: str) -> None:
+    plan = stock_plan(5, 12, 8, 7, spread="std", risk=1.0) if name == "stock" else tank_plan(5, 12, 6, 7)
     one, all_of_them = bounds_of(plan, steps=1), bounds_of(plan)
     early = bounds_of(plan, enough=0.0)
+    assert not all_of_them.exact.any()
     assert (all_of_them.upper <= one.upper).all()
     assert (all_of_them.upper <= early.upper).all()
-    assert (all_of_them.upper < early.upper).any()
-    # What was left early is just as eliminated.
-    score = plan.score[:, None]
-    settled = (early.upper > all_of_them.upper) & np.isfinite(early.upper)
-    assert (early.upper <= score)[settled].all()
+    # What was left early is eliminated all the same, and nothing else was left.
+    left = early.upper > all_of_them.upper
+    assert left.any()
+    assert (early.upper <= plan.score[:, None])[left].all()
+    own = plan.outputs.out_i[:, 1]
+    found = np.flatnonzero(own >= 0)
+    gap = (all_of_them.upper[found, own[found]] - plan.score[found]) / (1.0 + np.abs(plan.score[found]))
+    assert (gap >= -1e-9).all()
+    assert np.median(gap) <= 0.05
 
 
 # ---------------------------------------------------------------- engines, batches, refusals

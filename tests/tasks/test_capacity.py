@@ -39,6 +39,7 @@ def random_case(rng: np.random.Generator) -> tuple[CapacityPlan, Any, np.ndarray
     return made, state, members, float(rng.choice([0.0, 0.25, 1.0])), SPREADS[rng.integers(3)]
 
 
+@pytest.mark.filterwarnings("error")
 def test_every_instance_passes_check_task() -> None:
     for made in CapacityPlan.instances().values():
         uc.check_task(made.task(), made.state(3), outcomes=[-1.0, 3.0, 18.0])
@@ -123,5 +124,6 @@ def test_compiled_engine_gives_the_same_bytes() -> None:
     policy = uc.UCBeam(depth=5, width=6, top_k=3, risk=0.25)
     plain = uc.search_panel(made.task(), states, trace, policy, engine="python")
     fast = uc.search_panel(made.task(), states, trace, policy, engine="compiled")
+    assert fast.engine == "compiled"
     assert plain.action.tobytes() == fast.action.tobytes()
     assert plain.score.tobytes() == fast.score.tobytes()

@@ -34,6 +34,7 @@ def random_case(rng: np.random.Generator) -> tuple[Intervention, Any, np.ndarray
     return made, state, members, float(rng.choice([0.0, 0.25, 1.0])), SPREADS[rng.integers(3)]
 
 
+@pytest.mark.filterwarnings("error")
 def test_every_instance_passes_check_task() -> None:
     for made in Intervention.instances().values():
         uc.check_task(made.task(), made.state(), outcomes=[-1.0, 0.5, 8.0])
@@ -122,5 +123,6 @@ def test_compiled_engine_gives_the_same_bytes() -> None:
     policy = uc.UCBeam(depth=5, width=6, top_k=3, risk=0.25)
     plain = uc.search_panel(made.task(), states, trace, policy, engine="python")
     fast = uc.search_panel(made.task(), states, trace, policy, engine="compiled")
+    assert fast.engine == "compiled"
     assert plain.action.tobytes() == fast.action.tobytes()
     assert plain.score.tobytes() == fast.score.tobytes()

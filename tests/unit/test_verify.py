@@ -27,6 +27,7 @@ import ucsearch.verify
 from tests.kit.problems import random_problem
 from tests.kit.templates import TEMPLATES, battery, stock
 from ucsearch.certificate.compute import derive
+from ucsearch.comparators import RandomShooting, key_from
 from ucsearch.records import AuditLog as RawLog
 from ucsearch.records import Checkpoint, blob_id, encode_array, seal
 from ucsearch.records import canonical as producer
@@ -251,7 +252,8 @@ def test_another_planners_paths_are_witnesses() -> None:
     """Comparators choose by their own rule; what they chose is taken as it is, and proved or not like any other."""
     seen = set()
     for seed in range(12):
-        decision, task = decision_of("battery", "mean", seed, uc.RandomShooting(depth=3, samples=3, risk=0.5))
+        policy = RandomShooting(depth=3, samples=3, risk=0.5, seed=key_from(np.random.default_rng(seed)))
+        decision, task = decision_of("battery", "mean", seed, policy)
         record, blobs = decision_record(decision)
         assert verify_record(record, blobs, task).code == 0
         seen.add(record["outcome"]["reason"])
@@ -259,3 +261,298 @@ def test_another_planners_paths_are_witnesses() -> None:
             lie = changed(record, claim__action_index=-1)
             assert verify_record(lie, blobs, task).where == "claim.action_index"
     assert {"none", "not_optimal"} <= seen
+
+
+# -------------------------------------------------------------------- lies in the claims
+
+
+CLAIMS = [k for k in made("released")[0]["claim"] if k not in ("kind", "eps_m", "counters")]
+
+
+def other(value: Any) -> Any:
+    """Something else of the same type."""
+    if isinstance(value, bool):
+        return not value
+    if value is None or isinstance(value, str):
+        return 1.5
+    return value + 1 if isinstance(value, int) else value + 0.125 * (1.0 + abs(value))
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.parametrize("name", ["released", "bound", "fallback", "routed", "members", "sole action", "robust", "hold"])
+def test_a_false_claim_is_named(name: str, claim: str) -> None:
+    found = verdict(name, **{f"claim__{claim}": other})
+    assert found.code == 1
+    if claim not in ("eps_a", "baseline_index"):  # these say how others are to be read
+        assert found.where == f"claim.{claim}"
+    assert found.message.startswith(f"{found.where}: the record says ")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "where"),
+    [
+        ("released", dict(claim__kind="bound"), "settings.kind"),
+        ("released", dict(claim__eps_m=0.5), "settings.eps_m"),
+        ("released", dict(claim__counters__expansions=lambda n: n + 1), "claim.counters.expansions"),
+        ("released", dict(claim__counters__action_scores=lambda n: n - 1), "claim.counters.action_scores"),
+        ("released", dict(claim__counters__simulations=1), "claim.counters.simulations"),
+        ("mcts", dict(claim__counters__simulations=41), "claim.counters.simulations"),
+        ("task error", dict(claim__counters__expansions=1), "claim.counters.expansions"),
+        ("task error", dict(claim__counters__action_scores=1), "claim.counters.action_scores"),
+        ("mcts, task error", dict(claim__counters__simulations=1), "claim.counters.simulations"),
+        ("released", dict(claim__eps_a=None), "claim.eps_a"),
+        ("released", dict(task__name="other"), "task.name"),
+        ("released", dict(task__version="2"), "task.version"),
+        ("released", dict(task__source_hash="0" * 64), "task.source_hash"),
+        ("released", dict(task__actions=lambda a: a[:-1]), "task.actions"),
+        ("released", dict(task__actions=lambda a: [a[1], a[0], *a[2:]]), "task.actions"),
+        ("released", dict(task__actions=lambda a: [a[0], a[0], *a[2:]]), "task.actions"),
+        ("released", dict(task__labels=lambda x: [*x[:-1], "more"]), "task.labels"),
+        ("released", dict(inputs__state=lambda s: s[:-1]), "inputs.state"),
+        ("released", dict(inputs__state_lengths=[0]), "inputs.state_lengths"),
+        ("released", dict(inputs__params=lambda p: [*p, 1.0]), "inputs.params"),
+        ("released", dict(inputs__params_lengths=[0, 0, 1]), "inputs.params_lengths"),
+        ("depth 1", dict(inputs__params=[1.0]), "inputs.params"),
+        ("released", dict(inputs__trace__hash="0" * 64), "inputs.trace.hash"),
+        ("released", dict(inputs__trace__meta__model="oracle of Delphi"), "inputs.trace.hash"),
+        ("released", dict(settings__depth=5), "settings.depth"),
+        ("released", dict(settings__depth=0, settings__reach=0), "settings.depth"),
+        ("released", dict(settings__reach=4), "settings.reach"),
+        ("members, continued", dict(settings__reach=2), "settings.reach"),
+        ("released", dict(settings__policy="ParetoBeam"), "settings.algorithm"),
+        ("released", dict(settings__policy="NewBeam"), "settings.algorithm"),
+        ("released", dict(settings__algorithm="mcts"), "settings.algorithm"),
+        ("released", dict(settings__keep=1), "settings.algorithm"),
+        ("released", dict(settings__protect=True), "settings.policy"),
+        ("protected", dict(settings__band=0.0), "settings.policy"),
+        ("released", dict(settings__risk=-0.25), "settings.risk"),
+        ("released", dict(settings__prune_risk=-0.25), "settings.prune_risk"),
+        ("released", dict(settings__info_bonus=-1.0), "settings.info_bonus"),
+        ("released", dict(settings__width=0), "settings.width"),
+        ("released", dict(settings__top_k=0), "settings.top_k"),
+        ("released", dict(settings__top_k=6), "settings.top_k"),
+        ("released", dict(settings__discount=0.0), "settings.discount"),
+        ("released", dict(settings__discount=1.5), "settings.discount"),
+        ("released", dict(settings__eps_m=-1.0, claim__eps_m=-1.0), "settings.eps_m"),
+        ("released", dict(settings__use_bound=True), "settings.use_bound"),
+        ("terminal", dict(settings__use_bound=True), "settings.use_bound"),
+        ("scores, oracle", dict(settings__use_bound=True), "settings.use_bound"),
+        ("released", dict(settings__node_budget=1), "settings.node_budget"),
+        ("released", dict(settings__every_action=True), "settings.every_action"),
+        ("released", dict(settings__simulations=1), "settings.simulations"),
+        ("released", dict(settings__c_uct=1.0), "settings.c_uct"),
+        ("released", dict(settings__extra_i=[1]), "settings.extra_i"),
+        ("released", dict(settings__extra_f=[1.0]), "settings.extra_i"),
+        ("mcts", dict(settings__width=2), "settings.width"),
+        ("mcts", dict(settings__c_uct=-1.0), "settings.c_uct"),
+        ("exact", dict(settings__node_budget=0), "settings.node_budget"),
+        ("mcts", dict(settings__simulations=0), "settings.simulations"),
+        ("bound", dict(settings__width=2), "settings.width"),
+        ("protected", dict(settings__kind="bound", claim__kind="bound"), "settings.kind"),
+        ("routed", dict(settings__kind="bound", claim__kind="bound", settings__protect=False), "settings.kind"),
+        ("routed", dict(settings__near_equal=-1.0), "settings.near_equal"),
+        ("routed", dict(settings__band=-1.0), "settings.band"),
+        ("routed", dict(settings__utility_budget="-inf"), "settings.utility_budget"),
+        ("members", dict(settings__risk=1.5), "settings.risk"),
+        ("released", dict(rivals__0__label="x"), "rivals[0].label"),
+        ("released", dict(rivals__0__action=9.0), "rivals[0].action"),
+        ("released", dict(rivals__1__index=0), "rivals[1].index"),
+        ("released", dict(rivals__4__index=7), "rivals[4].index"),
+        ("released", dict(rivals__0__step_score=lambda x: x + 1e-6), "rivals[0].step_score"),
+        ("released", dict(rivals__0__reward=lambda x: x + 1e-6), "rivals[0].reward"),
+        ("released", dict(rivals__0__uncertainty=lambda x: x + 1e-6), "rivals[0].uncertainty"),
+        ("released", dict(rivals__0__score=lambda x: x + 1e-12 * abs(x)), "rivals[0].score"),
+        ("released", dict(rivals__0__upper=lambda x: x + 1e-3), "rivals[0].upper"),
+        ("released", dict(rivals__0__upper=lambda x: x - 1e-3), "rivals[0].upper"),
+        ("released", dict(rivals__0__upper="inf"), "rivals[0].upper"),
+        ("released", dict(rivals__0__upper="-inf"), "rivals[0].upper"),
+        ("bound", dict(rivals__0__upper="-inf"), "rivals[0].upper"),
+        ("released", dict(rivals__0__upper=None), "rivals[0].upper"),
+        ("released", dict(rivals__0__reward_only_score=lambda x: x + 1e-3), "rivals[0].reward_only_upper"),
+        ("released", dict(rivals__0__reward_only_upper=lambda x: x - 1e-3), "rivals[0].reward_only_upper"),
+        ("released", dict(rivals__0__certain_score=1.0), "rivals[0].certain_score"),
+        ("released", dict(rivals__0__certain_upper=1.0), "rivals[0].certain_upper"),
+        ("members", dict(rivals__0__certain_score=lambda x: x + 1e-3), "rivals[0].certain_upper"),
+        ("members", dict(rivals__0__certain_upper=lambda x: x - 1e-3), "rivals[0].certain_upper"),
+        ("released", dict(rivals__0__release_margin=1.0), "rivals[0].release_margin"),
+        ("routed", dict(rivals__0__release_margin=lambda x: other(x)), "rivals[0].release_margin"),
+        ("released", dict(rivals__0__path=lambda x: x[:-1]), "rivals[0].path"),
+        ("released", dict(rivals__0__path=lambda x: [1, *x[1:]]), "rivals[0].path"),
+        ("released", dict(rivals__0__path=lambda x: [x[0], 9, *x[2:]]), "rivals[0].path[1]"),
+        ("released", dict(rivals__0__retained=False), "rivals[0].score"),
+        ("fallback", dict(rivals__1__retained=True), "rivals[1].path"),
+        ("fallback", dict(rivals__1__score=1.0), "rivals[1].score"),
+        ("fallback", dict(rivals__1__reward=1.0), "rivals[1].reward"),
+        ("fallback", dict(rivals__1__uncertainty=1.0), "rivals[1].uncertainty"),
+        ("fallback", dict(rivals__1__path=[1, 1, 1]), "rivals[1].path"),
+        ("released", dict(rivals=lambda x: x[1:]), "rivals"),
+        ("released", dict(rivals=lambda x: x[:-1]), "rivals"),
+        ("released", dict(rivals=lambda x: x[::-1]), "rivals[1].index"),
+        ("task error", dict(gate__rows__0__left=0, gate__rows__0__pass=True), "gate.rows[0].left"),
+        ("released", dict(gate__rows__0__left=1, gate__rows__0__pass=False), "gate.rows[0].left"),
+        ("mcts", dict(gate__rows__0__left=1, gate__rows__0__pass=False), "gate.rows[0].left"),
+        ("mcts, task error", dict(gate__rows__0__left=0, gate__rows__0__pass=True), "gate.rows[0].left"),
+        ("released", dict(gate__rows=[]), "gate.rows"),
+        ("mcts", dict(gate__rows__1__left=0, gate__rows__1__pass=False), "gate.rows[1].left"),
+        ("hold", dict(gate__rows__1__left=1, gate__rows__1__pass=True), "gate.rows[1].left"),
+        ("exhausted", dict(gate__rows__1__left=0, gate__rows__1__pass=False), "gate.rows[1].left"),
+        ("exhausted", dict(gate__rows__2__left=1, gate__rows__2__pass=True), "gate.rows[2].left"),
+        ("released", dict(gate__rows__1__name="conclusion"), "gate.rows"),
+        ("released", dict(gate__settings__risk_active=True), "gate.rows"),
+        ("released", dict(outcome__outcome="FALLBACK"), "outcome.outcome"),
+        ("released", dict(outcome__action=0.0), "outcome.action"),
+        ("released", dict(outcome__reason="calibration"), "outcome.reason"),
+        ("released", dict(outcome__cause="calibration"), "outcome.cause"),
+        ("released", dict(outcome__pass_kind="near"), "outcome.pass_kind"),
+        ("released", dict(outcome__release_margin=1e9), "outcome.release_margin"),
+        ("released", dict(outcome__regret_bound=1e9), "outcome.regret_bound"),
+        ("released", dict(outcome__rejected_action=1.0), "outcome.rejected_action"),
+        ("released", dict(outcome__fallback_action=1.0), "outcome.fallback_action"),
+        ("released", dict(outcome__fallback_feasible=False), "outcome.fallback_feasible"),
+        ("released", dict(outcome__fallback_cost=lambda x: x + 1.0), "outcome.fallback_cost"),
+        ("released", dict(outcome__fallback_cost=None), "outcome.fallback_cost"),
+        ("hold", dict(outcome__outcome="FALLBACK"), "outcome.outcome"),
+        ("hold", dict(outcome__action=1.0), "outcome.action"),
+        ("hold", dict(outcome__reason="dead_end"), "outcome.reason"),
+        ("hold", dict(outcome__fallback_cost=1.0), "outcome.fallback_cost"),
+        ("fallback", dict(outcome__outcome="RELEASED"), "outcome.outcome"),
+        ("fallback", dict(outcome__action=lambda a: a + 1.0), "outcome.action"),
+        ("fallback", dict(outcome__rejected_action=None), "outcome.rejected_action"),
+        ("sole action", dict(outcome__release_margin=0.0), "outcome.release_margin"),
+        ("not robust", dict(outcome__cause="not_optimal"), "outcome.cause"),
+        ("not proved", dict(outcome__cause="not_optimal"), "outcome.cause"),
+    ],
+)  # fmt: skip
+def test_a_lie_is_named(name: str, change: dict[str, Any], where: str) -> None:
+    found = verdict(name, **change)
+    assert (found.status, found.where) == ("invalid", where), found
+
+
+def test_the_id_is_the_digest_of_the_rest() -> None:
+    record, blobs, task = made("released")
+    assert verify_record({**record, "series": "B"}, blobs, task).where == "id"
+    assert verify_record({**record, "id": "0" * 64}, blobs, task).where == "id"
+
+
+def test_rounding_differences_are_no_lies() -> None:
+    """User functions may differ by an ulp between platforms; sums, margins and the gate may not."""
+    close = dict(rivals__0__step_score=lambda x: x * (1 + 1e-12), outcome__fallback_cost=lambda x: x + 1e-12)
+    assert verdict("released", **close).code == 0
+    assert verdict("released", claim__gap=lambda x: x * (1 + 1e-12)).where == "claim.gap"
+    assert verdict("released", claim__tau=lambda x: x * (1 + 1e-12)).where == "claim.tau"
+
+
+def test_what_is_said_in_words_is_not_checked() -> None:
+    free = dict(series="B", outcome__sentence="Trust me.", versions__numpy="9", task__object="a:b")
+    assert verdict("released", **free).code == 0
+
+
+# -------------------------------------------------------------------- forgers who recompute everything
+
+
+def doctored(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any, Any], Any]) -> None:
+    """Every claim, the gate and the outcome follow from evidence that was tampered with before."""
+    import ucsearch.dispatch.api as api
+
+    honest = api.certify_panel
+
+    def certify_panel(*args: Any, **options: Any) -> Any:
+        panel = honest(*args, **options)
+        evidence, paths = change(panel.evidence, np.array(panel.paths))
+        claims = derive(evidence, panel.eps_m)
+        return dataclasses.replace(panel, evidence=evidence, claims=claims, paths=paths, released=evidence.selected)
+
+    monkeypatch.setattr(api, "certify_panel", certify_panel)
+
+
+def beaten(e: Any, paths: Any) -> Any:
+    """No alternative is said to reach the selected action."""
+    upper = np.where(np.isnan(e.lower), np.nanmin(e.upper) - 99.0, e.lower)
+    return e._replace(upper=upper), paths
+
+
+def alone(e: Any, paths: Any) -> Any:
+    return e._replace(actions=e.actions & (np.arange(e.actions.shape[1]) == e.selected[0])), paths
+
+
+def richer(e: Any, paths: Any) -> Any:
+    gift = 500.0 * (np.arange(e.actions.shape[1]) == e.selected[0])
+    return e._replace(lower=e.lower + gift, lower_reward=e.lower_reward + gift), paths
+
+
+def calmer(e: Any, paths: Any) -> Any:
+    less = e.lower_uncertainty * 0.5
+    return e._replace(lower_uncertainty=less, lower=e.lower_reward - 0.25 * less), paths
+
+
+def bent(e: Any, paths: Any) -> Any:
+    paths[0, int(e.selected[0]), 1:] = paths[0, int(e.selected[0]), :1]
+    return e, paths
+
+
+def reward_blind(e: Any, paths: Any) -> Any:
+    """The selected action is said to be far from optimal without risk."""
+    mine = np.arange(e.actions.shape[1]) == e.selected[0]
+    return e._replace(
+        reward_upper=np.where(mine, -1e6, e.reward_upper), reward_lower=np.where(mine, -1e6, e.reward_lower),
+        certain_upper=np.where(mine, -1e6, e.certain_upper), certain_lower=np.where(mine, -1e6, e.certain_lower),
+    ), paths  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("policy", "gate", "change", "where"),
+    [
+        (uc.UCBeam(depth=3, width=1, top_k=1, risk=0.25), uc.Gate(), beaten, "rivals[0].upper"),
+        (uc.UCBeam(depth=3, width=1, top_k=1, risk=0.25), uc.Gate(), alone, "rivals"),
+        (uc.UCBeam(depth=3, width=1, top_k=1, risk=0.25), uc.Gate(), richer, "rivals[4].reward"),
+        (uc.UCBeam(depth=3, width=9, risk=0.25), uc.Gate(), calmer, "rivals[0].uncertainty"),
+        (uc.UCBeam(depth=3, width=9, risk=0.25), uc.Gate(), bent, "rivals[0].path[1]"),
+        (uc.UCBeam(depth=3, width=9, risk=0.25), uc.Gate(risk_active=True), reward_blind, "rivals[0].reward_only_upper"),
+    ],
+)  # fmt: skip
+def test_a_consistent_forgery_is_found_where_it_began(
+    policy: Any, gate: uc.Gate, change: Any, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest, task = decision_of("battery", "mean", 1, policy, gate=gate)
+    assert verify_record(*decision_record(honest), task).code == 0
+    doctored(monkeypatch, change)
+    forged, _ = decision_of("battery", "mean", 1, policy, gate=gate)
+    assert forged.released
+    found = verify_record(*decision_record(forged), task)
+    assert (found.status, found.where) == ("invalid", where), found
+
+
+def test_a_path_the_beam_lost_is_not_retained() -> None:
+    """A real path with its real figures, but not one that this beam retains."""
+    wide, narrow = made("released"), made("fallback")
+    record = copy.deepcopy(narrow[0])
+    have = {x["index"]: x for x in wide[0]["rivals"]}
+    k = next(k for k, x in enumerate(record["rivals"]) if not x["retained"] and have[x["index"]]["retained"])
+    for name in ("retained", "score", "reward", "uncertainty", "path"):
+        record["rivals"][k][name] = have[record["rivals"][k]["index"]][name]
+    found = verify_record(changed(record), narrow[1], narrow[2])
+    assert (found.status, found.where) == ("invalid", f"rivals[{k}].path")
+
+
+def test_a_bound_that_is_not_admissible_is_found_out() -> None:
+    """The task's own bound says that nothing more can be earned; the planner believed it."""
+
+    def prepare(outcomes: Any, p: Any) -> Any:
+        return np.full(outcomes.shape[0] + 1, -1e6)
+
+    def bound(s: Any, h: int, table: Any, p: Any) -> float:
+        return float(table[h])
+
+    task = dataclasses.replace(battery, prepare=prepare, bound=bound, labels=())
+    template = TEMPLATES["battery"]
+    outcomes = set()
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        states, _ = template.windows(rng, 1)
+        trace = uc.Trace.from_members(template.outcomes(rng, (3, 4)))
+        policy = uc.UCBeam(depth=3, width=1, top_k=1, risk=0.25)
+        decision = uc.decide(task, states[0], trace, policy, engine="python")
+        found = verify_record(*decision_record(decision), task)
+        outcomes.add((decision.outcome.value, found.status))
+        assert found.code == 0 or found.where.endswith(("upper", "rivals"))
+    assert ("RELEASED", "invalid") in outcomes

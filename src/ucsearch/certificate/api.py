@@ -200,7 +200,8 @@ def _upper(task: Task, plan: PanelPlan, proof: PanelPlan, every: bool) -> tuple[
             task, plan.layout, proof.settings, plan.inputs, plan.outputs.path,
             engine="auto" if plan.engine == "compiled" else "python",
         )  # fmt: skip
-        upper = np.where(unproved[:, None], np.fmin(np.where(np.isnan(upper), np.inf, upper), found.upper), upper)
+        # fmin ignores NaN: where only one of the two bounds is known, that one counts.
+        upper = np.where(unproved[:, None], np.fmin(upper, found.upper), upper)
         nodes = np.where(unproved, found.nodes, 0)
     return upper, nodes
 

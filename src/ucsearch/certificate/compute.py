@@ -148,7 +148,7 @@ def _activity(
 
     A0 is taken as large as the evidence allows: every action whose value at risk 0 may reach the best known one.
     """
-    tau0 = tolerance(lower0, np.where(e.actions, upper0, np.nan))
+    tau0 = tolerance(np.where(e.actions, lower0, np.nan), np.where(e.actions, upper0, np.nan))
     best0 = _best_known(lower0, e.actions)
     unknown = e.actions & np.isnan(upper0)
     could_be_best0 = e.actions & ((upper0 >= (best0 - tau0)[:, None]) | unknown)

@@ -93,12 +93,23 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
         margin = math.nan if panel.route is None else float(panel.route.margins[w, i])
         rivals.append(
             Rival(
-                i, actions[i], plan.task.label(i, actions[i]), not math.isnan(score), score,
-                float(e.lower_reward[w, i]), float(e.lower_uncertainty[w, i]), float(e.upper[w, i]), path, margin, float(e.reward_lower[w, i]),
-                float(e.reward_upper[w, i]), float(e.certain_lower[w, i]), float(e.certain_upper[w, i]),
-                float(table[i, 4] - plan.settings.risk * table[i, 5]),
+                index=i,
+                action=actions[i],
+                label=plan.task.label(i, actions[i]),
+                retained=not math.isnan(score),
+                score=score,
+                reward=float(e.lower_reward[w, i]),
+                uncertainty=float(e.lower_uncertainty[w, i]),
+                upper=float(e.upper[w, i]),
+                path=path,
+                release_margin=margin,
+                reward_only_score=float(e.reward_lower[w, i]),
+                reward_only_upper=float(e.reward_upper[w, i]),
+                certain_score=float(e.certain_lower[w, i]),
+                certain_upper=float(e.certain_upper[w, i]),
+                step_score=float(table[i, 4] - plan.settings.risk * table[i, 5]),
             )
-        )  # fmt: skip
+        )
     reward_only = [float(x) for x in e.reward_lower[w]]
     known = [i for i, x in enumerate(reward_only) if e.actions[w, i] and not math.isnan(x)]
     baseline = max(known, key=lambda i: (reward_only[i], -i), default=-1)

@@ -27,6 +27,7 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "maybe": lambda v: v is None or _number(v),
     "limit": lambda v: v is None or (_number(v) and v >= 0),
     "real": _real,  # finite, or unbounded as text
+    "wide": lambda v: _number(v) or (isinstance(v, str) and re.fullmatch("-?[1-9][0-9]{15,}", v) is not None),
     "figure": lambda v: v is None or _real(v),  # null where it does not apply
     "action": lambda v: _number(v) or (isinstance(v, str) and v != ""),  # by value or by label
     "hex": lambda v: isinstance(v, str) and re.fullmatch("[0-9a-f]{64}", v) is not None,
@@ -71,7 +72,7 @@ DECISION = {
         **_form(
             text="policy algorithm", count="depth reach width top_k node_budget simulations",
             number="risk prune_risk info_bonus discount c_uct eps_m near_equal? band?",
-            truth="use_bound every_action protect?", real="utility_budget? [extra_i] [extra_f]",
+            truth="use_bound every_action protect?", real="utility_budget?", wide="[extra_i] [extra_f]",
         ),
     },
     "claim": {
