@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import ucsearch as uc
 from tests.tasks.brute import check_bound, check_exact, check_fallback, reachable
 from ucsearch.tasks.intervention import Intervention
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tasks" / "intervention.md"
 SPREADS = ("variance", "std", "downside")
 
 
@@ -126,3 +129,11 @@ def test_compiled_engine_gives_the_same_bytes() -> None:
     assert fast.engine == "compiled"
     assert plain.action.tobytes() == fast.action.tobytes()
     assert plain.score.tobytes() == fast.score.tobytes()
+
+
+def test_the_page_shows_what_its_example_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    (shown,) = re.findall(r"```text\n(.*?)```", text, re.S)
+    exec(compile(code, PAGE.name, "exec"), {"__name__": "page"})
+    assert capsys.readouterr().out == shown

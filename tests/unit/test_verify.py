@@ -391,7 +391,7 @@ def test_a_false_claim_is_named(name: str, claim: str) -> None:
         ("task error", dict(gate__rows__0__left=0, gate__rows__0__pass=True), "gate.rows[0].left"),
         ("released", dict(gate__rows__0__left=1, gate__rows__0__pass=False), "gate.rows[0].left"),
         ("mcts", dict(gate__rows__0__left=1, gate__rows__0__pass=False), "gate.rows[0].left"),
-        ("mcts, task error", dict(gate__rows__0__left=0, gate__rows__0__pass=True), "gate.rows[0].left"),
+        ("mcts, task error", dict(gate__rows__0__left=0, gate__rows__0__pass=True), "rivals"),
         ("released", dict(gate__rows=[]), "gate.rows"),
         ("mcts", dict(gate__rows__1__left=0, gate__rows__1__pass=False), "gate.rows[1].left"),
         ("hold", dict(gate__rows__1__left=1, gate__rows__1__pass=True), "gate.rows[1].left"),
@@ -504,7 +504,7 @@ def reward_blind(e: Any, paths: Any) -> Any:
     [
         (uc.UCBeam(depth=3, width=1, top_k=1, risk=0.25), uc.Gate(), beaten, "rivals[0].upper"),
         (uc.UCBeam(depth=3, width=1, top_k=1, risk=0.25), uc.Gate(), alone, "rivals"),
-        (uc.UCBeam(depth=3, width=1, top_k=1, risk=0.25), uc.Gate(), richer, "rivals[4].reward"),
+        (uc.UCBeam(depth=3, width=1, top_k=1, risk=0.25), uc.Gate(), richer, "rivals[0].reward"),
         (uc.UCBeam(depth=3, width=9, risk=0.25), uc.Gate(), calmer, "rivals[0].uncertainty"),
         (uc.UCBeam(depth=3, width=9, risk=0.25), uc.Gate(), bent, "rivals[0].path[1]"),
         (uc.UCBeam(depth=3, width=9, risk=0.25), uc.Gate(risk_active=True), reward_blind, "rivals[0].reward_only_upper"),
@@ -513,10 +513,10 @@ def reward_blind(e: Any, paths: Any) -> Any:
 def test_a_consistent_forgery_is_found_where_it_began(
     policy: Any, gate: uc.Gate, change: Any, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest, task = decision_of("battery", "mean", 1, policy, gate=gate)
+    honest, task = decision_of("battery", "mean", 6, policy, gate=gate)
     assert verify_record(*decision_record(honest), task).code == 0
     doctored(monkeypatch, change)
-    forged, _ = decision_of("battery", "mean", 1, policy, gate=gate)
+    forged, _ = decision_of("battery", "mean", 6, policy, gate=gate)
     assert forged.released
     found = verify_record(*decision_record(forged), task)
     assert (found.status, found.where) == ("invalid", where), found

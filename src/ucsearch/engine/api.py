@@ -296,7 +296,9 @@ def _work(settings: Settings, inputs: Inputs) -> int:
     elif settings.algorithm == "mcts":
         nodes = settings.simulations * settings.depth
     else:
-        nodes = min(settings.node_budget, m ** min(settings.depth, 12))
+        # A bound leaves a few hundred nodes of a tree; without one, distinct states are what counts.
+        expected = 500 if settings.use_bound else 20_000
+        nodes = min(settings.node_budget, m ** min(settings.depth, 12), expected)
     return int(windows * nodes * m * per_edge)
 
 

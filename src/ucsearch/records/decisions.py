@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import platform
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import version
@@ -22,6 +23,7 @@ from ucsearch.records.audit import AuditLog as ChainedLog
 from ucsearch.records.audit import Entry
 from ucsearch.records.blobs import blob_id, encode_array
 from ucsearch.records.canonical import encode_number, seal
+from ucsearch.task import Task
 from ucsearch.trace import Trace
 
 __all__ = ["SCHEMA", "AuditLog", "decision_record"]
@@ -50,7 +52,7 @@ def decision_record(decision: Decision, *, series: str = "", where: str = "") ->
             "name": task.name,
             "version": task.version,
             "source_hash": task.source_hash,
-            "object": where,
+            "object": where or _where(task),
             "actions": [_value(a) for a in plan.actions],
             "labels": [task.label(i, a) for i, a in enumerate(plan.actions)],
         },
@@ -90,6 +92,15 @@ def decision_record(decision: Decision, *, series: str = "", where: str = "") ->
         "versions": _versions(),
     }
     return seal(record), blobs
+
+
+def _where(task: Task) -> str:
+    """ "module:name" of the task where its functions live, so that a verifier can find it; "" when it has no name."""
+    module = getattr(task.feasible, "__module__", "") or ""
+    for name, value in vars(sys.modules.get(module, sys)).items():
+        if value is task and module != "__main__":
+            return f"{module}:{name}"
+    return ""
 
 
 def _outcome(decision: Decision) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import Any
 
 from ucsearch.verify.formats import Blobs, Invalid, Record, expect, expect_close, is_close, num, require, slack
 from ucsearch.verify.gate import certificate, gate_and_outcome
-from ucsearch.verify.inputs import problem_of
+from ucsearch.verify.inputs import UNUSED, problem_of
 from ucsearch.verify.replay import Edge, Fault, Node, Problem, distinct
-from ucsearch.verify.search import Found, Meter, OutOfNodes, Prover, beam
+from ucsearch.verify.search import Found, Meter, OutOfNodes, Prover, beam, completes
 
 
 def verify_decision(r: Record, blobs: Blobs, task: Any, budget: int) -> list[str]:
@@ -107,9 +107,14 @@ class _Decision:
     def _first_actions(self) -> None:
         """No first action with a completion is left out, and a beam's retained paths are those the beam retains."""
         named = {rival["index"] for rival in self.r["rivals"]}
-        for i, edge in self.edges.items():
-            if i not in named and not self._is_dead(edge, "rivals"):
-                raise Invalid("rivals", f"nothing of action {i}", "it has a path of full depth")
+        for i in self.edges.keys() - named:
+            try:
+                score = self.prover.best(self.edges[i], -math.inf)
+                require("rivals", score is None, f"nothing of action {i}", f"a path that scores {score}")
+            except OutOfNodes:
+                self.doubts.append("rivals")
+            except Fault as error:
+                raise Invalid("rivals", f"nothing of action {i}", f"a failure: {error}") from None
         found, s = self.found, self.r["settings"]
         for k, rival in enumerate(self.r["rivals"]):
             if found is None:
@@ -124,14 +129,6 @@ class _Decision:
             if put_in and self.exact:
                 best = is_close(num(rival["score"]), num(rival["upper"]))
                 require(where, best, rival["path"], "not the best suffix, which was to be put in")
-
-    def _is_dead(self, edge: Edge, where: str) -> bool:
-        """No path of full depth begins so; True as well when that stays in doubt."""
-        try:
-            return self.prover.best(edge, -math.inf) is None
-        except (OutOfNodes, Fault):
-            self.doubts.append(where)
-            return True
 
     def _uppers(self) -> None:
         """No path scores more than is claimed, and what is claimed to be exact is reached."""
@@ -182,16 +179,13 @@ class _Decision:
         if found is not None or self.failed:
             expect("claim.counters.expansions", counted["expansions"], found.expansions if found else 0)
             expect("claim.counters.action_scores", counted["action_scores"], found.action_scores if found else 0)
-        most = 0 if self.failed else self.r["settings"]["simulations"]
+        known = self.r["settings"]["algorithm"] in UNUSED
+        most = 0 if self.failed else self.r["settings"]["simulations"] if known else counted["simulations"]
         require("claim.counters.simulations", counted["simulations"] <= most, counted["simulations"], f"at most {most}")
 
     def _dead_end(self) -> bool:
         """Whether no path exists; searches other than beams may leave that open, but not claim it falsely."""
         if self.found is not None or self.failed:
             return self.found is not None and self.found.dead_end
-        for k, row in enumerate(self.r["gate"]["rows"]):
-            if row["name"] == "completion" and row["left"] == 0:
-                where = f"gate.rows[{k}].left"
-                require(where, all(self._is_dead(edge, where) for edge in self.edges.values()), 0, "a path exists")
-                return True
-        return False
+        claimed = any(row["name"] == "completion" and row["left"] == 0 for row in self.r["gate"]["rows"])
+        return claimed and not completes(self.p)

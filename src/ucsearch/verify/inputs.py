@@ -19,6 +19,7 @@ UNUSED = {
     "beam": ("node_budget", "every_action", "simulations", "c_uct"), "exact": ("simulations", "c_uct"),
     "mcts": ("node_budget", "every_action"),
 }  # fmt: skip
+USED = {"exact": "node_budget", "mcts": "simulations"}
 OPTIONAL = ("protect", "near_equal", "band", "utility_budget")
 AT_LEAST = {
     "depth": 1, "width": 1, "top_k": 1, "risk": 0, "prune_risk": 0, "info_bonus": 0, "c_uct": 0, "eps_m": 0,
@@ -116,6 +117,8 @@ def _settings(r: Record, p: Problem) -> None:
     require("settings.kind", s["kind"] == "oracle" or not (own[1:] or s.get("protect")), s["kind"], "oracle")
     for name in () if free else UNUSED[s["algorithm"]]:
         expect(f"settings.{name}", s[name], 0)
+    if name := USED.get(s["algorithm"]):
+        require(f"settings.{name}", s[name] >= 1, s[name], "at least 1")
     require("settings.extra_i", free or not (s["extra_i"] or s["extra_f"]), "extra settings", "none")
     require("settings.width", s["algorithm"] == "beam" or s["width"] == 1, s["width"], 1)
 
