@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,14 +104,16 @@ def invariant(s: Any, p: Any) -> bool:
 
 
 # Row 0 of the table holds the energy values that are tried; from row 1 on, row 1 + k belongs to step k: what all steps
-# from k on earn at most if energy is worth that much at the end. The last column is what is lost to keeping it.
+# from k on earn at most if energy is worth that much at the end; the share of a unit kept from k to the end; and what
+# all steps from k on earn at most from each of the levels 0, capacity / _PARTS, ..., capacity.
+_PARTS = 48
 
 
 def prepare(outcomes: Floats, p: Any, view: Any) -> Floats:
-    """(d + 2, 2 d + 3): the sums that `bound` reads, for 2 d + 2 values of a unit of energy at the end."""
+    """(d + 2, 2 d + 4 + _PARTS): the sums that `bound` reads, for 2 d + 2 values of energy and then by level."""
     depth, m = outcomes.shape[0], len(p.grid)
     count = 2 * depth + 2
-    table = zeros((depth + 2, count + 1))
+    table = zeros((depth + 2, count + 2 + _PARTS))
     table[0, 0] = p.end_value
     table[depth + 1, count] = 1.0
     values = zeros((depth, m))
@@ -144,15 +147,39 @@ def prepare(outcomes: Floats, p: Any, view: Any) -> Floats:
                     size += abs(value)
                 total += best
             table[k + 1, i] = total + SAFETY * (1.0 + abs(total) + size)
+    fill_levels(table, values, depth, count + 1, p)
     return table
 
 
+def fill_levels(table: Floats, values: Floats, depth: int, start: int, p: Any) -> None:
+    """Best values by level, with every level rounded up and what does not fit let go: both can only help."""
+    part, slack = p.capacity / _PARTS, ROUNDING * (1.0 + p.capacity)
+    for i in range(_PARTS + 1):
+        table[depth + 1, start + i] = p.end_value * (part * i + slack)
+    for k in range(depth - 1, -1, -1):
+        for i in range(_PARTS + 1):
+            best = -1e300
+            for n in range(len(p.grid)):
+                after = p.keep * part * i + gained(p.grid[n], p)
+                if after >= -2.0 * slack:  # the rules allow one; rounding errors of the way here are far smaller
+                    best = max(best, values[k, n] + table[k + 2, start + part_above(after, p)])
+            table[k + 1, start + i] = best + SAFETY * (1.0 + abs(best))
+
+
+def part_above(level: float, p: Any) -> int:
+    """The first tabulated level that is not below `level`; a rounding error below does not count."""
+    if not p.capacity > 0.0:
+        return 0
+    at = ceil(level / p.capacity * _PARTS - SAFETY)
+    return min(max(at, 0), _PARTS)
+
+
 def bound(s: Any, h: int, table: Floats, p: Any) -> float:
-    """The least over all values of energy: the store must not be overdrawn, nor overfull, at the end."""
-    count = table.shape[1] - 1
+    """The least of the value of the level rounded up, and of the sums for all values of energy."""
+    count = table.shape[1] - 2 - _PARTS
     level = s.level * table[h + 1, count]
-    best = table[h + 1, 0] + table[0, 0] * level
-    for i in range(1, count):
+    best = table[h + 1, count + 1 + part_above(s.level, p)]
+    for i in range(count):
         best = min(best, table[h + 1, i] + table[0, i] * level)
     return float(best + SAFETY * (1.0 + abs(best)))
 
