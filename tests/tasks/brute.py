@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -62,7 +61,9 @@ def first_values(task: uc.Task, state: Any, members: Any, risk: float, kind: str
     return found
 
 
-def reachable(task: uc.Task, state: Any, members: Any, rng: np.random.Generator, walks: int) -> Iterator[tuple[Any, int]]:
+def reachable(
+    task: uc.Task, state: Any, members: Any, rng: np.random.Generator, walks: int
+) -> Iterator[tuple[Any, int]]:
     """States met on random feasible walks under random members, with their step."""
     for _ in range(walks):
         now = state
@@ -78,13 +79,18 @@ def reachable(task: uc.Task, state: Any, members: Any, rng: np.random.Generator,
 
 
 def table_of(task: uc.Task, members: Any, risk: float, kind: str = "std") -> Any:
-    view = uc.View(members, np.full(len(members), 1.0 / len(members)), risk, ("variance", "std", "downside").index(kind))
+    weights = np.full(len(members), 1.0 / len(members))
+    view = uc.View(members, weights, risk, ("variance", "std", "downside").index(kind))
+    assert task.prepare is not None
     return task.prepare(members.mean(axis=0), task.params, view)
 
 
-def check_bound(task: uc.Task, state: Any, members: Any, rng: np.random.Generator, risk: float, kind: str = "std") -> list[float]:
+def check_bound(
+    task: uc.Task, state: Any, members: Any, rng: np.random.Generator, risk: float, kind: str = "std"
+) -> list[float]:
     """Assert that the bound is never below enumeration from states on random walks; returns the gaps."""
     table, gaps = table_of(task, members, risk, kind), []
+    assert task.bound is not None
     for now, h in reachable(task, state, members, rng, 3):
         best = to_go(task, now, members, h, risk, kind)
         claimed = task.bound(now, h, table, task.params)
@@ -95,7 +101,9 @@ def check_bound(task: uc.Task, state: Any, members: Any, rng: np.random.Generato
     return gaps
 
 
-def check_exact(task: uc.Task, state: Any, members: Any, risk: float, kind: str = "std", engine: str = "python") -> None:
+def check_exact(
+    task: uc.Task, state: Any, members: Any, risk: float, kind: Any = "std", engine: Any = "python"
+) -> None:
     """Assert that exact search finds the enumerated optimum, or the dead end."""
     values = first_values(task, state, members, risk, kind)
     fields = None if task.outcome is None else len(task.outcome._fields)
@@ -108,6 +116,7 @@ def check_exact(task: uc.Task, state: Any, members: Any, risk: float, kind: str 
     best = max(values.values())
     scale = 1e-9 * (1.0 + abs(best))
     assert plan.status == uc.Status.PROVED
+    assert plan.action is not None
     assert abs(plan.score - best) <= scale, (plan.score, best)
     assert values[plan.action] >= best - scale
 
@@ -118,7 +127,3 @@ def check_fallback(task: uc.Task, state: Any) -> None:
     assert a in task.actions
     if any(task.feasible(state, x, task.params) for x in task.actions):
         assert task.feasible(state, a, task.params)
-
-
-def paths(task: uc.Task, depth: int) -> Iterator[tuple[float, ...]]:
-    return itertools.product(task.actions, repeat=depth)

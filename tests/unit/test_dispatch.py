@@ -195,3 +195,129 @@ def test_aggregates_of_a_panel() -> None:
     assert found["release_rate"] + found["abstention_rate"] == 1.0
     assert sum(found["reasons"].values()) == 2
     assert found["hold_rate"] == 0.5
+
+
+def bet_reward(s: Clock, a: float, y: float, p: Any) -> float:
+    return 1.0 if a == 0.0 else a * y
+
+
+BET = uc.Task(
+    name="bet", state=Clock, actions=[0.0, 1.0], feasible=lambda s, a, p: True,
+    step=lambda s, a, y, p: Clock(s.t + 1.0), reward=bet_reward, fallback=lambda s, p: 0.0,
+)  # fmt: skip
+# The bet pays 1.1 on average and anything from -0.9 to 3.1: reward-only planning takes it, risk 0.5 does not.
+ODDS = np.array([[-0.9], [3.1]])
+
+
+@pytest.mark.parametrize("mode", ["mean", "members"])
+def test_a_risk_active_decision_passes_the_risk_gate(mode: Any) -> None:
+    gate = uc.Gate(risk_active=True)
+    policy = uc.UCBeam(depth=1, width=2, risk=0.5, mode=mode)
+    d = uc.decide(BET, Clock(0.0), uc.Trace.from_members(ODDS), policy, gate=gate, engine="python")
+    assert d.released
+    assert d.action == 0.0
+    assert d.certificate.risk_active
+    calm = uc.Trace.from_members(np.array([[0.4], [0.6]]))
+    assert uc.decide(BET, Clock(0.0), calm, policy, gate=gate, engine="python").cause is Reason.NOT_RISK_ACTIVE
+
+
+def test_members_mode_is_gated_by_what_certainty_would_choose() -> None:
+    # Doubling up is bad for the mean outcome and, by curvature, good for the members.
+    def reward(s: Clock, a: float, y: float, p: Any) -> float:
+        return a * (y * y - 1.0)
+
+    task = uc.Task(
+        name="curved", state=Clock, actions=[0.0, 1.0], feasible=lambda s, a, p: True, step=lambda s, a, y, p: s,
+        reward=reward, fallback=lambda s, p: 0.0,
+    )  # fmt: skip
+    trace_ = uc.Trace.from_members(np.array([[-2.0], [2.0]]))
+    policy = uc.UCBeam(depth=1, width=2, risk=0.0, mode="members")
+    d = uc.decide(task, Clock(0.0), trace_, policy, gate=uc.Gate(risk_active=True), engine="python")
+    assert d.certificate.uncertainty_active
+    assert not d.certificate.risk_active
+    assert d.released
+
+
+def routed(near_equal: float, gate: uc.Gate) -> uc.Decision:
+    """Three actions: 2 scores best, 1 nearly as well with less risk against the reward-only 2."""
+
+    def reward(s: Clock, a: float, y: float, p: Any) -> float:
+        return (0.0, 1.0, 1.2)[int(a)] + (0.0, 0.05, 0.2)[int(a)] * y
+
+    task = uc.Task(
+        name="routed", state=Clock, actions=[0.0, 1.0, 2.0], feasible=lambda s, a, p: True,
+        step=lambda s, a, y, p: Clock(a), reward=reward, fallback=lambda s, p: 0.0,
+        terminal=lambda s, p: 0.35 if s.t == 1.0 else 0.0,
+    )  # fmt: skip
+    members = uc.Trace.from_members(np.array([[-1.0], [1.0]]))
+    policy = uc.ConstrainedBeam(depth=1, width=3, top_k=3, risk=1.0, near_equal=near_equal)
+    return uc.decide(task, Clock(0.0), members, policy, gate=gate, engine="python")
+
+
+def test_the_planning_value_route_releases_and_records_its_margin() -> None:
+    d = routed(0.0, uc.Gate())
+    assert d.released
+    assert d.pass_kind == "exact"
+    assert d.certificate.baseline_index == 1
+
+
+def test_a_near_release_needs_the_route_and_a_regret_within_the_limit() -> None:
+    def reward(s: Clock, a: float, y: float, p: Any) -> float:
+        return (1.0, 0.98, 0.99)[int(a)] + (1.0, 0.5, 0.45)[int(a)] * y
+
+    def late(s: Clock, p: Any) -> float:
+        return (0.0, 0.0, 0.0)[int(s.t)]
+
+    task = uc.Task(
+        name="near", state=Clock, actions=[0.0, 1.0, 2.0], feasible=lambda s, a, p: True,
+        step=lambda s, a, y, p: Clock(a), reward=reward, fallback=lambda s, p: 0.0, terminal=late,
+    )  # fmt: skip
+    members = uc.Trace.from_members(np.array([[-1.0], [1.0]]))
+    d = uc.decide(
+        task,
+        Clock(0.0),
+        members,
+        uc.ConstrainedBeam(depth=1, width=3, top_k=3, risk=0.5, near_equal=1.0),
+        engine="python",
+    )
+    best = d.certificate
+    assert best.selected_index == 2
+    # The route puts forward what its margin prefers; without near, only an exact pass leaves.
+    for limit, released in ((best.regret_bound, True), (0.0, best.regret_bound == 0.0)):
+        gate = uc.Gate(near=True, regret_limit=limit)
+        policy = uc.ConstrainedBeam(depth=1, width=3, top_k=3, risk=0.5, near_equal=1.0)
+        again = uc.decide(task, Clock(0.0), members, policy, gate=gate, engine="python")
+        assert again.released is released
+
+
+def test_gate_edges() -> None:
+    assert decide(gate=uc.Gate(max_trace_age_s=0.0), issued=ISSUED, now=ISSUED).released
+    assert decide(gate=uc.Gate(regret_limit=0.0)).released
+    assert decide(gate=uc.Gate(certificate=False)).cause is Reason.NOT_PROVED
+    assert decide(gate=uc.Gate(certificate=False, node_budget=10**9)).released
+    assert uc.Gate(certificate=False).is_empty
+    for name in ("regret_limit", "max_trace_age_s", "max_eps_c", "max_undercoverage", "node_budget", "time_budget_s"):
+        assert not uc.Gate(certificate=False, **{name: 1}).is_empty
+        with pytest.raises(uc.InputError, match=name):
+            uc.Gate(**{name: -1})
+    assert not uc.Gate(certificate=False, positive_margin=True).is_empty
+    assert not uc.Gate(certificate=False, risk_active=True).is_empty
+    margin = decide().release_margin
+    assert 0 < margin < 1 or decide(gate=uc.Gate(positive_margin=True)).released
+    with pytest.raises(AttributeError):
+        uc.Gate().certificate = False  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        uc.Gate(False)  # type: ignore[misc]
+
+
+def test_a_small_positive_margin_is_positive() -> None:
+    tiny = uc.Trace.from_members(np.array([[1.01], [1.01]]))
+    policy = uc.UCBeam(depth=1, width=2, risk=0.5)
+    d = uc.decide(BET, Clock(0.0), tiny, policy, gate=uc.Gate(positive_margin=True), engine="python")
+    assert 0 < d.release_margin < 0.1
+    assert d.released
+
+
+def test_an_empty_gate_shows_that_nothing_was_asked() -> None:
+    row = next(r for r in decide(gate=uc.Gate(certificate=False)).rows if r.name == "conditions")
+    assert (row.left, row.operator, row.right, row.passed) == (0.0, ">=", 1.0, False)

@@ -41,6 +41,7 @@ B = dict(depth=3, width=6, top_k=3)
 ISSUED = "2026-01-01T00:00:00+00:00"
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 TASK = "tests.kit.templates:battery"
+NARROW, WIDE = uc.UCBeam(depth=3, width=1, top_k=1, risk=0.25), uc.UCBeam(depth=3, width=9, risk=0.25)
 
 # name: template, mode, seed, policy, options of decide, what makes it this case
 SCENARIOS: dict[str, tuple[str, str, int, Any, dict[str, Any], Callable[[Any], bool]]] = {
@@ -80,7 +81,8 @@ SCENARIOS: dict[str, tuple[str, str, int, Any, dict[str, Any], Callable[[Any], b
         "free", "members", 0, uc.UCBeam(**B, risk=0.5), dict(kind="bound"), lambda r: r["settings"]["use_bound"],
     ),
     "members, continued": (
-        "followed", "members", 2, uc.CertifiedBeam(depth=2, width=6, risk=0.5), {}, lambda r: r["settings"]["reach"] == 4,
+        "followed", "members", 2, uc.CertifiedBeam(depth=2, width=6, risk=0.5), {},
+        lambda r: r["settings"]["reach"] == 4,
     ),
     "members, terminal": (
         "tank", "members", 0, uc.UCBeam(**B, risk=0.5, spread="variance", discount=0.9), {},
@@ -241,7 +243,13 @@ def test_an_issue_time_without_offset_is_utc_and_nonsense_is_unknown() -> None:
         rng = np.random.default_rng(1)
         trace = uc.Trace.from_members(np.round(rng.normal(20, 15, (3, 4)), 1), issued=issued)
         decision, task = decision_of(
-            "battery", "mean", 1, uc.UCBeam(depth=3, width=30), gate=uc.Gate(max_trace_age_s=7200.0), now=NOW, trace=trace
+            "battery",
+            "mean",
+            1,
+            uc.UCBeam(depth=3, width=30),
+            gate=uc.Gate(max_trace_age_s=7200.0),
+            now=NOW,
+            trace=trace,
         )
         record, blobs = decision_record(decision)
         assert record["outcome"]["reason"] == reason
@@ -279,7 +287,9 @@ def other(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
-@pytest.mark.parametrize("name", ["released", "bound", "fallback", "routed", "members", "sole action", "robust", "hold"])
+@pytest.mark.parametrize(
+    "name", ["released", "bound", "fallback", "routed", "members", "sole action", "robust", "hold"]
+)
 def test_a_false_claim_is_named(name: str, claim: str) -> None:
     found = verdict(name, **{f"claim__{claim}": other})
     assert found.code == 1
@@ -486,7 +496,7 @@ def calmer(e: Any, paths: Any) -> Any:
 
 
 def bent(e: Any, paths: Any) -> Any:
-    paths[0, int(e.selected[0]), 1:] = paths[0, int(e.selected[0]), :1]
+    paths[0, int(e.selected[0]), 1:] = (0, 4)  # from -2 to 2 is more than any ramp allows
     return e, paths
 
 
@@ -502,12 +512,12 @@ def reward_blind(e: Any, paths: Any) -> Any:
 @pytest.mark.parametrize(
     ("policy", "gate", "change", "where"),
     [
-        (uc.UCBeam(depth=3, width=1, top_k=1, risk=0.25), uc.Gate(), beaten, "rivals[0].upper"),
-        (uc.UCBeam(depth=3, width=1, top_k=1, risk=0.25), uc.Gate(), alone, "rivals"),
-        (uc.UCBeam(depth=3, width=1, top_k=1, risk=0.25), uc.Gate(), richer, "rivals[0].reward"),
-        (uc.UCBeam(depth=3, width=9, risk=0.25), uc.Gate(), calmer, "rivals[0].uncertainty"),
-        (uc.UCBeam(depth=3, width=9, risk=0.25), uc.Gate(), bent, "rivals[0].path[1]"),
-        (uc.UCBeam(depth=3, width=9, risk=0.25), uc.Gate(risk_active=True), reward_blind, "rivals[0].reward_only_upper"),
+        (NARROW, uc.Gate(), beaten, "rivals[1].upper"),
+        (NARROW, uc.Gate(), alone, "rivals"),
+        (NARROW, uc.Gate(), richer, "rivals[0].reward"),
+        (WIDE, uc.Gate(), calmer, "rivals[0].uncertainty"),
+        (WIDE, uc.Gate(), bent, "rivals[2].path[2]"),
+        (WIDE, uc.Gate(risk_active=True), reward_blind, "rivals[2].reward_only_upper"),
     ],
 )  # fmt: skip
 def test_a_consistent_forgery_is_found_where_it_began(
@@ -556,3 +566,710 @@ def test_a_bound_that_is_not_admissible_is_found_out() -> None:
         outcomes.add((decision.outcome.value, found.status))
         assert found.code == 0 or found.where.endswith(("upper", "rivals"))
     assert ("RELEASED", "invalid") in outcomes
+
+
+# -------------------------------------------------------------------- what is malformed
+
+
+def lines(*records: tuple[dict[str, Any], dict[str, bytes]], path: Path) -> Path:
+    """JSON lines exported from a log of these records."""
+    with RawLog(path.with_suffix(".db")) as log:
+        for record, blobs in records:
+            log.append(record, blobs)
+        log.export_jsonl(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        dict(schema="ucsearch.decision/2"),
+        dict(kind="decree"),
+        dict(series=1),
+        dict(extra=1),
+        dict(claim__extra=True),
+        dict(claim__gap="infinity"),
+        dict(claim__gap=True),
+        dict(claim__optimal=1),
+        dict(claim__action_index=0.5),
+        dict(claim__action_index=True),
+        dict(claim__kind="oral"),
+        dict(claim__counters=[]),
+        dict(claim__counters__expansions=-1),
+        dict(settings__mode=3),
+        dict(settings__mode=False),
+        dict(settings__depth="3"),
+        dict(settings__extra_i=["12"]),
+        dict(rivals={}),
+        dict(rivals__0__score="inf"),
+        dict(rivals__0__path=[-1, 0, 0]),
+        dict(rivals__0__path=None),
+        dict(rivals__0__action=None),
+        dict(task__source_hash="f" * 63),
+        dict(task__source_hash="F" * 64),
+        dict(task=None),
+        dict(task__labels=[1, 2, 3, 4, 5]),
+        dict(inputs__state=[None]),
+        dict(inputs__trace__meta__coupling="loose"),
+        dict(inputs__trace__members={"$blob": "0" * 64}),
+        dict(inputs__trace__members=[]),
+        dict(gate__settings__regret_limit=-1.0),
+        dict(gate__settings__regret_limit="inf"),
+        dict(gate__rows__0__operator="!="),
+        dict(gate__rows__0__right="inf"),
+        dict(outcome__outcome="MAYBE"),
+        dict(outcome__reason="invalid_trace"),
+        dict(outcome__cause="fallback_infeasible"),
+        dict(outcome__pass_kind="sort of"),
+        dict(versions__numpy=2),
+    ],
+)
+def test_a_malformed_record(change: dict[str, Any]) -> None:
+    found = verdict("released", **change)
+    assert found.status == "malformed", found
+    assert found.code == 2
+    assert found.message
+
+
+def test_a_member_may_not_be_missing() -> None:
+    record, blobs, task = made("routed")
+    for path, name in (((), "versions"), (("claim",), "gap"), (("rivals", 0), "path"), (("settings",), "risk")):
+        lacking = copy.deepcopy({k: v for k, v in record.items() if k != "id"})
+        at: Any = lacking
+        for part in path:
+            at = at[part]
+        del at[name]
+        found = verify_record(seal(lacking), blobs, task)
+        assert (found.status, f"{name}: missing" in found.message) == ("malformed", True)
+
+
+def test_bytes_must_be_canonical() -> None:
+    record, blobs, task = made("released")
+    body = producer.canonical(record)
+    assert verify_record(body, blobs, task).code == 0
+    for other_form in (
+        json.dumps(record).encode(),
+        body + b" ",
+        body.replace(b'"discount":1,', b'"discount":1.0,'),
+        body.replace(b'"discount":1,', b'"discount":1,"discount":1,'),
+        body.replace(b'"discount":1,', b'"discount":NaN,'),
+        body.replace(b'"discount":1,', b'"discount":1e999,'),
+        body[:-1],
+        body.replace(b"A-1", b"\xff"),
+        b"[1]",
+        b"",
+    ):
+        assert verify_record(other_form, blobs, task).status == "malformed"
+    assert verify_record({"id": math.nan}, blobs, task).status == "malformed"
+    assert verify_record({"id": {1: 2}}, blobs, task).status == "malformed"
+
+
+NUMBERS = [
+    0.0, -0.0, 1.0, -1.0, 0.1, 1.5, 1e15, 123456789012345680.0, 1e16, 1.7e16, 1e20, 123456789012345680000.0, 1e21,
+    1.5e21, -1e22, 1e-4, 0.00012, 1e-5, 1.25e-5, -1e-6, 9.5e-7, 1e-7, 5e-324, 1.7976931348623157e308, 2.0**53, 0.3,
+    1 / 3, 2**53, -(2**53), 7,
+]  # fmt: skip
+
+
+def test_canonical_json_is_what_the_log_writes() -> None:
+    rng = np.random.default_rng(3)
+    bits = rng.integers(0, 2**63, 2000, dtype=np.uint64)
+    floats = [x for x in bits.view(np.float64).tolist() if math.isfinite(x)]
+    floats += (rng.normal(0, 1, 500) * 10.0 ** rng.integers(-12, 25, 500)).tolist()
+    emoji = "\U0001f600"
+    texts = ["", "é", "\u20ac", emoji, '"\\\b\f\n\r\t\x01\x1f\x7f', "\u2028"]
+    nested = [[[1.0], {"b": 1, "a": [None]}], {emoji: 1, "\ufb33": 2}]
+    values = [*NUMBERS, *floats, *texts, *nested, None, True, False, [], {}]
+    for value in values:
+        assert canonical(value) == producer.canonical(value)
+        assert loads(canonical(value)) == value
+    for bad in (math.inf, math.nan, 2**53 + 1, -(2**53) - 1, {1: 2}, "\ud800", {"\ud800": 1}, object(), b"x"):
+        with pytest.raises(Malformed):
+            canonical(bad)
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(Malformed):
+        canonical(deep)
+
+
+def test_json_is_read_strictly() -> None:
+    assert loads(b"[1,2.5,9007199254740992,100000000000000000000]") == [1, 2.5, 2**53, 1e20]
+    assert [type(x) for x in loads(b"[1,9007199254740992,9007199254740993]")] == [int, int, float]
+    for bad in (
+        b"[Infinity]",
+        b"[-Infinity]",
+        b"[NaN]",
+        b'{"a":1,"a":1}',
+        b"[",
+        b"\xff",
+        b"1" * 5000 + b"x",
+        b"[" * 100_000,
+    ):
+        with pytest.raises(Malformed):
+            loads(bad)
+
+
+def blob_with(array: Any, change: Callable[[bytes], bytes]) -> Verdict:
+    """The valid record with its members' blob replaced, the trace's hash and all ids made to fit."""
+    record, blobs, task = made("released")
+    data = change(encode_array(array, finite=False))
+    name = sha256(data).hexdigest()
+    new = changed(record, inputs__trace__members={"$blob": name})
+    return verify_record(with_trace_hash(new, {**blobs, name: data}), {**blobs, name: data}, task)
+
+
+def with_trace_hash(record: dict[str, Any], blobs: dict[str, bytes]) -> dict[str, Any]:
+    t = record["inputs"]["trace"]
+    sha = sha256(b"ucsearch.trace.v1\0" + json.dumps(t["meta"], sort_keys=True, separators=(",", ":")).encode())
+    for name in ("members", "weights", "mean", "q", "u"):
+        data = blobs[t[name]["$blob"]]
+        n = data[7] if len(data) > 7 else 0
+        shape = struct.unpack_from(f"<{n}Q", data, 16) if len(data) >= 16 + 8 * n else ()
+        sha.update(f"\0{','.join(map(str, shape))}\0".encode() + data[16 + 8 * n :])
+    return changed(record, inputs__trace__hash=sha.hexdigest())
+
+
+def members_of(name: str) -> Any:
+    record, blobs, _ = made(name)
+    data = blobs[record["inputs"]["trace"]["members"]["$blob"]]
+    shape = struct.unpack_from("<4Q", data, 16)
+    return np.frombuffer(data, offset=48).reshape(shape)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda b: b"",
+        lambda b: b[:15],
+        lambda b: b"UCBLOT" + b[6:],
+        lambda b: b[:6] + b"\2" + b[7:],
+        lambda b: b[:7] + b"\11" + b[8:],
+        lambda b: b[:8] + b"<f4" + b[11:],
+        lambda b: b[:20],
+        lambda b: b[:-8],
+        lambda b: b + b"\0" * 8,
+        lambda b: b[:-8] + struct.pack("<d", -0.0),
+        lambda b: b[:-8] + struct.pack("<Q", 0x7FF8000000000001),
+    ],
+)
+def test_a_malformed_blob(change: Callable[[bytes], bytes]) -> None:
+    found = blob_with(members_of("released"), change)
+    assert (found.status, "blob" in found.message) == ("malformed", True), found
+
+
+def test_a_blob_that_is_missing_or_altered() -> None:
+    record, blobs, task = made("released")
+    name = record["inputs"]["trace"]["members"]["$blob"]
+    assert verify_record(record, {}, task).status == "malformed"
+    assert verify_record(record, {**blobs, name: blobs[name] + b"\0"}, task).status == "malformed"
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "where"),
+    [
+        (lambda m: m, "valid", ""),
+        (lambda m: m[0], "malformed", ""),
+        (lambda m: m[:, :, :3], "malformed", ""),
+        (lambda m: m[:, :0], "malformed", ""),
+        (lambda m: np.concatenate([m, m]), "malformed", ""),
+        (lambda m: np.concatenate([m, m], axis=3), "malformed", ""),
+        (lambda m: m * np.inf, "invalid", "inputs.trace"),
+        (lambda m: m * np.nan, "invalid", "inputs.trace"),
+        (lambda m: m + 1.0, "invalid", "inputs.trace.mean"),
+    ],
+)
+def test_members_fit_shapes_and_mean(change: Callable[[Any], Any], status: str, where: str) -> None:
+    found = blob_with(change(members_of("released")), lambda b: b)
+    assert (found.status, found.where) == (status, where)
+
+
+def rebuilt(name: str, **arrays: Any) -> Verdict:
+    """A scenario with arrays of its trace replaced and all hashes made to fit."""
+    record, blobs, task = made(name)
+    for key, array in arrays.items():
+        data = encode_array(array, finite=False)
+        blobs = {**blobs, blob_id(data): data}
+        record = changed(record, **{f"inputs__trace__{key}": {"$blob": blob_id(data)}})
+    return verify_record(with_trace_hash(record, blobs), blobs, task)
+
+
+def array_of(name: str, key: str, dimensions: int) -> Any:
+    record, blobs, _ = made(name)
+    data = blobs[record["inputs"]["trace"][key]["$blob"]]
+    return np.frombuffer(data, offset=16 + 8 * dimensions).reshape(struct.unpack_from(f"<{dimensions}Q", data, 16))
+
+
+def test_a_trace_is_of_one_piece() -> None:
+    members, weights, mean = members_of("members"), array_of("members", "weights", 2), array_of("members", "mean", 3)
+    assert members.shape[1] > 1
+    assert rebuilt("members", weights=weights).code == 0
+    assert rebuilt("members", weights=weights * 0.5).where == "inputs.trace.weights"
+    signed = np.array(weights)
+    signed[0, 0] = -signed[0, 0]
+    assert rebuilt("members", weights=signed).where == "inputs.trace.weights"
+    assert rebuilt("members", weights=weights[:, :-1]).status == "malformed"
+    assert rebuilt("members", members=members[:, ::-1]).where == "inputs.trace.members"
+    assert rebuilt("members", mean=mean + 1e-13 * abs(mean)).where == "inputs.trace.mean"
+    assert rebuilt("members", mean=mean[:, :-1]).status == "malformed"
+    assert rebuilt("members", q=np.zeros((1, 4, 5)), u=np.zeros((1, 4, 5))).status == "malformed"
+    q, u = array_of("scores", "q", 3), array_of("scores", "u", 3)
+    assert rebuilt("scores", u=u).code == 0
+    assert rebuilt("scores", u=-u - 1.0).where == "inputs.trace.u"
+    assert rebuilt("scores", q=q * np.nan).where == "inputs.trace"
+    assert rebuilt("scores", q=q[:, :, :2], u=u[:, :, :2]).status == "malformed"
+    assert rebuilt("scores", u=u[:, :, :2]).status == "malformed"
+    assert rebuilt("scores", members=np.zeros((1, 1, 4, 1)), weights=np.ones((1, 1))).status == "malformed"
+
+
+# -------------------------------------------------------------------- budget
+
+
+def test_without_nodes_bounds_stay_in_doubt() -> None:
+    record, blobs, task = made("released")
+    found = verify_record(record, blobs, task, budget=0)
+    assert (found.status, found.code) == ("weaker", 3)
+    assert found.where == "rivals[0].upper"
+    assert "rivals[1].reward_only_upper" in found.message
+    assert "0 nodes" in found.message
+    false = verify_record(changed(record, claim__gap=other), blobs, task, budget=0)
+    assert false.where == "claim.gap"
+
+
+def test_without_nodes_dead_ends_and_failures_stay_in_doubt() -> None:
+    record, blobs, task = made("mcts, task error")
+    assert verify_record(record, blobs, task, budget=0).where == "gate.rows[0].left"
+    record, blobs, task = made("released")
+    lie = verify_record(changed(record, rivals=lambda x: x[1:]), blobs, task, budget=0)
+    assert lie.code in (1, 3)
+
+
+def test_a_meter_counts_on_the_whole() -> None:
+    whole = Meter(3)
+    part = Meter(2, whole)
+    part.spend()
+    part.spend()
+    with pytest.raises(OutOfNodes):
+        part.spend()
+    assert whole.left == 1
+    last = Meter(5, whole)
+    last.spend()
+    with pytest.raises(OutOfNodes):
+        last.spend()
+
+
+@pytest.mark.parametrize(
+    ("template", "mode", "depth", "order"),
+    [
+        ("stock", "mean", 7, "auto"), ("stock", "mean", 7, "score"), ("free", "mean", 7, "auto"),
+        ("battery", "mean", 6, "auto"), ("battery", "members", 6, "auto"), ("stock", "members", 7, "auto"),
+        ("followed", "members", 3, "auto"), ("position", "scores", 8, "auto"), ("free", "members", 7, "auto"),
+    ],
+)  # fmt: skip
+def test_many_paths(template: str, mode: str, depth: int, order: Any) -> None:
+    """More than can be looked at one by one: by the task's bound, by values to go, by the members' own."""
+    policy = uc.CertifiedBeam(depth=depth, width=8, risk=0.5, order=order)
+    for seed in range(3):
+        decision, task = decision_of(
+            template, mode, seed, policy, horizon=8, kind="bound" if mode != "members" else "auto"
+        )
+        record, blobs = decision_record(decision)
+        found = verify_record(record, blobs, task, budget=200_000)
+        assert found.code == 0, found
+        for k, rival in enumerate(record["rivals"]):
+            if rival["upper"] is not None:
+                lie = changed(record, **{f"rivals__{k}__upper": lambda x: x - 1e-3 * (1 + abs(x)) - 1e6})
+                assert verify_record(lie, blobs, task, budget=200_000).where == f"rivals[{k}].upper"
+
+
+# -------------------------------------------------------------------- files and logs
+
+
+RECORDS = ("released", "fallback", "mcts")  # all of the battery
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "decisions.db"
+    with RawLog(path, clock=lambda: "2026-01-01T00:00:00+00:00") as writer:
+        for name in RECORDS:
+            record, blobs, _ = made(name)
+            writer.append(record, blobs)
+    return path
+
+
+def edit(path: Path, statement: str, *values: Any) -> None:
+    with closing(sqlite3.connect(path)) as raw, raw:
+        for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            raw.execute(f"DROP TRIGGER {name}")
+        raw.execute(statement, values)
+
+
+def test_a_log_is_followed_and_every_record_verified(log: Path) -> None:
+    found = list(verify_log(log, battery))
+    assert [v.status for v in found] == ["valid"] * 3
+    assert [v.name for v in found] == [made(name)[0]["id"] for name in RECORDS]
+    assert [v.status for v in verify_file(log, stock)] == ["invalid"] * 3
+
+
+def test_a_task_may_be_named_in_the_record(tmp_path: Path) -> None:
+    decision, _ = decision_of("battery", "mean", 1, uc.UCBeam(**B, risk=0.25))
+    with AuditLog(tmp_path / "a.db") as writer:
+        writer.write(decision, where=TASK)
+    assert [v.code for v in verify_file(tmp_path / "a.db")] == [0]
+    record, blobs, _ = made("released")
+    with pytest.raises(NoTask, match="name it as"):
+        list(verify_file(lines((changed(record, task__object=""), blobs), path=tmp_path / "b.jsonl")))
+
+
+@pytest.mark.parametrize(
+    ("statement", "where"),
+    [
+        ("UPDATE entries SET body = replace(body, 'A-1', 'A-2') WHERE seq = 2", "entry 2.digest"),
+        ("UPDATE entries SET digest = replace(digest, 'a', 'b') WHERE seq = 2", "entry 2.digest"),
+        ("UPDATE entries SET head = replace(head, 'a', 'b') WHERE seq = 3", "entry 3.head"),
+        ("UPDATE entries SET written_at = '2027-01-01T00:00:00+00:00' WHERE seq = 1", "entry 1.head"),
+        ("UPDATE entries SET written_at = NULL WHERE seq = 1", "entry 1.head"),
+        ("DELETE FROM entries WHERE seq = 2", "entry 2.seq"),
+        ("DELETE FROM entries WHERE seq = 1", "entry 1.seq"),
+        ("UPDATE entries SET seq = 9 WHERE seq = 3", "entry 3.seq"),
+        ("UPDATE entries SET seq = -1 WHERE seq = 1", "entry 1.seq"),
+        ("UPDATE entries SET id = '00' || substr(id, 3) WHERE seq = 2", "id"),
+    ],
+)
+def test_a_broken_chain(log: Path, statement: str, where: str) -> None:
+    edit(log, statement)
+    found = list(verify_log(log, battery))
+    assert [v.where for v in found if v.code] == [where]
+    assert all(v.code in (0, 1) for v in found)
+
+
+def test_a_missing_blob_in_a_log(log: Path) -> None:
+    name = made("released")[0]["inputs"]["trace"]["members"]["$blob"]
+    edit(log, "DELETE FROM blobs WHERE id = ?", name)
+    assert "malformed" in {v.status for v in verify_log(log, battery)}
+
+
+def test_columns_of_another_type_are_malformed(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    with closing(sqlite3.connect(path)) as raw, raw:
+        raw.execute("CREATE TABLE entries (seq, id, digest, head, written_at, body)")
+        raw.execute("INSERT INTO entries VALUES (1, 'a', 'b', x'00', NULL, 'c')")
+        raw.execute("PRAGMA application_id = 0x55434131")
+        raw.execute("PRAGMA user_version = 1")
+    assert [v.status for v in verify_log(path, battery)] == ["malformed"]
+
+
+def test_other_files_are_malformed(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with closing(sqlite3.connect(path)) as raw, raw:
+        raw.execute("CREATE TABLE entries (seq)")
+    assert [v.status for v in verify_file(path, battery)] == ["malformed"]
+    for text in (b"", b"\n", b"{}\n", b"SQLite format 3\0 and nothing else", b'{"record":{}}\n', b"no JSON\n"):
+        path.write_bytes(text)
+        assert [v.status for v in verify_file(path, battery)] == ["malformed"], text
+    assert [v.status for v in verify_file(tmp_path, battery)] == ["malformed"]
+
+
+def rechained(log: Path, record: dict[str, Any], blobs: dict[str, bytes], seq: int = 2) -> Path:
+    """The same log with entry `seq` replaced and the chain recomputed."""
+    path = log.with_name("rechained.db")
+    with RawLog(path, clock=lambda: "2026-01-01T00:00:00+00:00") as writer:
+        for n, name in enumerate(RECORDS, 1):
+            own, held, _ = made(name)
+            writer.append(*((record, blobs) if n == seq else (own, held)))
+    return path
+
+
+def test_a_recomputed_chain_and_a_missing_tail_show_against_a_checkpoint(log: Path, tmp_path: Path) -> None:
+    pins = tmp_path / "checkpoint.json"
+    with RawLog(log) as reader:
+        reader.checkpoint().write(pins)
+    assert [v.code for v in verify_log(log, battery, checkpoint=pins)] == [0, 0, 0]
+    record, blobs, _ = made("fallback")
+    copied = rechained(log, changed(record, outcome__sentence="All is well."), blobs)
+    assert [v.code for v in verify_log(copied, battery)] == [0, 0, 0]
+    found = list(verify_log(copied, battery, checkpoint=pins))
+    assert (found[-1].where, found[-1].code) == ("entry 2.head", 1)
+    edit(log, "DELETE FROM entries WHERE seq = 3")
+    assert [v.code for v in verify_log(log, battery)] == [0, 0]
+    found = list(verify_log(log, battery, checkpoint=pins))
+    assert [v.where for v in found if v.code] == ["entry 3"]
+
+
+def test_a_checkpoint_must_be_one(log: Path, tmp_path: Path) -> None:
+    pins = tmp_path / "checkpoint.json"
+    with RawLog(log) as reader:
+        reader.checkpoint().write(pins)
+    good = json.loads(pins.read_text())
+    for bad in ({}, [], {**good, "count": 2}, {**good, "schema": "other"}, {k: good[k] for k in good if k != "marks"}):
+        pins.write_text(json.dumps(bad))
+        found = list(verify_log(log, battery, checkpoint=pins))
+        assert [v.status for v in found] == ["malformed"]
+    Checkpoint(0, formats.GENESIS).write(pins)
+    assert [v.code for v in verify_log(log, battery, checkpoint=pins)] == [0, 0, 0]
+
+
+def test_exported_lines(log: Path, tmp_path: Path) -> None:
+    path, pins = tmp_path / "out.jsonl", tmp_path / "checkpoint.json"
+    with RawLog(log) as reader:
+        reader.export_jsonl(path)
+        reader.checkpoint().write(pins)
+    assert [v.code for v in verify_file(path, battery)] == [0, 0, 0]
+    assert [v.code for v in verify_file(path, battery, checkpoint=pins)] == [0, 0, 0]
+    whole = path.read_bytes().splitlines(keepends=True)
+
+    def seen(*text: bytes, checkpoint: Path | None = None) -> list[tuple[str, str]]:
+        path.write_bytes(b"".join(text))
+        return [(v.status, v.where) for v in verify_file(path, battery, checkpoint=checkpoint)]
+
+    assert seen(whole[1]) == [("valid", "")]
+    assert seen(whole[1].rstrip()) == [("valid", "")]
+    assert seen(*whole[1:], checkpoint=pins) == [("valid", ""), ("valid", "")]
+    assert seen(whole[0], whole[2]) == [("valid", ""), ("invalid", "entry 2.seq")]
+    assert seen(whole[1], whole[0]) == [("valid", ""), ("invalid", "entry 3.seq")]
+    assert seen(*whole[:2], checkpoint=pins) == [("valid", ""), ("valid", ""), ("invalid", "entry 3")]
+    entry = json.loads(whole[1])
+    for change, expected in (
+        (dict(digest="0" * 64), ("invalid", "entry 2.digest")),
+        (dict(digest=7), ("invalid", "entry 2.digest")),
+        (dict(head="0" * 64), ("invalid", "entry 2.head")),
+        (dict(head="xyz"), ("malformed", "")),
+        (dict(head=None), ("malformed", "")),
+        (dict(seq=0), ("malformed", "")),
+        (dict(seq=True), ("malformed", "")),
+        (dict(seq="2"), ("malformed", "")),
+        (dict(written_at=5), ("malformed", "")),
+        (dict(blobs=[]), ("malformed", "")),
+        (dict(blobs={"a": "not base64!"}), ("malformed", "")),
+        (dict(blobs={"a": 1}), ("malformed", "")),
+        (dict(more=1), ("malformed", "")),
+    ):
+        text = producer.canonical({**entry, **change}) + b"\n"
+        assert seen(whole[0], text, checkpoint=pins if "head" in change else None)[-1] == expected, change
+    assert seen(json.dumps(entry).encode()) == [("malformed", "")]
+    assert seen(producer.canonical({**entry, "blobs": {}}))[-1][0] == "malformed"
+
+
+def test_a_bare_record_has_no_blobs_to_read(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.write_bytes(producer.canonical(made("released")[0]))
+    (found,) = verify_file(path, battery)
+    assert (found.status, "blob" in found.message) == ("malformed", True)
+
+
+# -------------------------------------------------------------------- overrides and refusals
+
+
+def overridden(path: Path, **values: Any) -> list[Verdict]:
+    """A log with one decision and an override of it, whose members are replaced by `values`."""
+    record, blobs, _ = made("released")
+    with RawLog(path) as log:
+        entry = log.append(record, blobs)
+        override = {
+            "schema": "ucsearch.override/1", "kind": "override", "overrides": entry.id, "digest": entry.digest,
+            "who": "A. Planner", "why": "strike", "action": 0.0, "feasible": True, "at": ISSUED, "series": "A-1",
+        }  # fmt: skip
+        values = {k: v(override.get(k)) if callable(v) else v for k, v in values.items()}
+        body = producer.canonical(seal({**override, **values}))
+        edited = path.with_suffix(".jsonl")
+        log.export_jsonl(edited)
+    # Written by hand: the log itself refuses most of these.
+    digest = formats.digest("audit-entry/1", body)
+    link = bytes.fromhex(entry.head) + (2).to_bytes(8, "big") + bytes.fromhex(digest)
+    head = formats.digest("audit-head/1", link)
+    text = f'{{"blobs":{{}},"digest":"{digest}","head":"{head}","record":{body.decode()},"seq":2,"written_at":null}}'
+    with edited.open("a") as file:
+        file.write(text + "\n")
+    return list(verify_file(edited, battery))
+
+
+def test_an_override_is_verified(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    record, blobs, _ = made("released")
+    with RawLog(path) as log:
+        entry = log.append(record, blobs)
+        log.override(entry.id, who="A. Planner", why="strike", action=0.0, feasible=True, at=ISSUED)
+        log.override(entry.id, who="A. Planner", why="strike", action="0", feasible=True, at=ISSUED)
+    assert [v.code for v in verify_log(path, battery)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "status", "where"),
+    [
+        ({}, "valid", ""),
+        (dict(action="0"), "valid", ""),
+        (dict(action=99.0), "invalid", "override.feasible"),
+        (dict(action="99"), "invalid", "override.action"),
+        (dict(overrides="0" * 64), "invalid", "override.overrides"),
+        (dict(digest="0" * 64), "invalid", "override.digest"),
+        (dict(series="A-2"), "invalid", "override.series"),
+        (dict(who=" "), "invalid", "override.who"),
+        (dict(why=""), "invalid", "override.why"),
+        (dict(at="2026-01-01T00:00:00"), "invalid", "override.at"),
+        (dict(at="today"), "invalid", "override.at"),
+        (dict(feasible=False), "malformed", ""),
+        (dict(feasible=1), "malformed", ""),
+        (dict(action=None), "malformed", ""),
+        (dict(action=""), "malformed", ""),
+        (dict(action=True), "malformed", ""),
+        (dict(more=1), "malformed", ""),
+        (dict(schema="ucsearch.override/2"), "malformed", ""),
+    ],
+)
+def test_a_false_override(tmp_path: Path, values: dict[str, Any], status: str, where: str) -> None:
+    found = overridden(tmp_path / "log.db", **values)
+    assert found[0].code == 0
+    assert (found[1].status, found[1].where) == (status, where), found[1]
+
+
+def test_an_override_needs_its_decision_before_it(tmp_path: Path) -> None:
+    overridden(tmp_path / "log.db")
+    path = tmp_path / "log.jsonl"
+    decision, override = path.read_text().splitlines()
+    path.write_text(override + "\n")
+    (found,) = verify_file(path, battery)
+    assert found.where == "override.overrides"
+    swapped = json.loads(override)["record"]
+    bare = producer.canonical(swapped)
+    assert verify_record(bare, {}, battery).where == "override.overrides"
+    path.write_text(override + "\n" + decision + "\n")
+    assert [v.code for v in verify_file(path, battery)] == [0, 1]  # found, but the chain is out of order
+
+
+def refusal(state: Any = None, **values: Any) -> Verdict:
+    problem = random_problem(np.random.default_rng(1), "battery", "mean")
+    decision = uc.decide(battery, state or problem.state, [[math.nan]], uc.UCBeam(depth=1))
+    record, blobs = decision_record(decision)
+    assert record["kind"] == "refusal"
+    return verify_record(changed(record, **values), blobs, battery)
+
+
+def test_a_refused_trace_leaves_a_refusal() -> None:
+    assert refusal().code == 0
+    stuck = battery.state(9.0, -2.0)  # beyond capacity and far from the fallback: nothing may leave
+    assert refusal(stuck).code == 0
+    assert refusal(stuck, outcome__outcome="FALLBACK").where == "outcome.outcome"
+    assert refusal(stuck, outcome__action=0.0).where == "outcome.action"
+    assert refusal(outcome__outcome="HOLD").where == "outcome.outcome"
+    assert refusal(outcome__action=1.0).where == "outcome.action"
+    assert refusal(outcome__fallback_feasible=False).where == "outcome.outcome"
+    assert refusal(outcome__fallback_action=None).where == "outcome.outcome"
+    assert refusal(outcome__reason="fallback_infeasible").where == "outcome.reason"
+    for change in (
+        dict(outcome__outcome="RELEASED"), dict(outcome__cause="none"), dict(outcome__pass_kind="exact"),
+        dict(outcome__regret_bound=0.0), dict(outcome__rejected_action=1.0), dict(outcome__fallback_cost=0.0),
+        dict(outcome__release_margin=1.0), dict(claim={}), dict(gate__settings__near=0),
+    ):  # fmt: skip
+        assert refusal(**change).status == "malformed"
+
+
+# -------------------------------------------------------------------- the command
+
+
+def test_exit_codes(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record, blobs, _ = made("released")
+    pins = tmp_path / "checkpoint.json"
+    with RawLog(log) as reader:
+        reader.checkpoint().write(pins)
+    assert main([str(log), "--task", TASK]) == 0
+    assert capsys.readouterr().out == "3 valid\n"
+    assert main([str(log), "--task", TASK, "--checkpoint", str(pins)]) == 0
+    assert main([str(log), "--task", TASK, "--budget", "0"]) == 3
+    out = capsys.readouterr().out
+    assert out.count("weaker: ") == 3
+    assert out.endswith("3 weaker\n")
+    lie = changed(record, claim__gap=other)
+    false = lines((record, blobs), (lie, blobs), path=tmp_path / "false.jsonl")
+    assert main([str(false), "--task", TASK]) == 1
+    out = capsys.readouterr().out
+    assert f"invalid: {lie['id']}: claim.gap: the record says" in out
+    assert out.endswith("1 valid, 1 invalid\n")
+    odd = tmp_path / "odd.jsonl"
+    odd.write_text("{}\n")
+    assert main([str(odd), "--task", TASK]) == 2
+    odd.write_bytes(lines((lie, blobs), path=tmp_path / "lie.jsonl").read_bytes() + b"{}\n")
+    assert main([str(odd), "--task", TASK]) == 1
+    empty = tmp_path / "empty.db"
+    RawLog(empty).close()
+    assert main([str(empty), "--task", TASK]) == 0
+    assert capsys.readouterr().out.endswith("no entries\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["missing.db"],
+        ["LOG", "--task", "tests.kit.templates:nothing"],
+        ["LOG", "--task", "no_such_package:object"],
+        ["LOG", "--task", ""],
+        ["LOG", "--task", "tests.kit.templates:TEMPLATES"],
+        ["NAMELESS"],
+        ["LOG", "--task", TASK, "--budget", "many"],
+        ["LOG", "--task", TASK, "--budget", "-1"],
+        ["LOG", "--task", TASK, "--checkpoint", "missing.json"],
+        ["LOG", "--tusk", TASK],
+    ],
+)
+def test_wrong_usage(log: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    record, blobs, _ = made("released")
+    nameless = lines((changed(record, task__object=""), blobs), path=log.with_name("nameless.jsonl"))
+    places = {"LOG": str(log), "NAMELESS": str(nameless)}
+    with pytest.raises(SystemExit) as stopped:
+        main([places.get(a, a) for a in arguments])
+    assert stopped.value.code == 64
+    assert "usage: ucsearch verify" in capsys.readouterr().err
+
+
+def test_as_a_module(log: Path) -> None:
+    command = [sys.executable, "-m", "ucsearch.verify", str(log), "--task", TASK]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "3 valid\n"), done.stderr
+    done = subprocess.run([*command[:3], "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert f"nodes per record ({BUDGET})" in " ".join(done.stdout.split())
+
+
+def test_a_task_is_found_by_its_path() -> None:
+    assert find_task("tests.kit.templates:battery") is battery
+    for name in ("", ":", "math", "math:pi", "tests.kit.templates:battery.nothing", "..:x"):
+        with pytest.raises(NoTask):
+            find_task(name)
+
+
+# -------------------------------------------------------------------- independence
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            yield node.module or ""
+
+
+def test_it_imports_the_standard_library_and_itself() -> None:
+    folder = Path(ucsearch.verify.__file__).parent
+    files = sorted(folder.glob("*.py"))
+    assert len(files) >= 6
+    for file in files:
+        for name in imported(file):
+            ours = name == "ucsearch.verify" or name.startswith("ucsearch.verify.")
+            arrays = name == "numpy" and file.name == "replay.py"  # handed to the task's own `prepare`
+            assert ours or arrays or name.split(".")[0] in sys.stdlib_module_names, f"{file.name} imports {name}"
+
+
+def test_numpy_is_imported_only_where_a_task_is_handed_arrays() -> None:
+    folder = Path(ucsearch.verify.__file__).parent
+    tree = ast.parse((folder / "replay.py").read_text())
+    places = [
+        function.name
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import) and node.names[0].name == "numpy"
+    ]
+    assert places == ["_prepare"]
+    assert not any(isinstance(node, ast.Import) and node.names[0].name == "numpy" for node in tree.body)

@@ -58,10 +58,21 @@ class LeadTimeInventory:
     cap_scale: tuple[float, float] = (0.0, 1.0)  # likewise for caps
 
     def __post_init__(self) -> None:
-        self.params()
+        low = 0.0 if self.orders == "quantity" else -NO_LIMIT
+        object.__setattr__(self, "order_sizes", ascending("order_sizes", self.order_sizes, low))
+        for name in ("base_stock_levels", "order_caps"):
+            values = getattr(self, name)
+            empty = isinstance(values, Sequence) and not values
+            object.__setattr__(self, name, () if empty else ascending(name, values))
+        for name in ("level_scale", "cap_scale"):
+            object.__setattr__(self, name, _scale(name, getattr(self, name)))
         whole("plan_steps", self.plan_steps, 1, 1000)
+        limit("change_budget", self.change_budget)
+        if self.order_caps and not self.base_stock_levels:
+            raise InputError("order_caps", "caps", "base_stock_levels beside them")
         if self.base_stock_levels and self.change_budget is not None:
             raise InputError("base_stock_levels", "levels", "none together with change_budget")
+        self.params()
 
     @property
     def is_planned(self) -> bool:
@@ -75,9 +86,6 @@ class LeadTimeInventory:
         salvage = number("salvage", self.salvage)
         if not salvage <= unit_cost:
             raise InputError("salvage", salvage, f"at most unit_cost, {unit_cost:g}", hint="Else hoarding would pay.")
-        if self.order_caps and not self.base_stock_levels:
-            raise InputError("order_caps", "caps", "base_stock_levels beside them")
-        grid = ascending("order_sizes", self.order_sizes, -NO_LIMIT if by_level else 0.0)
         return rules.Params(
             lead_time=float(whole("lead_time", self.lead_time, 0, 12)),
             backorders=float(choice("unmet", self.unmet, ("lost", "backordered")) == "backordered"),
@@ -96,17 +104,17 @@ class LeadTimeInventory:
             minimum_order=number("minimum_order", self.minimum_order, 0.0, NO_LIMIT),
             case_pack=number("case_pack", self.case_pack, 0.0, NO_LIMIT),
             fallback_order=-1.0 if self.fallback_order is None else number("fallback_order", self.fallback_order),
-            level_mean=number("level_scale[0]", self.level_scale[0], -NO_LIMIT),
-            level_spread=number("level_scale[1]", self.level_scale[1]),
-            cap_mean=number("cap_scale[0]", self.cap_scale[0], -NO_LIMIT),
-            cap_spread=number("cap_scale[1]", self.cap_scale[1]),
+            level_mean=self.level_scale[0],
+            level_spread=self.level_scale[1],
+            cap_mean=self.cap_scale[0],
+            cap_spread=self.cap_scale[1],
             stability_cost=number("stability_cost", self.stability_cost),
-            grid=grid,
+            grid=tuple(self.order_sizes),
         )
 
     def task(self) -> Task:
         """The task; equal settings give the same object, so that it is compiled once."""
-        return _task(self._frozen())
+        return _task(self)
 
     def state(
         self,
@@ -121,10 +129,10 @@ class LeadTimeInventory:
         length = max(1, self.lead_time)
         if len(open_orders) > self.lead_time:
             raise InputError("open_orders", f"{len(open_orders)} orders", f"at most {self.lead_time}, the lead time")
-        pipeline = tuple(number("open_orders", x) for x in open_orders)
+        pipeline = tuple(number(f"open_orders[{i}]", x, 0.0, NO_LIMIT) for i, x in enumerate(open_orders))
         pipeline += (0.0,) * (length - len(pipeline))
         stock = number("on_hand", on_hand, 0.0 if self.unmet == "lost" else -NO_LIMIT, NO_LIMIT)
-        previous = pipeline[-1] if last is None else number("last", last)
+        previous = pipeline[-1] if last is None else number("last", last, 0.0, NO_LIMIT)
         if not self.is_planned:
             if planned is not None:
                 raise InputError("planned", "a plan", "none without stability_cost or change_budget")
@@ -153,10 +161,14 @@ class LeadTimeInventory:
             grid = np.maximum(grid, 0.0)
         # Equal values are one action: all but the first are unavailable.
         fresh = np.concatenate([np.ones((len(grid), 1), bool), grid[:, 1:] > grid[:, :-1]], axis=1)
-        params = self.params()._replace(
-            level_mean=total[0], level_spread=total[1], cap_mean=arrival[0], cap_spread=arrival[1], grid=grid
-        )  # type: ignore[arg-type]
-        return np.where(fresh, grid, np.nan), params
+        columns: dict[str, Any] = {
+            "level_mean": total[0],
+            "level_spread": total[1],
+            "cap_mean": arrival[0],
+            "cap_spread": arrival[1],
+            "grid": grid,
+        }
+        return np.where(fresh, grid, np.nan), self.params()._replace(**columns)
 
     @classmethod
     def instances(cls) -> dict[str, LeadTimeInventory]:
@@ -166,8 +178,9 @@ class LeadTimeInventory:
             "newsvendor": cls(lead_time=0, order_sizes=tuple(float(x) for x in range(21))),
             "fresh": cls(lead_time=1, shortage=19.0, spoilage=0.5, capacity=30.0),
             "packs": cls(
-                lead_time=3, order_sizes=(0.0, 6.0, 12.0, 18.0, 24.0), case_pack=6.0, minimum_order=12.0, fixed_cost=8.0,
-                price=5.0, unit_cost=2.0, salvage=1.0, unmet="backordered", capacity=80.0, order_budget=60.0,
+                lead_time=3, order_sizes=(0.0, 6.0, 12.0, 18.0, 24.0), case_pack=6.0, minimum_order=12.0,
+                unmet="backordered", fixed_cost=8.0, price=5.0, unit_cost=2.0, salvage=1.0, capacity=80.0,
+                order_budget=60.0,
             ),
         }  # fmt: skip
         for penalty in (4, 9, 19, 39):
@@ -181,10 +194,11 @@ class LeadTimeInventory:
                 )
         return found
 
-    def _frozen(self) -> LeadTimeInventory:
-        """Equal to self, with tuples where lists may have been given, so that it can be a key."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return LeadTimeInventory(**{k: tuple(v) if isinstance(v, list | np.ndarray) else v for k, v in values.items()})
+
+def _scale(field: str, pair: Sequence[float]) -> tuple[float, float]:
+    if not isinstance(pair, Sequence) or len(pair) != 2:
+        raise InputError(field, repr(pair), "two numbers: mean and spread")
+    return number(f"{field}[0]", pair[0], -NO_LIMIT, NO_LIMIT), number(f"{field}[1]", pair[1], 0.0, NO_LIMIT)
 
 
 def _moments(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -196,13 +210,12 @@ def _moments(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
 @lru_cache(maxsize=256)
 def _task(config: LeadTimeInventory) -> Task:
     params = config.params()
-    levels = [ascending("base_stock_levels", config.base_stock_levels)] if config.base_stock_levels else []
     continuations = []
-    if levels and config.order_caps:
-        caps = ascending("order_caps", config.order_caps)
-        continuations.append(Continuation(rules.capped_base_stock, tuple((x, c) for x in levels[0] for c in caps)))
-    elif levels:
-        continuations.append(Continuation(rules.base_stock, tuple((x,) for x in levels[0])))
+    if config.order_caps:
+        pairs = tuple((x, c) for x in config.base_stock_levels for c in config.order_caps)
+        continuations.append(Continuation(rules.capped_base_stock, pairs))
+    elif config.base_stock_levels:
+        continuations.append(Continuation(rules.base_stock, tuple((x,) for x in config.base_stock_levels)))
     stable = config.is_planned
     text = "order up to {:g}" if config.orders == "level" else "order {:g}"
     return Task(

@@ -22,11 +22,12 @@ import numpy as np
 from numpy import empty, zeros
 from numpy.typing import NDArray
 
+from ucsearch.tasks.inventory_rules import WIDER
 from ucsearch.tasks.twosided import (
     DEPTH,
     MEAN,
-    MEMBERS,
     PEAKS,
+    SIZE,
     STAR,
     TOP,
     WIDTH,
@@ -79,8 +80,9 @@ def prepare(outcomes: Floats, p: Any, view: Any) -> Floats:
 
 def bound(s: Any, h: int, table: Floats, p: Any) -> float:
     """Never below the best sum of reward minus risk times spread from `s` at step `h` to the end."""
-    depth, members, width = floor(table[DEPTH]), floor(table[MEMBERS]), floor(table[WIDTH])
+    depth, members, width = floor(table[DEPTH]), floor(table[SIZE]), floor(table[WIDTH])
     row, end = TOP + h * width, TOP + depth * width
+    ramp, largest, capacity = p.ramp * WIDER, p.largest_order * WIDER, p.capacity * WIDER
     stock = s.on_hand
     position = s.on_hand
     total = 0.0
@@ -104,25 +106,25 @@ def bound(s: Any, h: int, table: Floats, p: Any) -> float:
     else:
         total += p.unit_cost * stock - p.price * min(stock, 0.0)
         # Orders at their least and most; the first one must also fit beside all that is in stock and on order.
-        least, most = s.last - p.ramp, min(s.last + p.ramp, p.largest_order)
+        least, most = s.last - ramp, min(s.last + ramp, largest)
         low = stock + max(least, 0.0)
-        high = max(low, stock + min(most, p.capacity - position))
+        high = max(low, stock + min(most, capacity - position))
         while row < end:
             star = table[row + STAR]
             if low <= star <= high and table[row + PEAKS] < inf:
                 total += table[row + PEAKS]  # later peaks are taken to be within reach as well
                 break
             total += majorant_at(high if high < star else low, table, row, members)
-            least -= p.ramp
-            most = min(most + p.ramp, p.largest_order)
+            least -= ramp
+            most = min(most + ramp, largest)
             low = carried(low, table[row + MEAN], p.keep, p.backorders) + max(least, 0.0)
             high = carried(high, table[row + MEAN], p.keep, p.backorders) + most
-            high = max(low, min(high, p.capacity))
+            high = max(low, min(high, capacity))
             row += width
-    if s.last > p.ramp:
+    if s.last > ramp:
         # Orders that arrive too late to sell still cost what the ramp forces them to be.
         for t in range(max(h, depth - floor(p.lead_time)), depth):
-            forced = s.last - p.ramp * (t - h + 1)
+            forced = s.last - ramp * (t - h + 1)
             if forced > 0.0:
                 total -= p.fixed_cost + (p.unit_cost - p.salvage) * forced
     return float(total + safety * (1.0 + abs(total)))

@@ -30,6 +30,9 @@ __all__ = [
 ]
 
 
+WIDER = 1.0 + 1e-9  # a limit met exactly in decimals must not be missed in binary
+
+
 class State(NamedTuple):
     """At the start of a period, before it is decided what to order."""
 
@@ -93,17 +96,19 @@ def ordered(s: Any, a: float, p: Any) -> float:
     wanted = max(wanted, p.minimum_order)
     if p.case_pack > 0.0:
         wanted = ceil(wanted / p.case_pack - 1e-9) * p.case_pack
-    return wanted
+    return float(wanted)
 
 
 def feasible(s: Any, a: float, p: Any) -> bool:
     quantity = ordered(s, a, p)
-    if quantity > p.largest_order or abs(quantity - s.last) > p.ramp:
+    if abs(quantity - s.last) > p.ramp * WIDER:
         return False
-    if quantity > 0.0 and p.fixed_cost + p.unit_cost * quantity > p.budget:
+    if quantity == 0.0:
+        return True
+    if quantity > p.largest_order * WIDER or p.fixed_cost + p.unit_cost * quantity > p.budget * WIDER:
         return False
-    # Counting open orders keeps the store from overflowing whatever demand does. Ordering nothing is always allowed.
-    return bool(quantity == 0.0 or position_of(s) + quantity <= p.capacity)
+    # Counting open orders keeps the store from overflowing whatever demand does.
+    return bool(position_of(s) + quantity <= p.capacity * WIDER)
 
 
 def step(s: Any, a: float, y: float, p: Any) -> State:
@@ -134,12 +139,12 @@ def reward(s: Any, a: float, y: float, p: Any) -> float:
     cost = p.holding * left + p.shortage * short + p.unit_cost * quantity
     if quantity > 0.0:
         cost += p.fixed_cost
-    return p.price * (sold + owed) - cost
+    return float(p.price * (sold + owed) - cost)
 
 
 def terminal(s: Any, p: Any) -> float:
     """Stock that is left and stock still to come, at salvage value."""
-    return p.salvage * max(position_of(s), 0.0)
+    return float(p.salvage * max(position_of(s), 0.0))
 
 
 def invariant(s: Any, p: Any) -> bool:
@@ -149,7 +154,7 @@ def invariant(s: Any, p: Any) -> bool:
             return False
     if s.on_hand < 0.0 and p.backorders == 0.0:
         return False
-    return bool(position_of(s) <= p.capacity * (1.0 + 1e-9) and s.last >= 0.0)
+    return bool(position_of(s) <= p.capacity * WIDER and s.last >= 0.0)
 
 
 def fallback(s: Any, p: Any) -> float:
@@ -173,11 +178,11 @@ def change(s: Any, a: float, p: Any) -> float:
     """Units by which action `a` departs from the previous plan; 0 beyond its end."""
     if s.planned_left <= 0.0:
         return 0.0
-    return abs(ordered(s, a, p) - s.planned[0])
+    return float(abs(ordered(s, a, p) - s.planned[0]))
 
 
 def feasible_planned(s: Any, a: float, p: Any) -> bool:
-    return feasible(s, a, p) and change(s, a, p) <= s.allowance
+    return bool(feasible(s, a, p) and change(s, a, p) <= s.allowance)
 
 
 def step_planned(s: Any, a: float, y: float, p: Any) -> PlannedState:
@@ -193,7 +198,7 @@ def step_planned(s: Any, a: float, y: float, p: Any) -> PlannedState:
 
 
 def reward_planned(s: Any, a: float, y: float, p: Any) -> float:
-    return reward(s, a, y, p) - p.stability_cost * change(s, a, p)
+    return float(reward(s, a, y, p) - p.stability_cost * change(s, a, p))
 
 
 def fallback_planned(s: Any, p: Any) -> float:
@@ -213,7 +218,7 @@ def fallback_planned(s: Any, p: Any) -> float:
 
 
 def invariant_planned(s: Any, p: Any) -> bool:
-    return invariant(s, p) and s.planned_left >= 0.0 and s.allowance >= 0.0
+    return bool(invariant(s, p) and s.planned_left >= 0.0 and s.allowance >= 0.0)
 
 
 # -------------------------------------------------------------------- continuations
@@ -224,7 +229,9 @@ def order_towards(s: Any, wanted: float, p: Any) -> float:
     position = position_of(s)
     high = min(p.largest_order, s.last + p.ramp)
     high = min(high, p.capacity - position)
-    if p.unit_cost > 0.0:
+    if p.fixed_cost > p.budget:
+        high = 0.0
+    elif p.unit_cost > 0.0:
         high = min(high, (p.budget - p.fixed_cost) / p.unit_cost)
     quantity = max(min(wanted, high), s.last - p.ramp, 0.0)
     if 0.0 < quantity < p.minimum_order:
@@ -233,12 +240,7 @@ def order_towards(s: Any, wanted: float, p: Any) -> float:
         quantity = ceil(quantity / p.case_pack - 1e-9) * p.case_pack
         if quantity > high:
             quantity = max(quantity - p.case_pack, 0.0)
-    base = position if p.by_level != 0.0 else 0.0
-    if quantity > 0.0 and not feasible(s, base + quantity, p):
-        # A limit met exactly can be passed by one rounding error.
-        shorter = quantity - (p.case_pack if p.case_pack > 0.0 else 1e-12 * (1.0 + abs(position) + quantity))
-        quantity = max(shorter, 0.0)
-    return base + quantity
+    return float(quantity + (position if p.by_level != 0.0 else 0.0))
 
 
 def base_stock(s: Any, h: int, p: Any, theta: tuple[float, ...]) -> float:

@@ -1,11 +1,11 @@
 """Two-sided costs under an uncertain demand: too much costs one rate, too little another.
 
-A member with demand y earns rising * A - shortage * y - c * max(A - y, 0) on an amount A, with rising = price + shortage
-and c = price + shortage + holding. Between two neighbouring demands this is linear for every member, so over members its
-variance is a polynomial of A and its spread is convex: cheap to evaluate, and easy to bound from above by a concave hull.
+On an amount A a member with demand y earns rising * A - shortage * y - c * max(A - y, 0), with rising = price +
+shortage and c = price + shortage + holding. Between two neighbouring demands this is linear for every member, so over
+members its variance is a polynomial of A and its spread is convex: cheap to evaluate, easy to bound by a concave hull.
 
 Everything lives in one flat table of floats, which compiled code reads faster than rows: first the forecast's size and
-the rates (`DEPTH` .. `TOP`), then a row for every step, addressed by where it begins.
+the rates (`DEPTH` up to `TOP`), then a row for every step, addressed by where it begins.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "DEPTH", "MEAN", "MEMBERS", "PEAKS", "STAR", "TOP", "WIDTH",
+    "DEPTH", "MEAN", "PEAKS", "SIZE", "STAR", "TOP", "WIDTH",
     "certain_value", "fill_demands", "fill_header", "fill_majorant", "fill_spread", "majorant_at", "row_width",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
 
-DEPTH, MEMBERS, WIDTH, RISK, KIND, PRICE, HOLDING, SHORTAGE, TOP = 0, 1, 2, 3, 4, 5, 6, 7, 8
+DEPTH, SIZE, WIDTH, RISK, KIND, PRICE, HOLDING, SHORTAGE, TOP = 0, 1, 2, 3, 4, 5, 6, 7, 8
 # Places in a row.
 MEAN = 0  # demand at the mean outcome
 CENTRE = 1  # mean of the members' demands; polynomials are in the distance from it
@@ -42,9 +42,11 @@ def row_width(members: int) -> int:
     return HEAD + 5 * members + 4 + 2 * (2 * members + 3)
 
 
-def fill_header(table: Floats, depth: int, members: int, view: Any, price: float, holding: float, shortage: float) -> None:
+def fill_header(
+    table: Floats, depth: int, members: int, view: Any, price: float, holding: float, shortage: float
+) -> None:
     table[DEPTH] = depth
-    table[MEMBERS] = members
+    table[SIZE] = members
     table[WIDTH] = row_width(members)
     table[RISK] = view.risk
     table[KIND] = view.spread

@@ -62,7 +62,7 @@ def find_task(name: str) -> Any:
         task: Any = importlib.import_module(module)
         for part in path.split("."):
             task = getattr(task, part)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise NoTask(f"no task {name!r} ({error}); name it as package.module:object") from None
     if lacking := [part for part in _NEEDED if not hasattr(task, part)]:
         raise NoTask(f"{name!r} is no task: it has no {lacking[0]}")

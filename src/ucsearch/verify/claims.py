@@ -107,7 +107,7 @@ class _Decision:
     def _first_actions(self) -> None:
         """No first action with a completion is left out, and a beam's retained paths are those the beam retains."""
         named = {rival["index"] for rival in self.r["rivals"]}
-        for i in self.edges.keys() - named:
+        for i in [i for i in self.edges if i not in named]:
             try:
                 score = self.prover.best(self.edges[i], -math.inf)
                 require("rivals", score is None, f"nothing of action {i}", f"a path that scores {score}")
@@ -135,6 +135,7 @@ class _Decision:
         p, rivals = self.p, self.r["rivals"]
         if self.claim["kind"] == "oracle" and rivals and all(rival["upper"] is not None for rival in rivals):
             require("claim.eps_a", self.exact, None, "a number, because every value is known")
+        require("claim.eps_a", bool(rivals) or self.failed or not self.exact, self.claim["eps_a"], math.nan)
         reward_only = Prover(p.at_risk(0.0), self.meter)
         other = p.certain()
         sure = Prover(other, self.meter)

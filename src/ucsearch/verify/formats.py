@@ -146,10 +146,9 @@ def loads(data: bytes) -> Any:
 def read_record(body: bytes) -> dict[str, Any]:
     """A record whose bytes are canonical and whose id is the digest of the rest."""
     record = loads(body)
-    if not isinstance(record, dict) or canonical(record) != body:
-        raise Malformed("the record is not an object in canonical form")
-    own = digest("record-id/1", canonical({k: v for k, v in record.items() if k != "id"}))
-    expect("id", record.get("id"), own)
+    if not isinstance(record, dict) or "id" not in record or canonical(record) != body:
+        raise Malformed("the record is not an object with an id, in canonical form")
+    expect("id", record["id"], digest("record-id/1", canonical({k: v for k, v in record.items() if k != "id"})))
     return record
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from ucsearch.verify.formats import Record, expect, expect_close, num
+from ucsearch.verify.formats import Record, expect, expect_close, num, require
 from ucsearch.verify.replay import MEMBERS, Problem
 
 Figures = dict[int, float]
@@ -127,6 +127,7 @@ def gate_and_outcome(r: Record, p: Problem, failed: bool, dead_end: bool, steps:
     """Rows of the gate, then what leaves. `steps` holds the one-step score of every feasible action."""
     c, gate, g = r["claim"], r["gate"], r["gate"]["settings"]
     routed, regret, limit = c["release_margin"] is not None, num(c["regret_bound"]), num(g["regret_limit"])
+    require("gate.settings.near", limit == limit or not g["near"], g["near"], "nothing without a regret limit")
     margin = num(c["release_margin"]) if routed else math.inf if c["sole_action"] else num(c["gap"])
     passed = c["certificate_pass"] or (g["near"] and routed and regret <= limit)
     unproved = "not_proved" if not c["proved"] else "not_robust" if c["optimal"] else "not_optimal"

@@ -1,0 +1,441 @@
+"""LeadTimeInventory against enumeration, the newsvendor and an independent oracle; both engines against each other."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ucsearch as uc
+from bench.peers.common import first_action_values, make_instances, window
+from tests.tasks.brute import check_bound, check_exact, check_fallback, reachable
+from ucsearch.inventory.backorder import backorder_base_stock
+from ucsearch.inventory.demand import Demand, poisson
+from ucsearch.inventory.newsvendor import newsvendor_discrete
+from ucsearch.tasks import LeadTimeInventory
+from ucsearch.tasks import inventory_rules as rules
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tasks" / "lead-time-inventory.md"
+SPREADS = ("std", "variance", "downside")
+
+
+def random_case(rng: np.random.Generator, depth: int = 5) -> tuple[LeadTimeInventory, Any, np.ndarray, float, str]:
+    by_level = rng.random() < 0.3
+    backorders = rng.random() < 0.4
+    unit_cost = float(rng.choice([0.0, 0.5, 3.0]))
+    sizes = np.sort(rng.choice(np.arange(24 if by_level else 9), 3, replace=False)).astype(float)
+    made = LeadTimeInventory(
+        lead_time=int(rng.integers(0, 4)),
+        orders="level" if by_level else "quantity",
+        order_sizes=sizes,
+        unmet="backordered" if backorders else "lost",
+        holding=float(rng.choice([0.0, 0.5, 1.0])),
+        shortage=float(rng.choice([0.0, 1.0, 9.0])),
+        price=float(rng.choice([0.0, 2.0, 10.0])),
+        unit_cost=unit_cost,
+        fixed_cost=float(rng.choice([0.0, 2.0])),
+        salvage=float(rng.choice([0.0, 0.5, 1.0])) * unit_cost,
+        spoilage=float(rng.choice([0.0, 0.5])),
+        capacity=(None, 12.0, 20.0)[rng.integers(3)],
+        ramp=(None, 3.0, 2.0)[rng.integers(3)],
+        minimum_order=float(rng.choice([0.0, 0.0, 3.0])),
+        case_pack=float(rng.choice([0.0, 0.0, 2.0])),
+        order_budget=(None, 10.0)[rng.integers(2)],
+        largest_order=(None, 6.0)[rng.integers(2)],
+        stability_cost=float(rng.choice([0.0, 0.0, 0.7])),
+        change_budget=(None, None, 5.0)[rng.integers(3)],
+        plan_steps=3,
+    )
+    planned = [float(x) for x in rng.integers(0, 8, 2)] if made.is_planned else None
+    state = made.state(
+        float(rng.integers(-3 if backorders else 0, 9)),
+        [float(x) for x in rng.integers(0, 6, made.lead_time)],
+        float(rng.integers(0, 7)),
+        planned,
+    )
+    shape = (int(rng.choice([1, 2, 4, 18])), int(rng.integers(1, depth + 1)))
+    members = np.maximum(rng.normal(4.0, 2.5, shape), -1.0 if rng.random() < 0.2 else 0.0)
+    if rng.random() < 0.5:
+        members = np.round(members * 4.0) / 4.0
+    return made, state, members, float(rng.choice([0.0, 0.25, 1.0])), SPREADS[rng.integers(3)]
+
+
+def test_every_instance_passes_check_task() -> None:
+    for name, made in LeadTimeInventory.instances().items():
+        start = made.state(3.0, [made.case_pack or 2.0] * made.lead_time)
+        with warnings.catch_warnings():
+            # Capacity and a two-sided ramp make dead ends in the benchmark; everything else must pass without a word.
+            warnings.simplefilter("ignore" if name == "bench" else "error")
+            uc.check_task(made.task(), start, outcomes=[0.0, 3.5, 12.0])
+
+
+def test_exact_search_equals_enumeration() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        made, state, members, risk, kind = random_case(rng)
+        check_exact(made.task(), state, members, risk, kind)
+
+
+def test_bound_is_never_below_enumeration() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(250):
+        made, state, members, risk, kind = random_case(rng)
+        check_bound(made.task(), state, members, rng, risk, kind)
+
+
+@pytest.mark.parametrize("kind", ["std", "variance"])
+def test_bound_is_exact_where_open_orders_fix_everything(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    made = LeadTimeInventory(lead_time=3, order_sizes=(0.0, 2.0, 4.0), unit_cost=0.5, ramp=2.0)
+    for _ in range(30):
+        state = made.state(float(rng.integers(0, 9)), [float(x) for x in rng.integers(0, 6, 3)], 3.0)
+        members = rng.normal(4.0, 1.0, (4, 3))
+        gaps = check_bound(made.task(), state, members, rng, 0.5, kind)
+        assert max(gaps) < 1e-9
+
+
+def test_bound_is_tight_on_the_benchmark() -> None:
+    """Counts, not times: at least 30 children lie on the way to one path of six steps."""
+    made = LeadTimeInventory.instances()["bench"]
+    data = make_instances(0, 100, 6)
+    states = np.column_stack([data["on_hand"], data["pipeline"], data["last"]])
+    found = uc.search_panel(
+        made.task(), states, uc.Trace.from_members(data["members"]), uc.Exact(depth=6, risk=0.25), engine="python"
+    )
+    assert set(found.status.tolist()) <= {uc.Status.PROVED, uc.Status.DEAD_END}
+    assert found.expansions.mean() < 70.0
+
+
+def test_orders_that_arrive_too_late_are_not_searched_one_by_one() -> None:
+    made = LeadTimeInventory.instances()["zipkin-p9-l4"]
+    trace = uc.Trace.from_members(np.random.default_rng(4).poisson(5.0, (8, 6)).astype(float))
+    plan = uc.search(made.task(), made.state(9.0, [5.0] * 4), trace, uc.Exact(depth=6, risk=0.25), engine="python")
+    assert plan.proved
+    assert plan.expansions < 200  # 14 order sizes, of which four in a row make no difference: 38,416 ties
+
+
+def test_agrees_with_the_independent_oracle_of_the_benchmark() -> None:
+    made = LeadTimeInventory.instances()["bench"]
+    for depth in (3, 5):
+        data = make_instances(depth, 25, depth)
+        states = np.column_stack([data["on_hand"], data["pipeline"], data["last"]])
+        trace = uc.Trace.from_members(data["members"])
+        found = uc.search_panel(made.task(), states, trace, uc.Exact(depth=depth, risk=0.25), engine="python")
+        for w in range(25):
+            values = first_action_values(window(data, w))
+            if np.isfinite(values.max()):
+                assert found.score[w] == pytest.approx(values.max(), abs=1e-9)
+                assert values[int(found.action[w])] == pytest.approx(values.max(), abs=1e-9)
+            else:
+                assert found.status[w] == uc.Status.DEAD_END
+
+
+# -------------------------------------------------------------------- textbook results
+
+
+@pytest.mark.parametrize("penalty", [0.5, 4.0, 19.0])
+@pytest.mark.parametrize("stock", [0.0, 3.0, 15.0])
+def test_lead_time_zero_is_the_newsvendor(penalty: float, stock: float) -> None:
+    demand = poisson(5.0)
+    values = np.arange(len(demand.pmf), dtype=float)
+    seen = demand.pmf > 0.0
+    trace = uc.Trace.from_distribution(pmf=(values[seen], demand.pmf[seen]), horizon=1)
+    made = LeadTimeInventory(lead_time=0, order_sizes=range(31), shortage=penalty)
+    plan = uc.search(made.task(), made.state(stock), trace, uc.Exact(depth=1, mode="members"), engine="python")
+    best = newsvendor_discrete(demand, 1.0, penalty)
+    assert plan.action == max(best.quantity - stock, 0.0)
+    if stock <= best.quantity:
+        assert -plan.score == pytest.approx(best.cost, abs=1e-9)
+
+
+def test_price_and_unit_cost_move_the_critical_ratio() -> None:
+    demand = poisson(5.0)
+    values = np.arange(len(demand.pmf), dtype=float)
+    seen = demand.pmf > 0.0
+    trace = uc.Trace.from_distribution(pmf=(values[seen], demand.pmf[seen]), horizon=1)
+    made = LeadTimeInventory(
+        lead_time=0, order_sizes=range(31), shortage=1.0, price=10.0, unit_cost=4.0, salvage=1.0, holding=0.5
+    )
+    plan = uc.search(made.task(), made.state(0.0), trace, uc.Exact(depth=1, mode="members"), engine="python")
+    underage, overage = 10.0 + 1.0 - 4.0, 0.5 + 4.0 - 1.0
+    assert plan.action == demand.quantile(underage / (underage + overage))
+
+
+def test_backorders_with_lead_time_are_a_newsvendor_over_lead_time_plus_one() -> None:
+    pmf = np.array([0.1, 0.3, 0.3, 0.2, 0.1])
+    pairs = np.array([(a, b) for a in range(5) for b in range(5)], dtype=float)
+    weights = np.array([pmf[int(a)] * pmf[int(b)] for a, b in pairs])
+    trace = uc.Trace.from_members(pairs, weights)
+    demand = Demand("five", pmf)
+    for penalty in (1.5, 6.0, 19.0):
+        made = LeadTimeInventory(lead_time=1, order_sizes=range(12), unmet="backordered", shortage=penalty)
+        plan = uc.search(made.task(), made.state(1.0, [1.0]), trace, uc.Exact(depth=2, mode="members"), engine="python")
+        level = backorder_base_stock(demand, 1, 1.0, penalty).quantity
+        assert plan.action == max(level - 2.0, 0.0)
+
+
+# -------------------------------------------------------------------- rules
+
+
+def test_a_period_by_hand() -> None:
+    made = LeadTimeInventory(
+        lead_time=2, price=10.0, unit_cost=2.0, fixed_cost=3.0, holding=1.0, shortage=5.0, spoilage=0.5
+    )
+    task, p, s = made.task(), made.params(), made.state(4.0, [3.0, 6.0])
+    assert task.reward(s, 2.0, 5.0, p) == 10.0 * 5.0 - 1.0 * 2.0 - (3.0 + 2.0 * 2.0)
+    assert task.step(s, 2.0, 5.0, p) == rules.State(1.0, (6.0, 2.0), 2.0)
+    assert task.reward(s, 0.0, 9.0, p) == 10.0 * 7.0 - 5.0 * 2.0
+    assert task.step(s, 0.0, 9.0, p) == rules.State(0.0, (6.0, 0.0), 0.0)
+    assert task.reward(s, 0.0, -1.0, p) == -7.0  # a negative forecast is no demand
+
+
+def test_backorders_are_owed_and_paid_when_served() -> None:
+    made = LeadTimeInventory(lead_time=1, unmet="backordered", price=10.0, holding=1.0, shortage=5.0)
+    task, p, s = made.task(), made.params(), made.state(-2.0, [3.0])
+    assert task.reward(s, 0.0, 4.0, p) == 10.0 * 3.0 - 5.0 * 3.0
+    assert task.step(s, 0.0, 4.0, p) == rules.State(-3.0, (0.0,), 0.0)
+
+
+def test_limits() -> None:
+    made = LeadTimeInventory(
+        lead_time=1, order_sizes=range(13), capacity=12.0, ramp=4.0, order_budget=20.0, unit_cost=2.0, fixed_cost=2.0,
+        largest_order=8.0,
+    )  # fmt: skip
+    task, p = made.task(), made.params()
+
+    def allowed(state: Any) -> list[float]:
+        return [a for a in task.actions if task.feasible(state, a, p)]
+
+    assert allowed(made.state(0.0, [0.0], 7.0)) == [3.0, 4.0, 5.0, 6.0, 7.0, 8.0]  # ramp and largest order
+    assert allowed(made.state(5.0, [3.0], 3.0)) == [0.0, 1.0, 2.0, 3.0, 4.0]  # room for 12 - 8
+    assert allowed(made.state(20.0, [0.0], 2.0)) == [0.0]  # overfull: ordering nothing is always allowed
+    dear = LeadTimeInventory(lead_time=1, order_sizes=range(13), order_budget=11.0, unit_cost=2.0, fixed_cost=2.0)
+    task, p = dear.task(), dear.params()
+    assert allowed(dear.state(0.0)) == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
+def test_decimal_limits_are_met_exactly() -> None:
+    made = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 0.1), capacity=0.3)
+    assert made.task().feasible(made.state(0.1, [0.1]), 0.1, made.params())
+
+
+def test_packs_and_minimum_merge_actions() -> None:
+    made = LeadTimeInventory(lead_time=1, order_sizes=range(0, 25, 3), case_pack=6.0, minimum_order=10.0)
+    assert [rules.ordered(made.state(0.0), a, made.params()) for a in made.task().actions] == [
+        0.0, 12.0, 12.0, 12.0, 12.0, 18.0, 18.0, 24.0, 24.0,
+    ]  # fmt: skip
+    trace = uc.Trace.from_members([[5.0, 6.0], [7.0, 2.0]])
+    plan = uc.search(made.task(), made.state(0.0), trace, uc.Exact(depth=2), engine="python")
+    assert [f.action for f in plan.first_actions if f.stands_for] == [0.0, 3.0, 15.0, 21.0]
+
+
+def test_levels_order_the_difference() -> None:
+    made = LeadTimeInventory(lead_time=2, orders="level", order_sizes=(5.0, 10.0, 15.0))
+    s = made.state(4.0, [1.0, 2.0])
+    assert [rules.ordered(s, a, made.params()) for a in made.task().actions] == [0.0, 3.0, 8.0]
+    assert made.task().labels[1] == "order up to 10"
+
+
+def test_scaled_grids_fit_a_series_of_any_scale() -> None:
+    rng = np.random.default_rng(5)
+    paths = np.maximum(rng.normal(50.0, 10.0, (1, 20, 5)), 0.0)
+    members = np.concatenate([paths, paths * 1000.0, paths / 1000.0])
+    multiples = (-8.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
+    for orders in ("quantity", "level"):
+        made = LeadTimeInventory(lead_time=1, orders=orders, order_sizes=range(7), shortage=19.0)  # type: ignore[arg-type]
+        trace = uc.Trace.from_members(members)
+        actions, params = made.scaled(trace, multiples)
+        states = [made.state(x, [x]) for x in (40.0, 40_000.0, 0.04)]
+        policy = uc.Exact(depth=4, risk=0.5)
+        found = uc.search_panel(
+            made.task(), states, trace, policy, actions=actions, params=params, engine="python"
+        )
+        assert set(found.status.tolist()) == {uc.Status.PROVED}
+        index = found.outputs.out_i[:, 1]
+        assert index[0] == index[1] == index[2]
+        assert found.score[1] == pytest.approx(found.score[0] * 1000.0)
+        if orders == "quantity":
+            assert actions[0, 0] == 0.0
+            assert np.isnan(made.scaled(uc.Trace.from_members(paths), (-9.0, *multiples[:6]))[0][0, 1])
+
+
+# -------------------------------------------------------------------- fallback, continuations, stable plans
+
+
+def test_fallback_is_feasible_wherever_an_action_is_and_repeats_the_last_order() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(150):
+        made, state, members, _, _ = random_case(rng)
+        for now, _ in reachable(made.task(), state, members, rng, 2):
+            check_fallback(made.task(), now)
+    made = LeadTimeInventory(lead_time=1)
+    assert made.task().fallback(made.state(0.0, last=4.4), made.params()) == 4.0
+    calm = LeadTimeInventory(lead_time=1, fallback_order=2.0)
+    assert calm.task().fallback(calm.state(0.0, last=7.0), calm.params()) == 2.0
+
+
+def test_random_walks_keep_the_invariant() -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(100):
+        made, state, members, _, _ = random_case(rng)
+        task = made.task()
+        assert task.invariant is not None
+        if task.invariant(state, task.params):
+            assert all(task.invariant(now, task.params) for now, _ in reachable(task, state, members, rng, 2))
+
+
+def test_base_stock_orders_exactly_up_to_the_level_and_stays_feasible() -> None:
+    rng = np.random.default_rng(8)
+    free = LeadTimeInventory(lead_time=2)
+    s = free.state(3.25, [1.0, 2.0])
+    assert rules.base_stock(s, 0, free.params(), (10.0,)) == 3.75
+    assert rules.capped_base_stock(s, 0, free.params(), (10.0, 2.5)) == 2.5
+    assert rules.base_stock(s, 0, free.params(), (1.0,)) == 0.0
+    checked = 0
+    for _ in range(400):
+        made, state, _, _, _ = random_case(rng)
+        feasible, p = made.task().feasible, made.params()
+        if not made.is_planned and any(feasible(state, a, p) for a in np.arange(0.0, 25.0, 0.5)):
+            a = rules.base_stock(state, 0, p, (float(rng.uniform(0.0, 20.0)),))
+            if made.case_pack == 0.0 and made.minimum_order == 0.0:
+                assert feasible(state, a, p)
+                checked += 1
+    assert checked > 50
+
+
+def test_continuation_beats_a_plan_that_cannot_react() -> None:
+    rng = np.random.default_rng(9)
+    members = rng.poisson(5.0, (32, 8)).astype(float)
+    trace, state = uc.Trace.from_members(members), (4.0, [5.0])
+    plain = LeadTimeInventory(lead_time=1, order_sizes=range(11))
+    follow = LeadTimeInventory(
+        lead_time=1, order_sizes=range(11), base_stock_levels=(10, 12, 14, 16), order_caps=(6, 8, 10)
+    )
+    policy = uc.Exact(depth=1, mode="members", spread="std")
+    found = uc.search(follow.task(), follow.state(*state), trace, policy, engine="python")
+    open_loop = uc.search(
+        plain.task(), plain.state(*state), trace, uc.UCBeam(depth=8, width=64, mode="members", spread="std"),
+        engine="python",
+    )  # fmt: skip
+    assert found.proved
+    assert found.score > open_loop.score
+
+
+def test_stable_plans() -> None:
+    rng = np.random.default_rng(10)
+    trace = uc.Trace.from_members(rng.normal(5.0, 1.0, (6, 4)))
+    previous = [3.0, 4.0, 5.0]
+    dear = LeadTimeInventory(lead_time=1, stability_cost=1000.0)
+    plan = uc.search(dear.task(), dear.state(2.0, [2.0], planned=previous), trace, uc.Exact(depth=4), engine="python")
+    assert plan.path[:3] == (3.0, 4.0, 5.0)
+    hard = LeadTimeInventory(lead_time=1, change_budget=2.0)
+    state = hard.state(2.0, [2.0], planned=previous)
+    plan = uc.search(hard.task(), state, trace, uc.Exact(depth=4), engine="python")
+    departures = [abs(a - b) for a, b in zip(plan.path[:3], previous, strict=True)]
+    assert 0.0 < sum(departures) <= 2.0
+    free = LeadTimeInventory(lead_time=1)
+    assert uc.search(free.task(), free.state(2.0, [2.0]), trace, uc.Exact(depth=4), engine="python").score > plan.score
+    held = hard.task().step(state, 4.0, 5.0, hard.params())
+    assert (held.planned[:2], held.planned_left, held.allowance) == ((4.0, 5.0), 2.0, 1.0)
+
+
+# -------------------------------------------------------------------- settings and engines
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        (dict(lead_time=13), "lead_time"),
+        (dict(lead_time=True), "lead_time"),
+        (dict(order_sizes=(-1.0, 0.0)), "order_sizes"),
+        (dict(order_sizes=(1.0, 1.0)), "order_sizes"),
+        (dict(order_sizes=()), "order_sizes"),
+        (dict(orders="both"), "orders"),
+        (dict(unmet="kept"), "unmet"),
+        (dict(holding=float("nan")), "holding"),
+        (dict(shortage=-1.0), "shortage"),
+        (dict(unit_cost=1.0, salvage=2.0), "salvage"),
+        (dict(spoilage=1.5), "spoilage"),
+        (dict(capacity=float("inf")), "capacity"),
+        (dict(order_caps=(1.0,)), "order_caps"),
+        (dict(base_stock_levels=5), "base_stock_levels"),
+        (dict(base_stock_levels=(1.0,), change_budget=1.0), "base_stock_levels"),
+        (dict(level_scale=(1.0,)), "level_scale"),
+        (dict(change_budget=-1.0), "change_budget"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(settings: dict[str, Any], field: str) -> None:
+    with pytest.raises(uc.InputError, match=field):
+        LeadTimeInventory(**settings)
+
+
+def test_bad_states_are_refused_by_name() -> None:
+    made = LeadTimeInventory(lead_time=1)
+    with pytest.raises(uc.InputError, match="open_orders"):
+        made.state(1.0, [1.0, 2.0])
+    with pytest.raises(uc.InputError, match=r"open_orders\[0\]"):
+        made.state(1.0, [-1.0])
+    with pytest.raises(uc.InputError, match="on_hand"):
+        made.state(-1.0)
+    with pytest.raises(uc.InputError, match="planned"):
+        made.state(1.0, planned=[1.0])
+    with pytest.raises(uc.InputError, match="multiples"):
+        made.scaled(uc.Trace.from_members(np.ones((2, 3))), (0.0,))
+
+
+def test_equal_settings_give_the_same_task() -> None:
+    assert LeadTimeInventory(order_sizes=[0, 1]).task() is LeadTimeInventory(order_sizes=(0.0, 1.0)).task()
+
+
+def test_compiled_engine_gives_the_same_bytes() -> None:
+    """Every window has its own parameters, so that one kernel meets all the rules."""
+    rng = np.random.default_rng(11)
+    windows, cases = 300, []
+    while len(cases) < windows:
+        made, state, _, _, _ = random_case(rng)
+        if made.lead_time == 2 and not made.is_planned:
+            cases.append((made, state))
+    made = LeadTimeInventory(lead_time=2, order_sizes=(0.0, 3.0, 7.0), unit_cost=1.0, salvage=0.5)
+    params = [c.params()._replace(grid=made.params().grid) for c, _ in cases]
+    rows = rules.Params(*(np.array(column) for column in zip(*params, strict=True)))  # type: ignore[arg-type]
+    members = np.round(rng.normal(4.0, 2.5, (windows, 5, 5)), 2)
+    trace = uc.Trace.from_members(members)
+    policy = uc.Exact(depth=5, risk=0.5)
+    plain, fast = (
+        uc.search_panel(
+            made.task(), [s for _, s in cases], trace, policy, params=rows, engine=engine, keep_paths=True
+        )
+        for engine in ("python", "compiled")
+    )
+    assert fast.engine == "compiled"
+    for name in plain.outputs._fields:
+        assert getattr(plain.outputs, name).tobytes() == getattr(fast.outputs, name).tobytes(), name
+
+
+def test_compiled_continuations_give_the_same_bytes() -> None:
+    rng = np.random.default_rng(12)
+    made = LeadTimeInventory(
+        lead_time=2, order_sizes=(0.0, 3.0, 7.0), capacity=20.0, ramp=6.0, base_stock_levels=(8, 12, 16),
+        order_caps=(4, 9),
+    )  # fmt: skip
+    states = [made.state(float(x), [2.0, 3.0]) for x in rng.integers(0, 12, 100)]
+    trace = uc.Trace.from_members(rng.poisson(4.0, (100, 6, 6)).astype(float))
+    policy = uc.UCBeam(depth=2, width=4, risk=0.5, mode="members")
+    plain, fast = (
+        uc.search_panel(made.task(), states, trace, policy, engine=engine, keep_paths=True)
+        for engine in ("python", "compiled")
+    )
+    assert fast.engine == "compiled"
+    for name in plain.outputs._fields:
+        assert getattr(plain.outputs, name).tobytes() == getattr(fast.outputs, name).tobytes(), name
+
+
+def test_the_page_shows_what_its_example_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for code, shown in re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.S):
+        exec(compile(code, PAGE.name, "exec"), {"__name__": "page"})
+        assert capsys.readouterr().out == shown
