@@ -97,6 +97,8 @@ def connect(path: Path, *, timeout_s: float, read_only: bool, max_pages: int | N
         return _open_to_write(path, timeout_s, max_pages)
     except sqlite3.Error as error:
         raise explain(path, error, timeout_s) from error
+    except UnicodeDecodeError as error:  # SQLite quotes a damaged schema in its message
+        raise RecordError(f"{path}: the file is damaged ({error})") from error
 
 
 def _check_place(path: Path, read_only: bool) -> None:
