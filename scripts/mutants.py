@@ -1,9 +1,12 @@
-"""Break the gate and the verifier in small ways, one at a time, and count how many breaks the tests notice.
+"""Mutation check: change one operator, number, truth value or check at a time and see whether the tests notice.
 
-Each mutant lives in a temporary copy of the sources; the tree itself is never touched. Survivors are listed; those
-known to change nothing observable are named, with the reason, in scripts/mutants_reasons.toml.
+    python scripts/mutants.py                                  # the gate and the verifier
+    python scripts/mutants.py src/ucsearch/verify/gate.py      # these modules only
+    python scripts/mutants.py --list                           # what would be changed
 
-    python scripts/mutants.py [--sample N] [--jobs 2] [MODULE ...]
+Every mutant is written into a temporary copy of the tree (one per job) and the tests that belong to its module are run
+there, in a forked process with a time limit; the working tree is not touched. Survivors must be listed with a reason in
+scripts/mutants_reasons.toml. Exit code 0: every survivor has a reason, and at least 95 % of all mutants were killed.
 """
 
 from __future__ import annotations
@@ -11,122 +14,329 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import json
 import os
-import random
+import queue
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import tomllib
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-TARGETS = {
-    "src/ucsearch/dispatch/gate.py": ["tests/unit/test_dispatch.py"],
-    **{f"src/ucsearch/verify/{n}.py": ["tests/unit/test_verify.py"] for n in ("claims", "gate", "replay", "search")},
-}
-COMPARE = {
-    ast.LtE: ast.Lt, ast.Lt: ast.LtE, ast.GtE: ast.Gt, ast.Gt: ast.GtE, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+ROOT = Path(__file__).resolve().parents[1]
+REASONS = ROOT / "scripts" / "mutants_reasons.toml"
+COPIED = ("src", "tests", "docs", "pyproject.toml")
+SHARE = 0.95
+
+UNIT = ["tests/unit/test_verify.py", "-k", "not compiled and not as_a_module"]
+FORGERY = ["tests/property/test_forgery.py", "-m", "not slow"]
+DISPATCH = ["tests/unit/test_dispatch.py"]
+# By folder of the module: test runs, one after the other until one fails.
+TESTS = {"dispatch": [DISPATCH, UNIT], "verify": [UNIT, FORGERY]}
+# Loaded once before forking; nothing that imports a module under test.
+WARM = {"dispatch": ["ucsearch.certificate.api"], "verify": ["ucsearch.records.decisions"]}
+WARM_FOR_ALL = ["numpy", "pytest", "hypothesis", "ucsearch.comparators", "tests.kit.problems"]
+
+
+class Mutant(NamedTuple):
+    """One change. `key` names it without line numbers, so that reasons outlive edits elsewhere."""
+
+    path: str
+    key: str
+    line: int
+    source: str
+
+
+# -------------------------------------------------------------------- changes
+
+COMPARE: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
 }  # fmt: skip
-ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add}
+ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
+}  # fmt: skip
 
 
-def mutants(tree: ast.Module) -> Iterator[tuple[int, str, ast.Module]]:
-    """(line, what, mutated tree) for every place that can be broken."""
-    nodes = list(ast.walk(tree))
-    for i, node in enumerate(nodes):
-        for what, change in _changes(node):
-            broken = copy.deepcopy(tree)
-            change(list(ast.walk(broken))[i])
-            yield getattr(node, "lineno", 0), what, ast.fix_missing_locations(broken)
-
-
-def _changes(node: ast.AST) -> Iterator[tuple[str, object]]:
-    if isinstance(node, ast.Compare) and type(node.ops[0]) in COMPARE:
-        new = COMPARE[type(node.ops[0])]
-        yield f"{type(node.ops[0]).__name__} -> {new.__name__}", lambda n: n.ops.__setitem__(0, new())
-    if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
-        new = ARITHMETIC[type(node.op)]
-        yield f"{type(node.op).__name__} -> {new.__name__}", lambda n: setattr(n, "op", new())
+def changes_of(node: ast.AST) -> list[Callable[[Any], ast.AST]]:
+    """What may be done to a node; each returns the node that takes its place."""
+    if isinstance(node, ast.Compare):
+        return [lambda n, i=i: _compare(n, i) for i, op in enumerate(node.ops) if type(op) in COMPARE]
     if isinstance(node, ast.BoolOp):
-        new = ast.Or if isinstance(node.op, ast.And) else ast.And
-        yield f"{type(node.op).__name__} -> {new.__name__}", lambda n: setattr(n, "op", new())
+        return [lambda n: ast.BoolOp(ast.Or() if isinstance(n.op, ast.And) else ast.And(), n.values)]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        yield "not dropped", _unwrap
+        return [lambda n: n.operand]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return [lambda n: n.operand]
+    if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
+        if any(isinstance(side, ast.JoinedStr) for side in (node.left, node.right)):
+            return []
+        return [lambda n: ast.BinOp(n.left, ARITHMETIC[type(n.op)](), n.right)]
     if isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        yield f"{node.value} -> {not node.value}", lambda n: setattr(n, "value", not n.value)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-        yield f"{node.value} -> {node.value + 1}", lambda n: setattr(n, "value", n.value + 1)
+        return [lambda n: ast.Constant(not n.value)]
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return [lambda n: ast.Constant(n.value + 1)]
+    if isinstance(node, ast.Return) and node.value is not None and not _is_none(node.value):
+        return [lambda n: ast.Return(ast.Constant(None))]
     if isinstance(node, ast.Raise):
-        yield "raise dropped", _to_pass
+        return [lambda n: ast.Pass()]
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        return [lambda n: ast.Pass()]
+    if isinstance(node, ast.Continue | ast.Break):
+        return [lambda n: ast.Pass()]
+    return []
 
 
-def _unwrap(node: ast.UnaryOp) -> None:
-    """`not x` becomes `not not x`, which is x as a truth value."""
-    node.operand = ast.UnaryOp(ast.Not(), node.operand)
+def _compare(node: ast.Compare, i: int) -> ast.Compare:
+    ops = [COMPARE[type(op)]() if k == i else op for k, op in enumerate(node.ops)]
+    return ast.Compare(node.left, ops, node.comparators)
 
 
-def _to_pass(node: ast.Raise) -> None:
-    node.exc, node.cause = ast.Constant(None), None
-    node.__class__ = ast.Expr  # type: ignore[assignment]
-    node.value = ast.Constant(None)  # type: ignore[attr-defined]
+def _is_none(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
-def killed(module: str, tests: list[str], tree: ast.Module, timeout_s: float) -> bool:
-    """Run the tests against a copy of the sources with one module replaced."""
-    with tempfile.TemporaryDirectory() as place:
-        copy_to = Path(place) / "src"
-        shutil.copytree(ROOT / "src", copy_to, ignore=shutil.ignore_patterns("__pycache__"))
-        (Path(place) / module).write_text(ast.unparse(tree))
-        environment = {**os.environ, "PYTHONPATH": str(copy_to), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+class _Places(ast.NodeVisitor):
+    """Nodes in source order with the function they stand in; annotations and definitions of names are left out."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[ast.AST, str]] = []
+        self.names: list[str] = []
+
+    def visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            self.names.append(node.name)
+            parts: list[ast.AST] = [*node.body]
+            if isinstance(node, ast.FunctionDef):
+                parts = [*node.args.defaults, *[d for d in node.args.kw_defaults if d], *parts]
+            for part in parts:
+                self.visit(part)
+            self.names.pop()
+            return
+        if isinstance(node, ast.AnnAssign):
+            if node.value is not None:
+                self.visit(node.value)
+            return
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            return
+        self.found.append((node, ".".join(self.names) or "module"))
+        self.generic_visit(node)
+
+
+class _Replace(ast.NodeTransformer):
+    def __init__(self, place: ast.AST, other: ast.AST) -> None:
+        self.place, self.other = place, other
+
+    def visit(self, node: ast.AST) -> Any:
+        return self.other if node is self.place else self.generic_visit(node)
+
+
+def mutants_of(path: Path) -> Iterator[Mutant]:
+    """Every mutant of a module, in source order."""
+    tree = ast.parse(path.read_text())
+    places = _Places()
+    places.visit(tree)
+    seen: dict[str, int] = {}
+    name = path.relative_to(ROOT).as_posix()
+    for n, (node, where) in enumerate(places.found):
+        for k, _ in enumerate(changes_of(node)):
+            changed = copy.deepcopy(tree)
+            again = _Places()
+            again.visit(changed)
+            place = again.found[n][0]
+            other = ast.copy_location(changes_of(place)[k](copy.deepcopy(place)), place)
+            statement = _statement(tree, node)
+            new = _Replace(place, other).visit(changed)
+            source = ast.unparse(ast.fix_missing_locations(new))
+            key = f"{name}::{where}::{_shown(node)} -> {_shown(other)} in: {_shown(statement)}"
+            seen[key] = seen.get(key, 0) + 1
+            if seen[key] > 1:
+                key += f" ({seen[key]})"
+            yield Mutant(name, key, getattr(node, "lineno", 0), source)
+
+
+def _statement(tree: ast.AST, node: ast.AST) -> ast.AST:
+    """The innermost statement around a node."""
+    best: ast.AST = node
+    for candidate in ast.walk(tree):
+        whole = isinstance(candidate, ast.stmt) and not isinstance(candidate, ast.FunctionDef | ast.ClassDef)
+        if whole and any(inner is node for inner in ast.walk(candidate)):
+            best = candidate
+    return best
+
+
+def _shown(node: ast.AST) -> str:
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= 90 else text[:87] + "..."
+
+
+# -------------------------------------------------------------------- one job: a copy of the tree and forked test runs
+
+
+def serve(folder: Path, group: str, timeout_s: float) -> None:
+    """Read mutants from stdin, answer with what became of them. The first answer is about the tree as it is."""
+    os.chdir(folder)
+    sys.path[:0] = [str(folder), str(folder / "src")]
+    os.environ["PYTHONPATH"] = f"{folder / 'src'}{os.pathsep}{folder}"
+    import importlib
+
+    for name in [*WARM_FOR_ALL, *WARM[group]]:
+        importlib.import_module(name)
+    answer(run(group, timeout_s * 4))  # caches the rewritten tests
+    # From here on no byte code: within a second, a mutant of the same size would be taken for the one before it.
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    shutil.rmtree(folder / "src" / "ucsearch" / group / "__pycache__", ignore_errors=True)
+    for line in sys.stdin:
+        task = json.loads(line)
+        path = folder / task["path"]
+        original = path.read_text()
+        path.write_text(task["source"])
         try:
-            done = subprocess.run(
-                command, cwd=ROOT, env=environment, capture_output=True, timeout=timeout_s, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return True
-        return done.returncode != 0
+            answer(run(group, timeout_s))
+        finally:
+            path.write_text(original)
+
+
+def answer(result: str) -> None:
+    print(result, file=sys.__stdout__, flush=True)
+
+
+def run(group: str, timeout_s: float) -> str:
+    """survived, killed or timeout."""
+    for arguments in TESTS[group]:
+        pid = os.fork()
+        if pid == 0:
+            _child(arguments)
+        deadline = time.monotonic() + timeout_s
+        while True:
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                break
+            if time.monotonic() > deadline:
+                os.killpg(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                return "timeout"
+            time.sleep(0.01)
+        if status != 0:
+            return "killed"
+    return "survived"
+
+
+def _child(arguments: list[str]) -> None:
+    code = 1
+    try:
+        os.setpgid(0, 0)
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        import pytest
+
+        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments]))
+    finally:
+        os._exit(0 if code == 0 else 1)
+
+
+# -------------------------------------------------------------------- all jobs
+
+
+def copy_tree(folder: Path) -> None:
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.db"))
+        else:
+            shutil.copy2(ROOT / name, folder / name)
+
+
+def work(mutants: list[Mutant], group: str, jobs: int, timeout_s: float) -> dict[str, str]:
+    """What became of each mutant, by key."""
+    waiting: queue.Queue[Mutant] = queue.Queue()
+    for mutant in mutants:
+        waiting.put(mutant)
+    results: dict[str, str] = {}
+    broken: list[str] = []
+
+    def job() -> None:
+        with tempfile.TemporaryDirectory(prefix="mutants-") as name:
+            copy_tree(Path(name))
+            command = [sys.executable, __file__, "--serve", name, "--group", group, "--timeout", str(timeout_s)]
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+                if server.stdin is None or server.stdout is None:
+                    return
+                if (first := server.stdout.readline().strip()) != "survived":
+                    broken.append(first or "nothing")
+                while not broken:
+                    try:
+                        mutant = waiting.get_nowait()
+                    except queue.Empty:
+                        break
+                    server.stdin.write(json.dumps({"path": mutant.path, "source": mutant.source}) + "\n")
+                    server.stdin.flush()
+                    results[mutant.key] = server.stdout.readline().strip() or "killed"
+                    print(f"{len(results)} of {len(mutants)}: {results[mutant.key]}", end="\r", file=sys.stderr)
+                server.stdin.close()
+
+    threads = [threading.Thread(target=job) for _ in range(min(jobs, max(1, len(mutants))))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if broken:
+        raise SystemExit(f"the tests of {group} do not pass on the tree as it is ({broken[0]})")
+    return results
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("modules", nargs="*", default=list(TARGETS))
-    parser.add_argument("--sample", type=int, default=0, help="only so many mutants per module, chosen by a fixed seed")
+    parser.add_argument("modules", nargs="*", type=Path, help="modules of src/ucsearch/dispatch or verify")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--timeout", type=float, default=180.0)
-    arguments = parser.parse_args()
-    reasons_file = ROOT / "scripts" / "mutants_reasons.toml"
-    reasons = tomllib.loads(reasons_file.read_text()) if reasons_file.exists() else {}
-    total = caught = 0
-    survivors = []
-    for module in arguments.modules:
-        found = list(mutants(ast.parse((ROOT / module).read_text())))
-        if arguments.sample and len(found) > arguments.sample:
-            found = random.Random(0).sample(found, arguments.sample)
-        tests = TARGETS[module]
-        if killed(module, tests, ast.parse((ROOT / module).read_text()), arguments.timeout):
-            print(f"{module}: its tests fail without any mutation", file=sys.stderr)
-            return 2
-        with ThreadPoolExecutor(arguments.jobs) as pool:
-            verdicts = list(pool.map(lambda m: killed(module, tests, m[2], arguments.timeout), found))  # noqa: B023
-        lines = (ROOT / module).read_text().splitlines()
-        for (line, what, _), dead in zip(found, verdicts, strict=True):
-            total += 1
-            caught += dead
-            if not dead:
-                survivors.append((module, line, what, lines[line - 1].strip()))
-        print(f"{module}: {sum(verdicts)} of {len(found)} killed", flush=True)
-    known = reasons.get("survivor", [])
-    for module, line, what, text in survivors:
-        why = next((r["why"] for r in known if r["module"] == module and r["text"] in text), "NO REASON GIVEN")
-        print(f"survived: {module}:{line} {what}: {text}\n          {why}")
-    print(f"{caught} of {total} killed, {caught / max(total, 1):.1%}")
-    return 0 if caught >= 0.95 * total else 1
+    parser.add_argument("--timeout", type=float, default=90.0, help="seconds per test run")
+    parser.add_argument("--list", action="store_true", help="only show the mutants")
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--group", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve is not None:
+        serve(options.serve, options.group, options.timeout)
+        return 0
+    source = ROOT / "src" / "ucsearch"
+    modules = [p.resolve() for p in options.modules] or [source / "dispatch/gate.py", *(source / "verify").glob("*.py")]
+    mutants = [mutant for path in sorted(modules) for mutant in mutants_of(path)]
+    if options.list:
+        for mutant in mutants:
+            print(f"{mutant.line}: {mutant.key}")
+        print(len(mutants))
+        return 0
+    accepted = {x["mutant"]: x["reason"] for x in tomllib.loads(REASONS.read_text()).get("accepted", [])}
+    results: dict[str, str] = {}
+    for group in TESTS:
+        own = [m for m in mutants if f"/{group}/" in m.path]
+        if own:
+            results |= work(own, group, options.jobs, options.timeout)
+    return report(mutants, results, accepted)
+
+
+def report(mutants: list[Mutant], results: dict[str, str], accepted: dict[str, str]) -> int:
+    survivors = [m for m in mutants if results[m.key] == "survived"]
+    unexplained = [m for m in survivors if m.key not in accepted]
+    for mutant in survivors:
+        reason = accepted.get(mutant.key, "NO REASON GIVEN")
+        print(f"survived: {mutant.path}:{mutant.line} {mutant.key.split('::', 1)[1]}\n    {reason}")
+    stale = sorted(set(accepted) - {m.key for m in survivors}) if len({m.path for m in mutants}) > 1 else []
+    for key in stale:
+        print(f"reason without survivor: {key}")
+    killed = len(mutants) - len(survivors)
+    timeouts = sum(result == "timeout" for result in results.values())
+    share = killed / len(mutants) if mutants else 1.0
+    print(f"{killed} of {len(mutants)} mutants killed ({share:.1%}), {timeouts} of them by the time limit;")
+    print(f"{len(survivors)} survived, {len(unexplained)} without a reason")
+    return 0 if share >= SHARE and not unexplained else 1
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

@@ -57,7 +57,8 @@ COMMANDS = dict(commands())
 
 
 def test_all_commands_are_there() -> None:
-    expected = "demo verify version; cache dir, cache clear; bench lost-sales; data list, data get, data check; "
+    expected = "new decide backtest explain tasks schema demo verify version; cache dir, cache clear; "
+    expected += "bench lost-sales; data list, data get, data check; "
     expected += "log list, log show, log verify, log export, log checkpoint, log override"
     singles, *groups = expected.split("; ")
     names = [*singles.split(), *(name for group in groups for name in group.split(", "))]

@@ -47,9 +47,7 @@ def lost_sales(
     demand: Annotated[
         DemandChoice, typer.Option("--demand", help="Demand per period, mean 5.", case_sensitive=False)
     ] = DemandChoice.all,
-    csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="OUT", help="Also write the table to this file.")
-    ] = None,
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="OUT", help="Also write the table to this file.")] = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Instances worked on at a time.")] = 2,
 ) -> None:
     """Optimal long-run costs of Zipkin's lost-sales instances and how far each classic policy is from them.

@@ -167,9 +167,7 @@ def _loaders(present: list[str], data_dir: Path | None) -> list[tuple[str, Calla
     known += [(f"ltsf/{name}", f"ltsf/{name}", partial(data.load_ltsf, name)) for name in data.LTSF_SETS]
     for ticker in ("AAPL", "AMZN"):
         known.append((f"lobster/{ticker}", f"lobster/{ticker}/orderbook", partial(data.load_lobster, ticker)))
-    for auction, kind, fold, part in product(
-        (False, True), FI2010_NORMALISATIONS, range(1, 10), ("train", "test")
-    ):
+    for auction, kind, fold, part in product((False, True), FI2010_NORMALISATIONS, range(1, 10), ("train", "test")):
         name = fi2010_name(kind, fold, part, auction=auction)
         known.append((name, name, partial(data.load_fi2010, kind, fold, part, auction=auction)))
     return [(label, partial(load, data_dir=data_dir)) for label, needs, load in known if needs in have]

@@ -15,6 +15,7 @@ import typer
 from ucsearch.cli.bench_lost_sales import lost_sales
 from ucsearch.cli.data import data_app
 from ucsearch.cli.log import DEFAULT_LOG, INVALID, UNUSABLE, LogOption, log_app
+from ucsearch.cli.planner import backtest, decide, explain, new, schema, tasks
 from ucsearch.errors import UCSearchError
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ app.add_typer(
 )
 app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")
+for _command in (new, decide, backtest, explain, tasks, schema):
+    app.command()(_command)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

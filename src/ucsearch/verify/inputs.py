@@ -117,8 +117,8 @@ def _settings(r: Record, p: Problem) -> None:
     require("settings.kind", s["kind"] == "oracle" or not (own[1:] or s.get("protect")), s["kind"], "oracle")
     for name in () if free else UNUSED[s["algorithm"]]:
         expect(f"settings.{name}", s[name], 0)
-    if name := USED.get(s["algorithm"]):
-        require(f"settings.{name}", s[name] >= 1, s[name], "at least 1")
+    if needed := USED.get(s["algorithm"]):
+        require(f"settings.{needed}", s[needed] >= 1, s[needed], "at least 1")
     require("settings.extra_i", free or not (s["extra_i"] or s["extra_f"]), "extra settings", "none")
     require("settings.width", s["algorithm"] == "beam" or s["width"] == 1, s["width"], 1)
 

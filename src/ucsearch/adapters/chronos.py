@@ -1,0 +1,126 @@
+"""Chronos: frames of `predict_df`, and the arrays of `predict` and `predict_quantiles`.
+
+| call | shape | pass |
+|---|---|---|
+| `ChronosPipeline.predict` | samples (series, samples, horizon) | as it is |
+| `ChronosBoltPipeline.predict` | quantiles (series, levels, horizon) | with `levels` |
+| `Chronos2Pipeline.predict` | list of quantiles (variates, levels, horizon) | with `levels` |
+| `predict_quantiles` of all | pair: quantiles (series, horizon, levels), means | with `levels` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.adapters.base import Options, Settings, TraceSet, path_traces, quantile_traces
+from ucsearch.adapters.quantile_frame import from_quantile_frame
+from ucsearch.adapters.wide import array_source, as_array, as_levels, path_source
+from ucsearch.errors import InputError
+
+__all__ = ["from_chronos"]
+
+Floats = NDArray[np.float64]
+_WHAT = "chronos"
+_LOOKS = (
+    "Chronos-Bolt and Chronos-2 return quantiles: pass levels=[0.1, ..., 0.9] (and coupling). "
+    "If these are samples, say so with kind='samples'."
+)
+
+
+def from_chronos(
+    forecast: Any,
+    *,
+    levels: Sequence[float] | None = None,
+    kind: Literal["samples", "quantiles"] | None = None,
+    ids: Sequence[Any] | None = None,
+    ds: Any = None,
+    variate: int | None = None,
+    target: str | None = None,
+    id_col: str = "item_id",
+    time_col: str = "timestamp",
+    model: str = "",
+    **options: Unpack[Options],
+) -> TraceSet:
+    """One trace per series. `levels`, `kind`, `ids`, `ds` and `variate` are for arrays, the rest for frames."""
+    settings = Settings.of(options, _WHAT)
+    if hasattr(forecast, "columns") or hasattr(forecast, "column_names"):
+        _refuse(levels=levels, kind=kind, ids=ids, ds=ds, variate=variate)
+        return from_quantile_frame(
+            forecast, _WHAT, id_col=id_col, time_col=time_col, point_col="predictions", model=model, settings=settings,
+            target_col="target_name", target=target,
+        )  # fmt: skip
+    if kind not in (None, "samples", "quantiles"):
+        raise InputError(f"{_WHAT}.kind", repr(kind), "'samples' or 'quantiles'")
+    if kind == "samples" and levels is not None:
+        raise InputError(f"{_WHAT}.levels", "levels for samples", "none, or kind='quantiles'")
+    if isinstance(forecast, tuple) and len(forecast) == 2:
+        return _quantiles(_stack(forecast[0], variate), levels, ids, ds, model, settings)
+    values = _stack(forecast, variate)
+    if levels is not None or kind == "quantiles":
+        return _quantiles(np.swapaxes(values, 1, 2), levels, ids, ds, model, settings)
+    rising = np.diff(values, axis=1)
+    if kind is None and values.shape[1] >= 3 and bool((rising >= 0).all()) and bool((rising > 0).any()):
+        seen = "values that rise along axis 1 in every series at every step, as quantiles do"
+        raise InputError(f"{_WHAT}.values", seen, "samples", hint=_LOOKS)
+    return path_traces(path_source(_WHAT, values.shape[0], ids, ds, model), values, settings)
+
+
+def _quantiles(
+    values: Floats, levels: Sequence[float] | None, ids: Sequence[Any] | None, ds: Any, model: str, settings: Settings
+) -> TraceSet:
+    if levels is None:
+        hint = "Pass the quantile_levels that the forecast was made with."
+        raise InputError(f"{_WHAT}.levels", "none", f"{values.shape[2]} quantile levels", hint=hint)
+    p = as_levels(levels, _WHAT)
+    if values.shape[2] != p.size:
+        expected = f"{p.size}, as many as levels"
+        raise InputError(f"{_WHAT}.values", f"{values.shape[2]} quantiles per step", expected)
+    notes = (f"{_WHAT} quantile levels {', '.join(f'{x:g}' for x in p)}",)
+    source = array_source(
+        _WHAT, values.shape[0], ids, ds, model, lambda h, q: f"step {h}, level {p[q]:g}", notes
+    )  # fmt: skip
+    return quantile_traces(source, p, values, settings)
+
+
+def _stack(values: Any, variate: int | None) -> Floats:
+    """(series, ., .); a list of Chronos-2 has one (variates, ., .) per series, of which one variate is taken."""
+    if isinstance(values, list | tuple):
+        parts = [_variate(as_array(part, _WHAT), i, variate) for i, part in enumerate(values)]
+        if not parts:
+            raise InputError(_WHAT, "an empty list", "at least one series")
+        for i, part in enumerate(parts):
+            if part.shape != parts[0].shape:
+                raise InputError(f"{_WHAT}.values", f"shape {part.shape}", f"shape {parts[0].shape}", index=i)
+        return np.stack(parts)
+    array = as_array(values, _WHAT)
+    if variate is not None:
+        raise InputError(f"{_WHAT}.variate", variate, "none: only lists of Chronos-2 have variates")
+    if array.ndim == 2:
+        array = array[None]
+    if array.ndim != 3 or array.size == 0:
+        raise InputError(f"{_WHAT}.values", f"shape {array.shape}", "shape (series, samples, horizon)")
+    return array
+
+
+def _variate(part: Floats, i: int, variate: int | None) -> Floats:
+    if part.ndim == 2 and variate is None:
+        return part
+    if part.ndim != 3 or part.size == 0:
+        raise InputError(f"{_WHAT}.values", f"shape {part.shape}", "shape (variates, levels, horizon)", index=i)
+    if variate is None:
+        if part.shape[0] != 1:
+            raise InputError(f"{_WHAT}.values", f"{part.shape[0]} variates", "one, or variate=number", index=i)
+        variate = 0
+    if not 0 <= variate < part.shape[0]:
+        raise InputError(f"{_WHAT}.variate", variate, f"a number from 0 to {part.shape[0] - 1}", index=i)
+    return np.asarray(part[variate])
+
+
+def _refuse(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"{_WHAT}.{name}", "an option for arrays beside a frame", "none; the frame says it")

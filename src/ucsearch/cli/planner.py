@@ -1,0 +1,286 @@
+"""`ucsearch new | decide | backtest | explain | tasks | schema`: from a planner's files to decisions.
+
+Exit codes: 0 done; 1 done, but some series need a person (refused for their rows, or on hold); 2 the command, the
+settings or a file cannot be used; 3 `--strict` and something is wrong with the files; 130 stopped, start it again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ucsearch.errors import UCSearchError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ucsearch.planning.tables import Problem
+
+__all__ = ["EPILOG", "backtest", "decide", "explain", "new", "schema", "tasks"]
+
+NEEDS_A_PERSON = 1
+UNUSABLE = 2
+STRICT = 3
+STOPPED = 130
+SHOWN = 20  # problems printed
+
+EPILOG = "Exit codes: 0 done, 1 some series need a person, 2 unusable settings or files, 3 --strict found something."
+
+SettingsArgument = Annotated[
+    Path, typer.Argument(metavar="SETTINGS", help="The settings file, such as inventory.toml.")
+]
+
+
+def new(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="What to plan: inventory.")],
+    folder: Annotated[Path, typer.Option("--folder", help="Where to write.")] = Path("."),
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+) -> None:
+    """Write a commented settings file and small sample files, and say what to type next.
+
+    Exit codes: 0 written, 2 unknown kind, or a file is there already.
+    """
+    from ucsearch.planning.scaffold import next_commands, write_scaffold
+
+    with _reported():
+        paths = write_scaffold(kind, folder, force=force)
+    for path in paths:
+        typer.echo(f"wrote {path}")
+    typer.echo("\nNext" + ("" if folder == Path(".") else f", in {folder}") + ":")
+    for command in next_commands():
+        typer.echo(f"  {command}")
+
+
+def decide(
+    settings: SettingsArgument,
+    forecasts: Annotated[Path, typer.Option("--forecasts", "-f", help="Forecasts, .csv or .parquet.")],
+    states: Annotated[Path, typer.Option("--states", "-s", help="Stock and open orders, .csv or .parquet.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Decisions, .csv or .parquet; replaced as a whole.")],
+    log: Annotated[Path, typer.Option("--log", "-l", envvar="UCSEARCH_LOG", help="The audit log.")] = Path(
+        "decisions.db"
+    ),
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Decide nothing if anything is wrong with the files.")
+    ] = False,
+    problems: Annotated[
+        Path | None, typer.Option("--problems", help="Write everything wrong with the files there, .csv or .parquet.")
+    ] = None,
+    now: Annotated[
+        str | None, typer.Option("--now", metavar="TIME", help="The time decisions are made for, ISO 8601.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget a run that was cut off.")] = False,
+) -> None:
+    """Decide every series: one row each in OUT, one record each in the log.
+
+    Started again after it was cut off, it goes on where it stopped.
+
+    Exit codes: 0 all decided; 1 done, but some series are REFUSED or on HOLD; 2 unusable settings or files; 3 --strict
+    found something; 130 stopped.
+    """
+    from datetime import UTC, datetime
+
+    from ucsearch.planning.decide import StrictError, run_decide
+    from ucsearch.planning.tables import is_parquet
+    from ucsearch.settings import load_settings
+
+    with _reported(), _bar("deciding") as progress:
+        for path in filter(None, (out, problems)):
+            is_parquet(path)  # a wrong ending should not be found after the work
+        found = load_settings(settings)
+        moment = _time(now)
+        if moment is None and found.gate.max_trace_age_s is not None:
+            moment = datetime.now(UTC)
+        try:
+            report = run_decide(
+                found, forecasts, states, out, log, strict=strict, fresh=fresh, now=moment,
+                clock=lambda: datetime.now(UTC), progress=progress,
+            )  # fmt: skip
+        except StrictError as error:
+            _print_problems(error.problems, 0, problems)
+            typer.echo("Error: --strict, so nothing was decided", err=True)
+            raise typer.Exit(STRICT) from error
+    _print_problems(report.problems, report.more_problems, problems)
+    if report.resumed:
+        typer.echo(f"{report.resumed} series were decided before the run was cut off")
+    total = sum(report.outcomes.values())
+    parts = ", ".join(f"{count} {outcome}" for outcome, count in report.outcomes.items())
+    typer.echo(f"{total} series: {parts}")
+    for reason, count in report.reasons.items():
+        if reason != "none":
+            typer.echo(f"  {count} {reason}")
+    typer.echo(f"decisions in {report.out}, records in {report.log}")
+    if report.needs_a_person:
+        raise typer.Exit(NEEDS_A_PERSON)
+
+
+def backtest(
+    settings: SettingsArgument,
+    data: Annotated[Path, typer.Option("--data", "-d", help="Sales history, .csv or .parquet.")],
+    states: Annotated[
+        Path | None, typer.Option("--states", "-s", help="States file, for lead times and costs by series.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Results by series, .csv or .parquet.")] = None,
+    plot: Annotated[Path, typer.Option("--plot", help="Where to draw cumulative cost, stock and orders.")] = Path(
+        "backtest.svg"
+    ),
+    no_plot: Annotated[bool, typer.Option("--no-plot", help="Draw nothing.")] = False,
+) -> None:
+    """Replay the last periods of a history: your policy against base-stock, (s,S), greedy and hindsight.
+
+    Exit codes: 0 done; 1 done, but some series could not be used; 2 unusable settings or files.
+    """
+    from ucsearch.planning.backtest import run_backtest
+    from ucsearch.settings import load_settings
+
+    with _reported():
+        found = load_settings(settings)
+        with _bar("replaying") as progress:
+            result = run_backtest(found, data, states=states, progress=progress)
+        _print_problems(result.problems, 0, None)
+        typer.echo(result.text())
+        if out is not None:
+            typer.echo(f"{result.write(out)} rows written to {out}")
+        if not no_plot:
+            from ucsearch.planning.pictures import draw_backtest, has_matplotlib
+
+            if has_matplotlib():
+                draw_backtest(result, plot)
+                typer.echo(f"picture in {plot}")
+            else:
+                typer.echo("no picture: matplotlib is not installed (pip install 'ucsearch[plot]')", err=True)
+    if any(p.refuses for p in result.problems):
+        raise typer.Exit(NEEDS_A_PERSON)
+
+
+def explain(
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="The audit log, such as decisions.db.")],
+    series: Annotated[str, typer.Argument(metavar="SERIES", help="A series, such as SKU-017, or a record's id.")],
+    settings: Annotated[
+        Path | None, typer.Option("--settings", help="The settings file, for units and currency.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Where to draw it; SERIES.svg when not given.")] = None,
+    no_plot: Annotated[bool, typer.Option("--no-plot", help="Draw nothing.")] = False,
+) -> None:
+    """Say in words why the newest decision of a series came out as it did, and draw it.
+
+    Exit codes: 0 shown, 2 no usable log, or no such series.
+    """
+    from ucsearch.planning.explain import explain_series
+    from ucsearch.settings import load_settings
+
+    with _reported():
+        found = None if settings is None else load_settings(settings)
+        told = explain_series(log, series, found)
+        typer.echo(told.text)
+        if not no_plot:
+            from ucsearch.planning.pictures import draw_decision, has_matplotlib
+
+            if has_matplotlib():
+                path = plot if plot is not None else Path(f"{_file_name(told.series or series)}.svg")
+                draw_decision(told, path)
+                typer.echo(f"picture in {path}")
+            else:
+                typer.echo("no picture: matplotlib is not installed (pip install 'ucsearch[plot]')", err=True)
+
+
+def tasks(
+    name: Annotated[str | None, typer.Argument(metavar="TASK", help="One task: its parameters.")] = None,
+) -> None:
+    """List the built-in tasks, or one task's parameters and states columns.
+
+    Exit codes: 0 shown, 2 no such task.
+    """
+    from ucsearch.planning.catalogue import describe_task, list_tasks
+
+    with _reported():
+        typer.echo(list_tasks() if name is None else describe_task(name))
+
+
+def schema() -> None:
+    """Print the JSON Schema of the settings file.
+
+    Exit codes: 0 printed.
+    """
+    import json
+
+    from ucsearch.settings import json_schema
+
+    typer.echo(json.dumps(json_schema(), indent=2))
+
+
+# -------------------------------------------------------------------- shared
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Our errors as lines on stderr and exit code 2; a stop by the user as 130."""
+    try:
+        yield
+    except UCSearchError as error:
+        for line in str(error).splitlines() or [""]:
+            typer.echo(f"Error: {line}", err=True)
+        raise typer.Exit(UNUSABLE) from error
+    except KeyboardInterrupt as error:
+        typer.echo("Stopped. The same command goes on where it stopped.", err=True)
+        raise typer.Exit(STOPPED) from error
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A progress bar on stderr; nothing where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns: tuple[Any, ...] = (
+        TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _print_problems(problems: Sequence[Problem], more: int, path: Path | None) -> None:
+    for problem in problems[:SHOWN]:
+        typer.echo(f"{'Refused' if problem.refuses else 'Note'}: {problem}", err=True)
+    hidden = len(problems) + more - min(len(problems), SHOWN)
+    if hidden > 0:
+        typer.echo(f"and {hidden} more" + ("" if path else "; --problems FILE lists them"), err=True)
+    if path is not None:
+        from ucsearch.planning.tables import write_table
+
+        names = ("file", "place", "column", "series", "text")
+        rows = [[getattr(p, name) for name in names] for p in problems]
+        write_table(path, dict.fromkeys(names, str), lambda: iter(rows))
+
+
+def _time(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    from datetime import UTC, datetime
+
+    from ucsearch.errors import InputError
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InputError("--now", repr(text), "an ISO 8601 time such as 2024-05-01T06:00:00+00:00") from error
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+def _file_name(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in text).lstrip(".") or "decision"

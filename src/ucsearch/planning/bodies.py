@@ -1,0 +1,268 @@
+"""Records of a whole panel, fast: the canonical bytes are written directly, once, without a record in between.
+
+`decision_record` says what a record is. Here only its parts that differ from window to window are written anew; the
+rest is taken from its record of the first window, and one record of each outcome is compared with it byte for byte in
+every panel. If they ever differ, the slow way is taken: a log never depends on this module being right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from json.encoder import encode_basestring
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ucsearch.certificate.record import Certificate, Rival
+from ucsearch.dispatch.decision import Decision, DecisionPanel
+from ucsearch.errors import RecordError
+from ucsearch.records.audit import AuditLog as ChainedLog
+from ucsearch.records.audit import Entry, _Draft
+from ucsearch.records.blobs import blob_id, encode_array
+from ucsearch.records.canonical import canonical, digest_bytes, seal_bytes
+from ucsearch.records.decisions import decision_record
+from ucsearch.trace import Trace
+
+__all__ = ["Body", "PanelLog", "panel_bodies"]
+
+_ARRAYS = ("members", "weights", "mean", "q", "u")
+
+
+class Body(NamedTuple):
+    """One sealed record as bytes, and the blobs it refers to."""
+
+    id: str
+    body: bytes
+    refs: tuple[str, ...]
+    blobs: dict[str, bytes]
+    decision: Decision
+
+
+class PanelLog(ChainedLog):
+    """The audit log with an entrance for records that are bytes already."""
+
+    def append_bodies(self, bodies: Sequence[Body]) -> tuple[Entry, ...]:
+        """Record all of them in one transaction, in order, or none; see `AuditLog.append_batch`."""
+        if not bodies:
+            return ()
+        drafts = [_Draft(b.id, b.body, b.refs, None) for b in bodies]
+        blobs: dict[str, bytes] = {}
+        for b in bodies:
+            blobs.update(b.blobs)
+        written_at = None if self._clock is None else _moment(self._clock())
+        with self._guarded() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            entries = self._insert(connection, drafts, blobs, written_at)
+            connection.execute("COMMIT")
+            if all(entry.repeated for entry in entries):
+                self._sync_wal()
+        return tuple(entries)
+
+    def has_all(self, ids: Sequence[str]) -> bool:
+        """Whether every one of these records is in the log."""
+        with self._guarded() as connection:
+            (count,) = connection.execute(
+                "SELECT count(*) FROM entries WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),)
+            ).fetchone()
+        return int(count) == len(set(ids))
+
+
+def _moment(time: Any) -> str:
+    return time if isinstance(time, str) else str(time.isoformat())
+
+
+def panel_bodies(panel: DecisionPanel, series: Sequence[str], where: str) -> list[Body]:
+    """The record of every window, equal in every byte to `decision_record`'s."""
+    if len(series) != len(panel):
+        raise RecordError(f"series: saw {len(series)} names, expected {len(panel)}, one per decision")
+    shared: dict[str, tuple[str, bytes]] = {}  # blobs that all windows have in common, such as equal weights
+    make: _Writer | None = None
+    compared: set[str] = set()
+    out: list[Body] = []
+    for w, name in enumerate(series):
+        decision = panel[w]
+        if make is None:
+            make = _Writer(decision, name, where, shared)
+        body = make(decision, name)
+        if decision.outcome.value not in compared:
+            compared.add(decision.outcome.value)
+            if body[:3] != _slow(decision, name, where)[:3]:
+                return [_slow(panel[i], series[i], where) for i in range(len(panel))]
+        out.append(body)
+    return out
+
+
+def _slow(decision: Decision, series: str, where: str) -> Body:
+    record, blobs = decision_record(decision, series=series, where=where)
+    name, body = seal_bytes(record)
+    trace = record["inputs"]["trace"]
+    refs = tuple(dict.fromkeys(trace[n]["$blob"] for n in _ARRAYS))
+    return Body(name, body, refs, blobs, decision)
+
+
+class _Writer:
+    """Writes records of one panel: everything that is the same in all windows is text already."""
+
+    def __init__(self, decision: Decision, series: str, where: str, shared: dict[str, tuple[str, bytes]]) -> None:
+        record, _ = decision_record(decision, series=series, where=where)
+        self.shared = shared
+        task, gate, inputs = record["task"], record["gate"], record["inputs"]
+        self.claim = sorted(record["claim"])
+        self.rival = sorted(record["rivals"][0]) if record["rivals"] else sorted(Rival.__dataclass_fields__)
+        self.gate_head = _members(gate, {"rows"})
+        self.settings = _json(record["settings"])
+        self.lengths = (_json(inputs["params_lengths"]), _json(inputs["state_lengths"]))
+        self.task_rest = {k: _json(v) for k, v in task.items() if k not in ("actions", "labels")}
+        self.ends = {k: _json(record[k]) for k in ("kind", "schema", "versions")}
+        self.outcome = sorted(record["outcome"])
+        self.hash_head = b"ucsearch.trace.v1\0"
+        self.meta: dict[tuple[Any, ...], tuple[str, bytes]] = {}
+
+    def __call__(self, decision: Decision, series: str) -> Body:
+        c = decision.certificate
+        if c is None:
+            raise RecordError("a decision whose trace was refused has no inputs to record; log the refusal itself")
+        trace, refs, blobs = self._trace(c.plan.trace)
+        plan, w = c.plan, c.plan.window
+        params = plan.inputs.params[w if plan.inputs.params.shape[0] > 1 else 0].tolist()
+        head = f'"claim":{self._claim(c)},"gate":{self._gate(decision)},'
+        tail = (
+            f'"inputs":{{"params":{_list(params)},"params_lengths":{self.lengths[0]},'
+            f'"state":{_list(plan.inputs.states[w].tolist())},"state_lengths":{self.lengths[1]},"trace":{trace}}},'
+            f'"kind":{self.ends["kind"]},"outcome":{self._outcome(decision)},'
+            f'"rivals":[{",".join([self._rival(r) for r in c.rivals])}],"schema":{self.ends["schema"]},'
+            f'"series":{encode_basestring(series)},"settings":{self.settings},"task":{self._task(c)},'
+            f'"versions":{self.ends["versions"]}}}'
+        )
+        name = digest_bytes(f"{{{head}{tail}".encode(), "record-id/1")
+        return Body(name, f'{{{head}"id":"{name}",{tail}'.encode(), refs, blobs, decision)
+
+    def _claim(self, c: Certificate) -> str:
+        values = vars(c)
+        return f"{{{','.join([_key(k) + _text(values[k]) for k in self.claim])}}}"
+
+    def _rival(self, r: Rival) -> str:
+        values = vars(r)
+        return f"{{{','.join([_key(k) + _text(values[k]) for k in self.rival])}}}"
+
+    def _gate(self, decision: Decision) -> str:
+        rows = [
+            f'{{"left":{_text(r.left)},"name":{encode_basestring(r.name)},"operator":{encode_basestring(r.operator)},'
+            f'"pass":{"true" if r.passed else "false"},"right":{_text(r.right)}}}'
+            for r in decision.rows
+        ]
+        parts = {**self.gate_head, "rows": f"[{','.join(rows)}]"}
+        return f"{{{','.join([_key(k) + parts[k] for k in sorted(parts)])}}}"
+
+    def _outcome(self, d: Decision) -> str:
+        values = vars(d)
+        return f"{{{','.join([_key(k) + _text(values[k]) for k in self.outcome])}}}"
+
+    def _task(self, c: Certificate) -> str:
+        plan = c.plan
+        actions = plan.actions
+        labels = ",".join([encode_basestring(plan.task.label(i, a)) for i, a in enumerate(actions)])
+        parts = {**self.task_rest, "actions": _list(actions), "labels": f"[{labels}]"}
+        return f"{{{','.join([_key(k) + parts[k] for k in sorted(parts)])}}}"
+
+    def _trace(self, trace: Trace) -> tuple[str, tuple[str, ...], dict[str, bytes]]:
+        """The trace's text; each array is turned into bytes once, for its blob and for the trace's hash."""
+        key = (trace.coupling, trace.cutoff, trace.issued, trace.model, trace.notes)
+        if key not in self.meta:
+            meta = trace.meta()
+            plain = json.dumps(meta, sort_keys=True, separators=(",", ":")).encode()
+            if len(self.meta) > 4096:
+                self.meta.clear()
+            self.meta[key] = (_json(meta), plain)
+        meta_text, plain = self.meta[key]
+        digest = hashlib.sha256(self.hash_head + plain)
+        names: dict[str, str] = {}
+        blobs: dict[str, bytes] = {}
+        for name in _ARRAYS:
+            array = getattr(trace, name)
+            sha, blob = self._blob(name, array)
+            names[name] = sha
+            blobs[sha] = blob
+            digest.update(f"\0{','.join(map(str, array.shape))}\0".encode())
+            digest.update(memoryview(blob)[16 + 8 * array.ndim :])
+        text = (
+            f'{{"hash":"{digest.hexdigest()}","mean":{_ref(names["mean"])},"members":{_ref(names["members"])},'
+            f'"meta":{meta_text},"q":{_ref(names["q"])},"u":{_ref(names["u"])},"weights":{_ref(names["weights"])}}}'
+        )
+        return text, tuple(dict.fromkeys(names[n] for n in _ARRAYS)), blobs
+
+    def _blob(self, name: str, array: Any) -> tuple[str, bytes]:
+        common = array.size == 0 or name == "weights"
+        key = f"{array.shape}" + (array.tobytes().hex() if name == "weights" else "")
+        if common and key in self.shared:
+            return self.shared[key]
+        blob = encode_array(array, finite=False)
+        found = (blob_id(blob), blob)
+        if common and len(self.shared) < 64:
+            self.shared[key] = found
+        return found
+
+
+# -------------------------------------------------------------------- canonical text
+
+
+def _ref(name: str) -> str:
+    return f'{{"$blob":"{name}"}}'
+
+
+def _json(value: Any) -> str:
+    return canonical(value).decode("utf-8")
+
+
+def _members(value: dict[str, Any], without: set[str]) -> dict[str, str]:
+    return {k: _json(v) for k, v in value.items() if k not in without}
+
+
+@lru_cache(maxsize=1024)
+def _key(name: str) -> str:
+    return encode_basestring(name) + ":"
+
+
+def _float(x: float) -> str:
+    """As `_value` and `canonical` together write a float: null for NaN, text for the unbounded."""
+    text = repr(x)
+    if text[-2:] == ".0":
+        return text[:-2] if x else "0"
+    if "e" not in text and text[-1] not in "nf":
+        return text
+    if x != x:
+        return "null"
+    if math.isinf(x):
+        return '"inf"' if x > 0 else '"-inf"'
+    return _json(x)
+
+
+def _list(values: Sequence[float]) -> str:
+    return f"[{','.join(map(_float, values))}]"
+
+
+def _text(value: Any) -> str:
+    kind = type(value)
+    if kind is float:
+        return _float(value)
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is int:
+        return str(value) if -(2**53) <= value <= 2**53 else f'"{value}"'
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return encode_basestring(str(getattr(value, "value", value)))
+    if kind is dict:
+        return f"{{{','.join([_key(k) + _text(value[k]) for k in sorted(value)])}}}"
+    if isinstance(value, float | np.floating):
+        return _float(float(value))
+    if isinstance(value, int | np.integer):
+        return _text(int(value))
+    if isinstance(value, Sequence):
+        return f"[{','.join([_text(v) for v in value])}]"
+    raise RecordError(f"cannot record a {kind.__name__}")

@@ -1,0 +1,294 @@
+"""The states file, and what each series brings to its decision: task, state, parameters, action grid.
+
+Columns are the arguments of the task's `state()` (`on_hand`, `last`; sequences numbered: `open_orders_1`, ...) and any
+single-valued parameter of the task, which then replaces the settings' value for that series (`lead_time`, `shortage`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.dispatch.decision import Decision
+from ucsearch.errors import DataError, InputError
+from ucsearch.layout import Layout
+from ucsearch.planning.objects import address, without_labels
+from ucsearch.planning.tables import Block, Problem, Table
+from ucsearch.settings import Settings
+from ucsearch.task import Task
+from ucsearch.tasks import inventory_rules as rules
+from ucsearch.trace import Trace
+
+__all__ = [
+    "ORDERING_TASK",
+    "Case",
+    "Kind",
+    "Kinds",
+    "StateColumns",
+    "StateFile",
+    "order_size",
+    "panel_inputs",
+    "state_columns",
+]
+
+Floats = NDArray[np.float64]
+ORDERING_TASK = "lead_time_inventory"  # whose actions may be levels or be rounded, so that the order is another number
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """Series that share one task: they differ in numbers only."""
+
+    number: int
+    config: Any
+    task: Task
+    where: str  # "package:object", for the record
+
+    @property
+    def lead_time(self) -> int:
+        return int(getattr(self.config, "lead_time", 0))
+
+
+class Case(NamedTuple):
+    """One series, ready but for its forecast."""
+
+    kind: Kind
+    state: Any
+    params: Any
+    config: Any
+
+
+class StateColumns(NamedTuple):
+    """How columns become arguments of `state()` and parameters."""
+
+    single: tuple[str, ...]
+    several: tuple[str, ...]  # prefixes of numbered columns
+    required: tuple[str, ...]
+    numbers: dict[str, type]  # parameters that are int or float
+    words: tuple[str, ...]  # parameters that are one of a few texts
+
+
+def state_columns(config: Any) -> StateColumns:
+    """What a states file for this task may hold, from the task's own signature and fields."""
+    single: list[str] = []
+    several: list[str] = []
+    required: list[str] = []
+    for name, item in inspect.signature(config.state).parameters.items():
+        is_sequence = "Sequence" in str(item.annotation) or "tuple" in str(item.annotation)
+        (several if is_sequence else single).append(name)
+        if item.default is inspect.Parameter.empty:
+            required.append(name)
+    numbers: dict[str, type] = {}
+    words = []
+    hints = get_type_hints(type(config))
+    for part in dataclasses.fields(config):
+        hint = hints[part.name]
+        union = get_origin(hint) in (Union, UnionType)
+        kinds = set(get_args(hint)) - {type(None)} if union else {hint}
+        if get_origin(hint) is Literal:
+            words.append(part.name)
+        elif kinds <= {int, float}:
+            numbers[part.name] = float if float in kinds else int
+    return StateColumns(tuple(single), tuple(several), tuple(required), numbers, tuple(words))
+
+
+class Kinds:
+    """Tasks by what shapes them, each made once."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._kinds: dict[tuple[Any, ...], Kind] = {}
+        self._configs: dict[tuple[tuple[str, Any], ...], Any] = {}
+
+    def config(self, changes: dict[str, Any]) -> Any:
+        """The settings' task with some parameters changed."""
+        key = tuple(sorted(changes.items()))
+        if key not in self._configs:
+            base = self.settings.task
+            self._configs[key] = dataclasses.replace(base, **changes) if changes else base
+        return self._configs[key]
+
+    def kind(self, config: Any, changes: dict[str, Any]) -> Kind:
+        """The group a series belongs to. Whole numbers and words shape a task; of other numbers only whether they are
+        zero may (a terminal value or a plan to keep is then absent)."""
+        key = tuple((k, v > 0.0 if isinstance(v, float) else v) for k, v in sorted(changes.items()))
+        if key not in self._kinds:
+            # With a grid for each series a label would name a place in it, not a size.
+            by_value = self.settings.actions.multiples is not None
+            task = without_labels(config.task()) if by_value else config.task()
+            self._kinds[key] = Kind(len(self._kinds), config, task, address(config, by_value=by_value))
+        return self._kinds[key]
+
+
+class StateFile:
+    """A states file, read as a whole."""
+
+    def __init__(self, table: Table, settings: Settings) -> None:
+        self.table, self.settings = table, settings
+        self.kinds = Kinds(settings)
+        self.cases: dict[str, Case] = {}
+        self.places: dict[str, str] = {}  # every series named, in file order
+        self.refused: dict[str, Problem] = {}
+        self.problems: list[Problem] = []
+        self._arguments = state_columns(settings.task)
+        self._columns = self._known_columns()
+        for block in table.blocks([c for c in table.columns if c in self._columns]):
+            self._add(block)
+        if not self.places:
+            raise DataError(f"{table.path}: saw no rows, expected states")
+
+    def _known_columns(self) -> dict[str, str]:
+        """File column -> our name, for those we know."""
+        names, a = self.settings.columns, self._arguments
+        known = {names.series: "series", **names.rename}
+        for column in self.table.columns:
+            name = known.get(column, column)
+            prefix, _, number = name.rpartition("_")
+            ours = name == "series" or name in a.single or name in a.numbers or name in a.words
+            if ours or (prefix in a.several and number.isdecimal()):
+                known[column] = name
+            elif column not in names.ignore:
+                text = "an unknown column, left out (columns.ignore would silence this)"
+                if name in a.several:
+                    text = f"an unknown column, left out; expected {name}_1, {name}_2, ..."
+                self.problems.append(Problem(str(self.table.path), "", column, "", text, refuses=False))
+        found = {c: known[c] for c in self.table.columns if c in known}
+        if len(set(found.values())) != len(found):
+            raise InputError(f"{self.table.path}", "two columns of one meaning", "each of our names once")
+        for name in ("series", *a.required):
+            wanted = names.series if name == "series" else name
+            if name not in found.values():
+                raise InputError(
+                    f"{self.table.path}", f"columns {', '.join(self.table.columns)}", f"a column {wanted!r}"
+                )
+        return found
+
+    def _add(self, block: Block) -> None:
+        by_name = {ours: column for column, ours in self._columns.items()}
+        series = block.texts(by_name.pop("series"))
+        values: dict[str, list[Any]] = {}
+        bad: dict[int, tuple[str, str]] = {}
+        for ours, column in by_name.items():
+            if ours in self._arguments.words:
+                values[ours] = block.texts(column)
+                continue
+            numbers, unreadable = block.numbers(column)
+            for i in np.flatnonzero(np.isinf(numbers)).tolist():
+                unreadable[i] = str(numbers[i])
+            for i, seen in unreadable.items():
+                bad.setdefault(i, (column, seen))
+            values[ours] = numbers.tolist()
+        for i, name in enumerate(series):
+            place = f"{self.table.unit} {block.places[i]}"
+            if not name:
+                self._refuse(name, place, self.settings.columns.series, "saw nothing, expected a series")
+            elif name in self.places:
+                text = f"the series twice, expected it once ({self.places[name]} has it too)"
+                self._refuse(name, place, self.settings.columns.series, text)
+                self.cases.pop(name, None)
+            elif block.places[i] in block.ragged:
+                cells = block.ragged[int(block.places[i])]
+                self._refuse(name, place, "", f"saw {cells} cells, expected {len(self.table.columns)} as in the header")
+            elif i in bad:
+                self._refuse(name, place, bad[i][0], f"saw {bad[i][1]!r}, expected a number")
+            else:
+                self._case(name, place, {ours: column[i] for ours, column in values.items()})
+            self.places.setdefault(name, place)
+
+    def _refuse(self, series: str, place: str, column: str, text: str) -> None:
+        problem = Problem(str(self.table.path), place, column, series, text)
+        self.problems.append(problem)
+        self.refused.setdefault(series, problem)
+
+    def _case(self, series: str, place: str, row: dict[str, Any]) -> None:
+        a = self._arguments
+        given: dict[str, Any] = {}
+        several: dict[str, dict[int, float]] = {name: {} for name in a.several}
+        changes: dict[str, Any] = {}
+        for name, value in row.items():
+            if value == "" or value != value:  # an empty cell
+                continue
+            prefix, _, number = name.rpartition("_")
+            if name in a.single:
+                given[name] = value
+            elif prefix in a.several:
+                several[prefix][int(number)] = value
+            elif name in a.numbers and a.numbers[name] is int:
+                changes[name] = int(value) if value == int(value) else value
+            else:
+                changes[name] = value
+        for name in a.required:
+            if name not in given:
+                self._refuse(series, place, name, "saw nothing, expected a number")
+                return
+        for prefix, items in several.items():
+            sizes = [items.get(i, 0.0) for i in range(1, max(items, default=0) + 1)]
+            while sizes and sizes[-1] == 0.0 and prefix != "planned":  # not there, or nothing on order
+                sizes.pop()
+            if sizes:
+                given[prefix] = sizes
+        try:
+            config = self.kinds.config(changes)
+            state = config.state(**given)
+        except InputError as error:
+            self._refuse(series, place, error.field.partition("[")[0], f"saw {error.seen}, expected {error.expected}")
+            return
+        self.cases[series] = Case(self.kinds.kind(config, changes), state, config.params(), config)
+
+
+def order_size(decision: Decision) -> float | None:
+    """Units that a decision's action orders; None when it orders nothing known."""
+    c = decision.certificate
+    if c is None or decision.action is None or c.plan.task.name != ORDERING_TASK:
+        return None
+    plan, w = c.plan, c.plan.window
+    layout = plan.task.params_layout
+    if layout is None:
+        return None
+    state = plan.layout.build(plan.inputs.states[w].tolist())
+    params = layout.build(plan.inputs.params[w if plan.inputs.params.shape[0] > 1 else 0].tolist())
+    return float(rules.ordered(state, decision.action, params))
+
+
+def panel_inputs(cases: Sequence[Case], trace: Trace, settings: Settings) -> tuple[Any, Any, Floats | None]:
+    """States and params as NamedTuples of arrays and actions (W, m) of series of one kind, for `decide_panel`."""
+    kind = cases[0].kind
+    layout = Layout.of(cases[0].state, "state")
+    rows = np.array([layout.flatten(c.state, "state") for c in cases])
+    states = _by_column(kind.task.state, layout.lengths, rows)
+    params_layout = kind.task.params_layout
+    shared = all(c.config is cases[0].config for c in cases)
+    params: Any = cases[0].params
+    if not shared and params_layout is not None:
+        flat = np.array([params_layout.flatten(c.params, "params") for c in cases])
+        params = _by_column(type(params), params_layout.lengths, flat)
+    multiples = settings.actions.multiples
+    if multiples is None:
+        return states, params, None
+    _, scaled = kind.config.scaled(trace, (multiples[0] - 1.0, *multiples))
+    grid = np.array(scaled.grid)
+    grid[:, 0] = np.minimum(grid[:, 0], 0.0)  # to order nothing is always possible
+    step = settings.actions.round_to
+    if step > 0.0:
+        grid = np.ceil(grid / step - 1e-9) * step + 0.0
+    # Equal values are one action: all but the first are unavailable.
+    fresh = np.concatenate([np.ones((len(grid), 1), bool), grid[:, 1:] > grid[:, :-1]], axis=1)
+    actions, scaled = np.where(fresh, grid, np.nan), scaled._replace(grid=grid)
+    arrays = {n: v for n, v in scaled._asdict().items() if isinstance(v, np.ndarray)}
+    return states, params._replace(**arrays), actions
+
+
+def _by_column(kind: type[Any], lengths: Sequence[int], rows: Floats) -> Any:
+    """A NamedTuple of arrays from flat rows."""
+    items, at = [], 0
+    for length in lengths:
+        items.append(rows[:, at] if length == 0 else rows[:, at : at + length])
+        at += max(1, length)
+    return kind(*items)

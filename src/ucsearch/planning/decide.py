@@ -1,0 +1,390 @@
+"""The job behind `ucsearch decide`: forecasts and states in, one row per series out, every decision in the log.
+
+Series are worked off in chunks. A chunk's decisions are in the log before its rows are kept, and its rows are a file of
+their own in `<out>.partial` until all are there. A killed run that is started again goes on after the last chunk; a
+chunk that was cut off is decided again, gives the same records, and the log does not write a record twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ucsearch.dispatch.api import decide_panel
+from ucsearch.dispatch.decision import DecisionPanel
+from ucsearch.errors import DataError, InputError
+from ucsearch.planning.bodies import PanelLog, panel_bodies
+from ucsearch.planning.cases import ORDERING_TASK, Case, Kind, StateFile, order_size, panel_inputs
+from ucsearch.planning.forecasts import ForecastFile, Values, make_trace
+from ucsearch.planning.tables import Problem, open_table, write_table
+from ucsearch.records.canonical import canonical, encode_number, loads
+from ucsearch.records.files import whole_file
+from ucsearch.settings import Settings
+
+__all__ = ["COLUMNS", "DecideReport", "StrictError", "run_decide"]
+
+REFUSED = "REFUSED"  # no decision: its rows in the files cannot be used
+COLUMNS: dict[str, type] = {
+    "series": str,
+    "outcome": str,
+    "action": float,
+    "order": float,
+    "reason": str,
+    "margin": float,
+    "regret_bound": float,
+    "certificate": str,
+    "sentence": str,
+    "problem": str,
+}
+_FEW = 40  # decisions that take the plain engine less time than compiling for them
+_SHOWN = 10_000  # problems kept in a report
+
+Progress = Callable[[int, int], None]
+
+
+class StrictError(DataError):
+    """With `strict`, anything wrong with the files; `problems` lists it."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True)
+class DecideReport:
+    """What was done."""
+
+    outcomes: dict[str, int]
+    reasons: dict[str, int]
+    problems: tuple[Problem, ...]
+    more_problems: int  # beyond those kept
+    resumed: int  # series taken over from a run that was cut off
+    out: Path
+    log: Path
+
+    @property
+    def needs_a_person(self) -> bool:
+        return self.outcomes.get(REFUSED, 0) + self.outcomes.get("HOLD", 0) > 0
+
+
+def run_decide(
+    settings: Settings,
+    forecasts: str | Path,
+    states: str | Path,
+    out: str | Path,
+    log: str | Path,
+    *,
+    strict: bool = False,
+    fresh: bool = False,
+    now: datetime | None = None,
+    clock: Callable[[], datetime] | None = None,
+    progress: Progress | None = None,
+) -> DecideReport:
+    """Decide every series of both files. `now` is what forecasts' ages are measured against (and recorded), `clock`
+    dates the log's entries. `strict` refuses all if anything is wrong; `fresh` forgets a run that was cut off."""
+    out, log = Path(out), Path(log)
+    if settings.gate.max_trace_age_s is not None and now is None:
+        raise InputError("now", "nothing", "a time, because gate.max_trace_age_s is set")
+    files = ForecastFile.open(open_table(forecasts), settings), StateFile(open_table(states), settings)
+    plan = _Plan(settings, *files)
+    if strict and (found := plan.all_problems()):
+        raise StrictError(found)
+    with _work_folder(out, _fingerprint(settings, forecasts, states), now, fresh) as (folder, moment):
+        with PanelLog(log, clock=clock) as book:
+            resumed = _decide_all(plan, settings, folder, book, moment, progress)
+        return _finish(plan, folder, out, log, resumed)
+
+
+# -------------------------------------------------------------------- what is to be done
+
+
+class _Plan:
+    """Both files, the order of the series, and what is known to be wrong before any value is read."""
+
+    def __init__(self, settings: Settings, forecasts: ForecastFile, states: StateFile) -> None:
+        self.settings, self.forecasts, self.states = settings, forecasts, states
+        self.problems = [*forecasts.problems, *states.problems]
+        known = set(forecasts.order)
+        self.rest = [s for s in states.places if s not in known]  # states without a forecast
+        f, s = str(forecasts.table.path), str(states.table.path)
+        for series in forecasts.order:
+            if series and series not in states.places:
+                self.problems.append(Problem(s, "", "", series, f"saw no row, expected one as in {f}"))
+        for series in self.rest:
+            if series:
+                self.problems.append(Problem(f, "", "", series, f"saw no rows, expected some as in {s}"))
+        self.by_series: dict[str, Problem] = {}
+        for problem in self.problems:
+            if problem.refuses:
+                self.by_series.setdefault(problem.series, problem)
+        self.series = [*forecasts.order, *self.rest]
+        size = settings.run.chunk
+        self.chunks = [(lo, min(lo + size, len(self.series))) for lo in range(0, len(self.series), size)]
+        counts = Counter(case.kind.number for case in states.cases.values())
+        self.engines = {number: self._engine(count) for number, count in counts.items()}
+
+    def _engine(self, count: int) -> Any:
+        if self.settings.run.engine != "auto":
+            return self.settings.run.engine
+        return "python" if count <= _FEW else "compiled"
+
+    def check(self, values: Values) -> Problem | None:
+        """Why a series cannot be decided; None when it can."""
+        known = self.by_series.get(values.series) or values.problem
+        if known is not None or values.table is None:
+            return known
+        case = self.states.cases[values.series]
+        steps = min(len(values.table), self.settings.forecast.steps or len(values.table))
+        needed = max(self.settings.policy.depth, case.kind.lead_time + 1 if self.settings.actions.multiples else 0)
+        if steps < needed:
+            text = f"saw {steps} steps, expected at least {needed} (policy.depth, and the lead time + 1)"
+            return Problem(str(self.forecasts.table.path), "", self.forecasts.layout.time, values.series, text)
+        return self._crossed(values)
+
+    def _crossed(self, values: Values) -> Problem | None:
+        if self.forecasts.layout.kind != "quantiles" or self.settings.forecast.crossing == "sort":
+            return None
+        crossed = np.argwhere(np.diff(values.table, axis=1) < 0.0) if values.table is not None else np.zeros((0, 2))
+        if not len(crossed):
+            return None
+        step, k = (int(x) for x in crossed[0])
+        names = self.forecasts.layout.values
+        text = f"crossed quantiles at step {step + 1}: below {names[k]}; forecast.crossing = 'sort' would repair it"
+        return Problem(str(self.forecasts.table.path), "", names[k + 1], values.series, text)
+
+    def all_problems(self) -> list[Problem]:
+        """Every problem there is, values included (the forecasts are read once more for it)."""
+        found = list(self.problems)
+        for values in self.forecasts.values():
+            if values.series not in self.by_series and (problem := self.check(values)) is not None:
+                found.append(problem)
+        return found
+
+
+class _Chunk(NamedTuple):
+    """Some consecutive series, decided but not yet logged."""
+
+    number: int
+    series: list[str]
+    panels: list[tuple[DecisionPanel, list[str], Kind]]
+    refused: dict[str, Problem]
+    problems: list[Problem]  # found only now
+
+
+def _decide_all(
+    plan: _Plan, settings: Settings, folder: Path, book: PanelLog, now: datetime | None, progress: Progress | None
+) -> int:
+    """Decide what is not yet kept; returns how many series were kept already."""
+    done = [n for n in range(len(plan.chunks)) if _kept(folder, n, book)]
+    todo = [n for n in range(len(plan.chunks)) if n not in set(done)]
+    resumed = sum(plan.chunks[n][1] - plan.chunks[n][0] for n in done)
+    count, total = resumed, len(plan.series)
+    if progress is not None:
+        progress(count, total)
+    for chunk in _ahead(_decided(plan, settings, todo, now)):
+        _keep(folder, chunk, _log_chunk(chunk, book))
+        count += len(chunk.series)
+        if progress is not None:
+            progress(count, total)
+    return resumed
+
+
+def _decided(plan: _Plan, settings: Settings, todo: Sequence[int], now: datetime | None) -> Iterator[_Chunk]:
+    """Chunks in order; what lies between them in the forecasts file is skipped, not decided."""
+    stream: Iterator[Values] = iter(())
+    at = -1
+    held = len(plan.forecasts.order)
+    for number in todo:
+        lo, hi = plan.chunks[number]
+        if at != lo:
+            stream = plan.forecasts.values(lo)
+        ready: dict[tuple[Any, ...], list[tuple[Values, Case]]] = {}
+        refused: dict[str, Problem] = {}
+        fresh: list[Problem] = []
+        for series in plan.series[lo : min(hi, held)]:
+            values = next(stream)
+            problem = plan.check(values)
+            if problem is None and values.table is not None:
+                case = plan.states.cases[series]
+                key = (case.kind.number, values.table.shape, bool(values.cutoff), bool(values.issued))
+                ready.setdefault(key, []).append((values, case))
+            elif problem is not None:
+                refused[series] = problem
+                if series not in plan.by_series:
+                    fresh.append(problem)
+        refused.update({series: plan.by_series[series] for series in plan.series[max(lo, held) : hi]})
+        panels = [_decide_group(plan, settings, group, now) for group in ready.values()]
+        at = hi
+        yield _Chunk(number, plan.series[lo:hi], panels, refused, fresh)
+
+
+def _decide_group(
+    plan: _Plan, settings: Settings, group: list[tuple[Values, Case]], now: datetime | None
+) -> tuple[DecisionPanel, list[str], Kind]:
+    """Series of one kind and shape in one call."""
+    values, cases = [v for v, _ in group], [c for _, c in group]
+    kind = cases[0].kind
+    trace = make_trace(
+        np.stack([v.table for v in values if v.table is not None]), plan.forecasts.layout.kind,
+        plan.forecasts.layout.levels, settings.forecast,
+        [v.cutoff for v in values] if values[0].cutoff else None,
+        [v.issued for v in values] if values[0].issued else None,
+    )  # fmt: skip
+    states, params, actions = panel_inputs(cases, trace, settings)
+    panel = decide_panel(
+        kind.task, states, trace, settings.policy, gate=settings.gate, now=now, calibration=settings.calibration,
+        kind=settings.proof.kind, eps_m=settings.proof.eps_m, params=params, actions=actions,
+        threads=settings.run.threads, engine=plan.engines[kind.number], node_budget=settings.proof.node_budget,
+    )  # fmt: skip
+    return panel, [v.series for v in values], kind
+
+
+def _ahead(items: Iterator[_Chunk]) -> Iterator[_Chunk]:
+    """The same items, the next one being made in another thread while the last one is used (compiled searches do not
+    hold the interpreter's lock)."""
+    end = object()
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(next, items, end)
+        while (item := future.result()) is not end:
+            future = pool.submit(next, items, end)
+            yield item  # type: ignore[misc]
+
+
+def _log_chunk(chunk: _Chunk, book: PanelLog) -> list[list[Any]]:
+    """Write the chunk's decisions to the log, then make its rows; both in the order of its series."""
+    rows: dict[str, list[Any]] = {}
+    made = {}
+    for panel, names, kind in chunk.panels:
+        for body, name in zip(panel_bodies(panel, names, kind.where), names, strict=True):
+            made[name] = body
+            d = body.decision
+            rows[name] = [
+                name, d.outcome.value, d.action, order_size(d), d.reason.value, d.release_margin, d.regret_bound,
+                body.id, d.sentence, "",
+            ]  # fmt: skip
+    book.append_bodies([made[name] for name in chunk.series if name in made])
+    for name, problem in chunk.refused.items():
+        rows[name] = [name, REFUSED, None, None, "invalid_input", None, None, "", "", str(problem)]
+    return [rows[name] for name in chunk.series]
+
+
+# -------------------------------------------------------------------- what is kept on the way
+
+
+@contextmanager
+def _work_folder(
+    out: Path, fingerprint: str, now: datetime | None, fresh: bool
+) -> Iterator[tuple[Path, datetime | None]]:
+    """The folder of a run's finished chunks, ours alone, and the moment the run began with."""
+    folder = out.with_name(out.name + ".partial")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("w")
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written ({error.strerror})") from error
+    with lock:
+        _lock(lock, folder)
+        job = folder / "job.json"
+        parts = list(folder.glob("part-*.json"))
+        before = loads(job.read_bytes()) if job.exists() and not fresh else None
+        if before is not None and parts and before["fingerprint"] != fingerprint:
+            raise DataError(
+                f"{folder}: holds a run that was cut off, on other files or settings; finish that one or use --fresh"
+            )
+        if before is None or before["fingerprint"] != fingerprint:
+            for part in parts:
+                part.unlink()
+            before = {"fingerprint": fingerprint, "now": "" if now is None else now.isoformat()}
+            with whole_file(job) as file:
+                file.write(canonical(before))
+        yield folder, datetime.fromisoformat(before["now"]) if before["now"] else None
+    shutil.rmtree(folder)  # not reached when the work was cut off
+
+
+def _lock(file: Any, folder: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # not on this system; two runs at once are then the user's to avoid
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise DataError(f"{folder}: another run is at work on the same output") from error
+
+
+def _fingerprint(settings: Settings, *files: str | Path) -> str:
+    """Everything that decisions depend on."""
+    digest = hashlib.sha256(f"{version('ucsearch')}\0{settings.digest}".encode())
+    for name in files:
+        with open(name, "rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _part(folder: Path, number: int) -> Path:
+    return folder / f"part-{number:06d}.json"
+
+
+def _keep(folder: Path, chunk: _Chunk, rows: list[list[Any]]) -> None:
+    plain = [[_plain(x) for x in row] for row in rows]
+    with whole_file(_part(folder, chunk.number)) as file:
+        file.write(canonical({"rows": plain, "problems": [asdict(p) for p in chunk.problems]}))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return None if math.isnan(value) else encode_number(value)
+    return value
+
+
+def _read_part(folder: Path, number: int) -> dict[str, Any]:
+    content: dict[str, Any] = loads(_part(folder, number).read_bytes())
+    numbers = [i for i, kind in enumerate(COLUMNS.values()) if kind is float]
+    for row in content["rows"]:
+        for i in numbers:
+            row[i] = None if row[i] is None else float(row[i])
+    return content
+
+
+def _kept(folder: Path, number: int, book: PanelLog) -> bool:
+    """Whether a chunk's rows are there and all its decisions are in this log."""
+    if not _part(folder, number).exists():
+        return False
+    place = list(COLUMNS).index("certificate")
+    return book.has_all([row[place] for row in _read_part(folder, number)["rows"] if row[place]])
+
+
+def _finish(plan: _Plan, folder: Path, out: Path, log: Path, resumed: int) -> DecideReport:
+    """Put the parts together."""
+    outcomes: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    found = list(plan.problems)
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for number in range(len(plan.chunks)):
+            part = _read_part(folder, number)
+            found.extend(Problem(**p) for p in part["problems"])
+            for row in part["rows"]:
+                outcomes[row[1]] += 1
+                reasons[row[4]] += 1
+                yield row if has_orders else row[:3] + row[4:]
+
+    has_orders = plan.settings.task.task().name == ORDERING_TASK
+    columns = {k: v for k, v in COLUMNS.items() if has_orders or k != "order"}
+    write_table(out, columns, rows)
+    return DecideReport(
+        dict(sorted(outcomes.items())), dict(sorted(reasons.items())), tuple(found[:_SHOWN]),
+        max(0, len(found) - _SHOWN), resumed, out, log,
+    )  # fmt: skip

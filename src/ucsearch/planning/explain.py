@@ -1,0 +1,238 @@
+"""`ucsearch explain`: why a recorded decision came out as it did, in words, from the record alone.
+
+Everything told here stands in the record. The task is looked up (in this package only) to name the state's fields and
+to follow the plan through the forecast for a picture; without it the words are the same.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import RecordError, UCSearchError
+from ucsearch.layout import Layout
+from ucsearch.planning.cases import ORDERING_TASK
+from ucsearch.records.blobs import decode_array
+from ucsearch.records.canonical import decode_number
+from ucsearch.records.chain import Row
+from ucsearch.records.reader import AuditReader
+from ucsearch.settings import Settings
+from ucsearch.task import Task
+from ucsearch.tasks import inventory_rules as rules
+
+__all__ = ["Told", "explain_series"]
+
+Floats = NDArray[np.float64]
+_SHOWN = 12  # alternatives listed
+_CONDITIONS = {
+    "task": "the task's rules ran without a fault",
+    "completion": "some plan keeps the rules to the end",
+    "path": "the search found a plan",
+    "certificate_pass": "the first action is proved best under the forecast",
+    "release_margin_above_tau": "its lead over the alternatives is positive",
+    "risk_active": "uncertainty changed the choice",
+    "regret_bound": "what it may lose against the best plan is within the limit",
+    "trace_issued_before_now": "the forecast was made before now",
+    "trace_age_s": "the forecast is fresh enough",
+    "eps_c": "the forecaster's calibration error is within its limit",
+    "undercoverage": "the forecaster's intervals cover enough",
+    "nodes": "the effort stayed within the budget",
+    "elapsed_s": "the time stayed within the budget",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """One decision, told; with what a picture of it needs."""
+
+    series: str
+    text: str
+    title: str
+    units: str
+    members: Floats  # (J, H, F) of the recorded forecast
+    weights: Floats  # (J,)
+    tracks: Floats | None  # (J, d + 1) the first state field along the plan, by member
+    field: str
+    orders: tuple[float, ...]  # (d,) the plan's actions, as units where they order
+    released: bool
+
+
+def explain_series(log: str | Path, series: str, settings: Settings | None = None) -> Told:
+    """Tell the newest decision of a series; an id, or its first 8 digits, names a decision directly."""
+    with AuditReader(log) as reader:
+        rows = reader.list(series=series, kind="decision", limit=1, newest_first=True)
+        row = rows[0] if rows else _by_id(reader, series)
+        blobs = {name: decode_array(data) for name, data in reader.blobs_of(row).items()}
+        overrides = [r.record for r in reader.overrides(row.id)]
+    try:
+        return _tell(row, blobs, overrides, settings)
+    except (KeyError, TypeError, IndexError) as error:
+        raise RecordError(f"entry {row.seq} of {log} is no decision this version can read ({error!r})") from error
+
+
+def _by_id(reader: AuditReader, text: str) -> Row:
+    try:
+        row = reader.get(text)
+    except RecordError:
+        known = sorted({str(r.record.get("series", "")) for r in reader.list(kind="decision", limit=5)} - {""})
+        hint = f"; the first there: {', '.join(known)}" if known else ""
+        raise RecordError(f"{reader.path}: no decision of a series {text!r}{hint}") from None
+    if row.record.get("kind") != "decision":
+        raise RecordError(f"{reader.path}: {text!r} is an override, expected a decision")
+    return row
+
+
+def _tell(row: Row, blobs: dict[str, Floats], overrides: list[dict[str, Any]], settings: Settings | None) -> Told:
+    record = row.record
+    outcome, claim = record["outcome"], record["claim"]
+    trace = record["inputs"]["trace"]
+    members, weights = blobs[trace["members"]["$blob"]][0], blobs[trace["weights"]["$blob"]][0]
+    task = _find_task(record["task"])
+    units = settings.units if settings is not None else "units"
+    money = settings.currency if settings is not None and settings.currency else ""
+    index = claim["action_index"]
+    path: list[int] = next((r["path"] for r in record["rivals"] if r["index"] == index), [])
+    actions = [math.nan if a is None else decode_number(a) for a in record["task"]["actions"]]
+    plan = tuple(float(actions[i]) for i in path)
+    tracks, orders, field = _follow(task, record, members, plan)
+    series = record["series"]
+    title = f"{series or row.id[:12]}: {outcome['outcome']}"
+    lines = [
+        f"{title}, entry {row.seq} of the log" + (f", written {row.written_at}" if row.written_at else ""),
+        "",
+        outcome["sentence"],
+        "",
+        *_situation(task, record, units),
+        _forecast_line(members, trace["meta"], units),
+    ]
+    if plan:
+        sizes = ", ".join(f"{x:g}" for x in orders)
+        word = "The plan" if outcome["outcome"] == "RELEASED" else "The plan that was not released"
+        lines.append(f"{word}, {len(plan)} steps: {sizes} {units if _orders(record) else ''}".rstrip() + ".")
+    lines += ["", "Conditions:"]
+    for gate in record["gate"]["rows"]:
+        words = _CONDITIONS.get(gate["name"], gate["name"])
+        figures = f"{_figure(gate['left'])} {gate['operator']} {_figure(gate['right'])}"
+        lines.append(f"  {'yes' if gate['pass'] else 'NO '}  {words} ({gate['name']}: {figures})")
+    lines += ["", *_alternatives(record, money)]
+    for other in overrides:
+        lines.append(f"Overridden by {other['who']}: {other['action']} instead, because {other['why']}.")
+    lines += ["", f"certificate {row.id}"]
+    return Told(
+        series, "\n".join(lines), title, units, members, weights, tracks, field, orders,
+        outcome["outcome"] == "RELEASED",
+    )  # fmt: skip
+
+
+def _orders(record: dict[str, Any]) -> bool:
+    return bool(record["task"]["name"] == ORDERING_TASK)
+
+
+def _find_task(recorded: dict[str, Any]) -> Task | None:
+    """The task itself, when it is one of ours and still the same; a log must not make us import anything else."""
+    module, _, name = recorded["object"].partition(":")
+    if not module.startswith("ucsearch.") or not name:
+        return None
+    try:
+        task = getattr(import_module(module), name)
+        same = isinstance(task, Task) and task.source_hash == recorded["source_hash"]
+    except (ImportError, AttributeError, UCSearchError):
+        return None
+    return task if same else None
+
+
+def _situation(task: Task | None, record: dict[str, Any], units: str) -> list[str]:
+    values = [float(decode_number(x)) for x in record["inputs"]["state"]]
+    if task is None:
+        return [f"State: {', '.join(f'{v:g}' for v in values)}."]
+    layout = Layout(task.state, tuple(record["inputs"]["state_lengths"]))
+    if not _orders(record):
+        return ["State: " + ", ".join(f"{n} {v:g}" for n, v in zip(layout.names, values, strict=True)) + "."]
+    state = layout.build(values)
+    params = _params(task, record)
+    text = f"In stock: {state.on_hand:g} {units}"
+    if params.lead_time > 0.0:
+        due = ", ".join(f"{x:g} {_when(i)}" for i, x in enumerate(state.pipeline) if x)
+        text += f"; on order: {due}" if due else "; nothing on order"
+    return [text + f". An order arrives {_when(int(params.lead_time))}."]
+
+
+def _when(periods: int) -> str:
+    return ("in this period", "in the next period")[periods] if periods < 2 else f"in {periods} periods"
+
+
+def _params(task: Task, record: dict[str, Any]) -> Any:
+    inputs = record["inputs"]
+    values = [float(decode_number(x)) for x in inputs["params"]]
+    return Layout(type(task.params), tuple(inputs["params_lengths"])).build(values)
+
+
+def _forecast_line(members: Floats, meta: dict[str, Any], units: str) -> str:
+    if members.shape[0] == 0:
+        return "The forecast gave scores of actions, no outcomes."
+    first = members[:, 0, 0]
+    low, high = np.quantile(first, [0.05, 0.95])
+    text = f"Forecast: {members.shape[0]} members over {members.shape[1]} steps"
+    text += f" by {meta['model']}" if meta["model"] else ""
+    text += f", made {', '.join(meta['issued'])}" if meta["issued"] else ""
+    return f"{text}; the next step {first.mean():.4g} {units} on average, 5 to 95 %: {low:.4g} to {high:.4g}."
+
+
+def _alternatives(record: dict[str, Any], money: str) -> list[str]:
+    index = record["claim"]["action_index"]
+    rivals = record["rivals"]
+    if not rivals:
+        return []
+    ranked = sorted(rivals, key=lambda r: (r["index"] != index, -_bound(r)))
+    unit = f" [{money}]" if money else ""
+    rows = [("first action", f"scores{unit}", f"at most{unit}", "")]
+    for r in ranked[:_SHOWN]:
+        note = "<- put forward" if r["index"] == index else ""
+        rows.append((r["label"], _figure(r["score"]), _figure(r["upper"]), note))
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    lines = ["Alternatives, by the most they can score:"]
+    lines += [f"  {a:>{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]
+    if len(ranked) > _SHOWN:
+        lines.append(f"  and {len(ranked) - _SHOWN} more")
+    return lines
+
+
+def _bound(rival: dict[str, Any]) -> float:
+    return math.inf if rival["upper"] is None else float(decode_number(rival["upper"]))
+
+
+def _figure(value: Any) -> str:
+    return "-" if value is None else f"{decode_number(value):.6g}"
+
+
+def _follow(
+    task: Task | None, record: dict[str, Any], members: Floats, plan: tuple[float, ...]
+) -> tuple[Floats | None, tuple[float, ...], str]:
+    """The first state field along the plan for every member, and what is ordered on the way at the mean forecast."""
+    if task is None or not plan or not members.shape[0] or task.outcome is not None:
+        return None, plan, ""
+    inputs = record["inputs"]
+    layout = Layout(task.state, tuple(inputs["state_lengths"]))
+    start = layout.build([float(decode_number(x)) for x in inputs["state"]])
+    params = None if task.params is None else _params(task, record)
+    tracks = np.empty((members.shape[0], len(plan) + 1))
+    for j, outcomes in enumerate(members[:, :, 0].tolist()):
+        state = start
+        tracks[j, 0] = layout.flatten(state, "state")[0]
+        for h, action in enumerate(plan):
+            state = task.step(state, action, outcomes[h], params)
+            tracks[j, h + 1] = layout.flatten(state, "state")[0]
+    orders = plan
+    if _orders(record):
+        state, sizes = start, []
+        for h, action in enumerate(plan):
+            sizes.append(float(rules.ordered(state, action, params)))
+            state = task.step(state, action, float(members[:, h, 0].mean()), params)
+        orders = tuple(sizes)
+    return tracks, orders, layout.names[0]

@@ -1,0 +1,325 @@
+"""CSV and Parquet files as blocks of rows, with every problem named by file, row and column.
+
+CSV is read and written with the standard library, so that a bare installation can use it; Parquet needs pyarrow.
+Rows are counted as a person does: lines of a CSV file (the header is line 1), rows of a Parquet file from 1.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import DataError, InputError
+from ucsearch.records.files import whole_file
+
+__all__ = ["Block", "Problem", "Table", "is_parquet", "open_table", "whole_series", "write_table"]
+
+Floats = NDArray[np.float64]
+_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
+_CSV_ROWS = 20_000
+_CELLS = 4_000_000  # of a Parquet batch: bounds its memory
+_ROW_GROUP = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with a file, and where. `series` is "" when it concerns the whole file."""
+
+    file: str
+    place: str  # "line 17", "row 16" or ""
+    column: str
+    series: str
+    text: str  # what was seen and what was expected
+    refuses: bool = True  # False: reported, but nothing is refused for it
+
+    def __str__(self) -> str:
+        parts = [self.file, self.place, f"column {self.column}" if self.column else ""]
+        parts.append(f"series {self.series}" if self.series else "")
+        return f"{', '.join(p for p in parts if p)}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some consecutive rows: `cells` holds texts (CSV) or Arrow arrays (Parquet) by column."""
+
+    first: int  # index of its first row in the file, from 0
+    places: NDArray[np.int64]  # (n,) line or row numbers
+    cells: Mapping[str, Any]
+    ragged: Mapping[int, int] = field(default_factory=dict)  # place -> cells seen, where their number is wrong
+
+    def __len__(self) -> int:
+        return int(self.places.size)
+
+    def texts(self, column: str) -> list[str]:
+        """(n,) values as texts, "" where there is none."""
+        cells = self.cells[column]
+        if isinstance(cells, list):
+            return [x.strip() for x in cells]
+        import pyarrow as pa
+
+        if not pa.types.is_string(cells.type):
+            cells = cells.cast(pa.string())
+        return ["" if x is None else x.strip() for x in cells.to_pylist()]
+
+    def numbers(self, column: str) -> tuple[Floats, dict[int, str]]:
+        """(n,) values, NaN where there is none, and by index the texts that are no numbers (NaN too)."""
+        cells = self.cells[column]
+        if not isinstance(cells, list):
+            import pyarrow as pa
+
+            kind = cells.type
+            if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+                values = cells.cast(pa.float64(), safe=False)
+                return np.array(values.to_numpy(zero_copy_only=False), dtype=np.float64), {}
+            if pa.types.is_null(kind):
+                return np.full(len(cells), np.nan), {}
+        texts = self.texts(column)
+        try:
+            return np.array(texts, dtype=np.str_).astype(np.float64) if texts else np.zeros(0), {}
+        except ValueError:
+            return _slow_numbers(texts)
+
+    def part(self, lo: int, hi: int) -> Block:
+        cells = {
+            name: x[lo:hi] if isinstance(x, list) else x.slice(lo, max(0, hi - lo)) for name, x in self.cells.items()
+        }
+        return Block(self.first + lo, self.places[lo:hi], cells, self.ragged)
+
+    def then(self, other: Block) -> Block:
+        """This block's rows followed by those of `other`."""
+        if not len(self):
+            return other
+        return Block(
+            self.first,
+            np.concatenate([self.places, other.places]),
+            {name: _join(x, other.cells[name]) for name, x in self.cells.items()},
+            {**self.ragged, **other.ragged},
+        )
+
+
+def _join(a: Any, b: Any) -> Any:
+    if isinstance(a, list):
+        return a + b
+    import pyarrow as pa
+
+    return pa.concat_arrays([a, b])
+
+
+def _slow_numbers(texts: list[str]) -> tuple[Floats, dict[int, str]]:
+    values, bad = np.full(len(texts), np.nan), {}
+    for i, text in enumerate(texts):
+        if text.lower() in _MISSING:
+            continue
+        try:
+            values[i] = float(text)
+        except ValueError:
+            bad[i] = text
+    return values, bad
+
+
+class Table(Protocol):
+    """A file with named columns."""
+
+    path: Path
+    columns: tuple[str, ...]
+    unit: str  # "line" or "row"
+
+    def blocks(self, columns: Sequence[str], start: int = 0) -> Iterator[Block]:
+        """The rows from index `start` on, those columns only."""
+        ...
+
+
+def is_parquet(path: str | Path) -> bool:
+    """By the file's ending; anything but .parquet, .pq and .csv is refused."""
+    ending = Path(path).suffix.lower()
+    if ending in (".parquet", ".pq"):
+        return True
+    if ending in (".csv", ".tsv", ".txt"):
+        return False
+    raise InputError(str(path), f"the ending {ending!r}", "a file called .csv or .parquet")
+
+
+def open_table(path: str | Path) -> Table:
+    """Look at a file's header; its rows are read when asked for."""
+    table: Table = _Parquet(Path(path)) if is_parquet(path) else _Csv(Path(path))
+    seen: set[str] = set()
+    for name in table.columns:
+        if name in seen:
+            raise DataError(f"{path}: the column {name!r} occurs twice")
+        seen.add(name)
+    return table
+
+
+class _Csv:
+    unit = "line"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                head = file.readline()
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}: not a text in UTF-8 ({error.reason} at byte {error.start})") from error
+        # A sheet saved in some countries has semicolons.
+        self.delimiter = max(",;\t", key=head.count)
+        self.columns = tuple(x.strip() for x in next(csv.reader([head], delimiter=self.delimiter), []))
+        if not any(self.columns):
+            raise DataError(f"{path}: saw no header, expected column names in line 1")
+
+    def blocks(self, columns: Sequence[str], start: int = 0) -> Iterator[Block]:
+        index = [self.columns.index(name) for name in columns]
+        width = len(self.columns)
+        try:
+            with self.path.open(encoding="utf-8-sig", newline="") as file:
+                reader = csv.reader(file, delimiter=self.delimiter)
+                next(reader)
+                row = 0
+                cells: list[list[str]] = [[] for _ in index]
+                places: list[int] = []
+                ragged: dict[int, int] = {}
+                for line in reader:
+                    if not line:
+                        continue
+                    row += 1
+                    if row <= start:
+                        continue
+                    if len(line) != width:
+                        ragged[reader.line_num] = len(line)
+                        line = (line + [""] * width)[:width]
+                    places.append(reader.line_num)
+                    for own, i in zip(cells, index, strict=True):
+                        own.append(line[i])
+                    if len(places) == _CSV_ROWS:
+                        yield _csv_block(row, places, columns, cells, ragged)
+                        cells, places, ragged = [[] for _ in index], [], {}
+                if places:
+                    yield _csv_block(row, places, columns, cells, ragged)
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise DataError(f"{self.path}: cannot be read ({error})") from error
+
+
+def _csv_block(
+    row: int, places: list[int], columns: Sequence[str], cells: list[list[str]], ragged: dict[int, int]
+) -> Block:
+    return Block(row - len(places), np.array(places, np.int64), dict(zip(columns, cells, strict=True)), ragged)
+
+
+class _Parquet:
+    unit = "row"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self._open() as file:
+            self.columns = tuple(file.schema_arrow.names)
+            self.group_rows = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+
+    def _open(self) -> Any:
+        try:
+            import pyarrow.parquet as pq
+        except ImportError as error:
+            raise DataError(f"{self.path}: Parquet needs pyarrow: pip install 'ucsearch[io]'") from error
+        try:
+            return pq.ParquetFile(self.path)
+        except (OSError, ValueError) as error:
+            raise DataError(f"{self.path}: not a readable Parquet file ({error})") from error
+
+    def blocks(self, columns: Sequence[str], start: int = 0) -> Iterator[Block]:
+        groups, skipped = list(range(len(self.group_rows))), 0
+        while groups and skipped + self.group_rows[groups[0]] <= start:
+            skipped += self.group_rows[groups.pop(0)]
+        size = max(1_000, _CELLS // max(1, len(columns)))
+        at = skipped
+        with self._open() as file:
+            for batch in file.iter_batches(size, row_groups=groups, columns=list(columns)):
+                lo = max(0, start - at)
+                rows = np.arange(at + lo, at + batch.num_rows, dtype=np.int64)
+                if rows.size:
+                    cells = {name: batch.column(i).slice(lo) for i, name in enumerate(batch.schema.names)}
+                    yield Block(at + lo, rows + 1, cells)
+                at += batch.num_rows
+
+
+def whole_series(
+    table: Table, columns: Sequence[str], series: str, start: int = 0
+) -> Iterator[tuple[Block, list[str]]]:
+    """Blocks cut where a series ends, with the series of each row; rows of one series are in one block."""
+    rest: Block | None = None
+    for block in table.blocks(columns, start):
+        joined = block if rest is None else rest.then(block)
+        names = joined.texts(series)
+        cut = len(names)
+        while cut > 0 and names[cut - 1] == names[-1]:
+            cut -= 1
+        if cut:
+            yield joined.part(0, cut), names[:cut]
+        rest = joined.part(cut, len(names))
+    if rest is not None and len(rest):
+        yield rest, rest.texts(series)
+
+
+# -------------------------------------------------------------------- writing
+
+Rows = Iterator[Sequence[Any]]
+
+
+def write_table(path: str | Path, columns: Mapping[str, type], rows: Callable[[], Rows]) -> int:
+    """Write rows of str, float and int, whole or not at all; None and NaN are empty. Equal rows, equal bytes."""
+    with whole_file(path) as file:
+        return _write_parquet(file, columns, rows()) if is_parquet(path) else _write_csv(file, columns, rows())
+
+
+def _write_csv(file: Any, columns: Mapping[str, type], rows: Rows) -> int:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=False)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    count = 0
+    for row in rows:
+        writer.writerow([_csv_cell(x) for x in row])
+        count += 1
+    text.flush()
+    text.detach()
+    return count
+
+
+def _csv_cell(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float):
+        return repr(value)[:-2] if repr(value).endswith(".0") else repr(value)
+    return str(value)
+
+
+def _write_parquet(file: Any, columns: Mapping[str, type], rows: Rows) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {str: pa.string(), float: pa.float64(), int: pa.int64()}
+    schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
+    count = 0
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        batch: list[Sequence[Any]] = []
+
+        def flush() -> None:
+            parts = zip(*batch, strict=True) if batch else [()] * len(columns)
+            arrays = [pa.array(x, kind, from_pandas=True) for x, kind in zip(parts, schema.types, strict=True)]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=_ROW_GROUP)
+
+        for row in rows:
+            batch.append(row)
+            count += 1
+            if len(batch) == _ROW_GROUP:
+                flush()
+                batch = []
+        if batch or not count:
+            flush()
+    return count

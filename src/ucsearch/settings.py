@@ -1,0 +1,387 @@
+"""The settings of a planning job: one TOML file, one pydantic model, errors that name file, key and allowed values.
+
+Tables whose keys belong to a class of ours (the task, the policy, the gate, the forecaster) get their model from that
+class: its fields, defaults and comments. The class itself then checks the values, so there is one place for each rule.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import inspect
+import json
+import math
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from ucsearch.dispatch.gate import Calibration, Gate
+from ucsearch.errors import InputError, UCSearchError
+from ucsearch.policies import MCTS, CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
+
+__all__ = [
+    "Actions",
+    "Backtest",
+    "Columns",
+    "Forecast",
+    "Proof",
+    "Run",
+    "Settings",
+    "SettingsError",
+    "field_notes",
+    "json_schema",
+    "load_settings",
+    "parse_settings",
+    "task_classes",
+]
+
+Period = Literal["hour", "day", "weekday", "week", "month", "any"]
+
+
+class SettingsError(InputError):
+    """Every problem of a settings file, one line each."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        UCSearchError.__init__(self, "\n".join(lines))
+        self.lines = tuple(lines)
+        self.field, self.index, self.seen, self.expected = "settings", None, "", ""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Columns(_Table):
+    """What the columns of your files are called."""
+
+    series: str = Field(default="series", description="name of the series, in every file")
+    step: str = Field(default="step", description="forecasts: 1, 2, 3, ...; or use a date column")
+    date: str = Field(default="date", description="forecasts and sales: ISO dates, ascending within a series")
+    members: str = Field(
+        default="member_", description="forecasts: prefix of ensemble columns, member_1, member_2, ..."
+    )
+    sample: str = Field(default="sample", description="forecasts: number of a sample path, with one value per row")
+    value: str = Field(default="value", description="forecasts: the value that goes with sample")
+    mean: str = Field(default="mean", description="forecasts: mean of a step")
+    std: str = Field(default="std", description="forecasts: standard deviation of a step")
+    quantiles: str = Field(default="q", description="forecasts: prefix of quantile columns, q0.1, q0.5, q0.9")
+    cutoff: str = Field(default="cutoff", description="forecasts, optional: last observed time")
+    issued: str = Field(default="issued", description="forecasts, optional: when the forecast was made")
+    demand: str = Field(default="demand", description="sales: units asked for in a period")
+    rename: dict[str, str] = Field(default={}, description="states: your name = our name, such as stock = 'on_hand'")
+    ignore: tuple[str, ...] = Field(default=(), description="columns of yours that are not meant for us")
+
+
+class Actions(_Table):
+    """An action grid that fits each series: nothing, and the forecast plus multiples of its spread."""
+
+    multiples: tuple[float, ...] | None = Field(
+        default=None, description="ascending; with 0 (nothing) they replace task.order_sizes"
+    )
+    round_to: float = Field(
+        default=0.0, ge=0.0, description="scaled actions are rounded up to multiples of this; 0: not"
+    )
+
+
+class Forecast(_Table):
+    """How forecasts become members."""
+
+    model: str = Field(default="", description="name of the forecaster, for the record")
+    coupling: Literal["joint", "independent", "comonotone"] = Field(
+        default="joint", description="how given members hang together across steps"
+    )
+    method: Literal["grid", "sobol"] = Field(
+        default="grid",
+        description="members of mean and std or of quantiles: one quantile at all steps, or independent steps",
+    )
+    points: int = Field(
+        default=9, ge=1, le=4096, description="how many members are made of mean and std or of quantiles"
+    )
+    seed: int = Field(default=1, ge=0, description="of sobol points")
+    crossing: Literal["refuse", "sort"] = Field(default="refuse", description="crossed quantiles")
+    steps: int | None = Field(default=None, ge=1, description="use only so many steps of each forecast")
+
+
+class Proof(_Table):
+    """How hard to try to prove each decision."""
+
+    kind: Literal["auto", "oracle", "bound"] = Field(default="auto", description="exact values, or admissible bounds")
+    eps_m: float = Field(default=0.0, ge=0.0, description="claimed bound on the model error of a plan's score")
+    node_budget: int = Field(default=20_000, ge=1, description="nodes per decision before it counts as not proved")
+
+
+class Backtest(_Table):
+    """How much of the history is replayed."""
+
+    periods: int = Field(default=28, ge=1, description="last periods that are decided and counted")
+    warmup: int = Field(default=7, ge=0, description="periods before them that are decided but not counted")
+    season: int = Field(default=1, ge=1, description="periods of a season, for the forecaster")
+    seed: int = Field(default=1, ge=0, description="of the forecaster's sample paths")
+
+
+class Run(_Table):
+    """How the work is done; nothing here changes a decision."""
+
+    chunk: int = Field(default=1_000, ge=1, le=100_000, description="series decided and logged at a time")
+    engine: Literal["auto", "python", "compiled"] = Field(
+        default="auto", description="auto compiles when there is enough to decide"
+    )
+    threads: int | None = Field(default=None, ge=1, le=1024, description="all cores when not given")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Checked settings with the objects they describe."""
+
+    file: str
+    digest: str  # SHA-256 of the file
+    units: str
+    currency: str
+    period: Period
+    task: Any  # the task's parameters, such as a LeadTimeInventory
+    policy: Policy
+    gate: Gate
+    calibration: Calibration
+    proof: Proof
+    actions: Actions
+    forecast: Forecast
+    forecaster: Any  # of ucsearch.forecast
+    columns: Columns
+    backtest: Backtest
+    run: Run
+
+
+# -------------------------------------------------------------------- what may be named
+
+
+@lru_cache(maxsize=1)
+def task_classes() -> dict[str, type[Any]]:
+    """The built-in tasks by the name used in settings."""
+    import ucsearch.tasks as tasks
+
+    found: dict[str, Any] = {name: getattr(tasks, name) for name in tasks.__all__}
+    asked = ("__dataclass_fields__", "task", "state")
+    return {_snake(name): cls for name, cls in sorted(found.items()) if all(hasattr(cls, x) for x in asked)}
+
+
+def _policies() -> dict[str, type[Any]]:
+    return {
+        "uc_beam": UCBeam,
+        "pareto_beam": ParetoBeam,
+        "certified_beam": CertifiedBeam,
+        "constrained_beam": ConstrainedBeam,
+        "exact": Exact,
+        "mcts": MCTS,
+    }
+
+
+def _forecasters() -> dict[str, type[Any]]:
+    from ucsearch.forecast.naive import SeasonalNaive
+    from ucsearch.forecast.ridge import RidgeEnsemble, RidgePaths
+
+    return {"ridge_paths": RidgePaths, "ridge_ensemble": RidgeEnsemble, "seasonal_naive": SeasonalNaive}
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def field_notes(cls: type[Any]) -> dict[str, str]:
+    """The comment beside each field of a dataclass, from its source."""
+    notes: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if not dataclasses.is_dataclass(base):
+            continue
+        try:
+            source = inspect.getsource(base)
+        except (OSError, TypeError):
+            continue
+        notes.update(re.findall(r"^    (\w+): [^#\n]*#\s*(.+?)\s*$", source, flags=re.MULTILINE))
+    return notes
+
+
+# A time budget is not offered: a run that is resumed, or moved to another machine, must decide the same.
+_LEFT_OUT = {Gate: ("time_budget_s",)}
+
+
+@lru_cache(maxsize=64)
+def _model_of(cls: Any, name: str) -> Any:
+    """A strict pydantic model with the fields of a dataclass of ours; `name` becomes a discriminator."""
+    hints, notes = get_type_hints(cls), field_notes(cls)
+    fields: dict[str, Any] = {"name": (Literal[name], ...)} if name else {}
+    for item in dataclasses.fields(cls):
+        if item.name in _LEFT_OUT.get(cls, ()):
+            continue
+        default = ... if item.default is dataclasses.MISSING else item.default
+        if isinstance(default, float) and not math.isfinite(default):
+            default = None  # JSON Schema cannot say infinity; None keeps the class's own default
+        kind = hints[item.name] | None if default is None else hints[item.name]
+        fields[item.name] = (kind, Field(default, description=notes.get(item.name)))
+    doc = inspect.cleandoc(cls.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+    return create_model(cls.__name__, __base__=_Table, __doc__=doc, **fields)
+
+
+def _one_of(classes: Mapping[str, type[Any]]) -> Any:
+    kinds: dict[str, Any] = dict(classes)
+    models = tuple(_model_of(cls, name) for name, cls in kinds.items())
+    if len(models) == 1:
+        return models[0]
+    union: Any = models[0]
+    for model in models[1:]:
+        union = union | model
+    return Annotated[union, Field(discriminator="name")]
+
+
+@lru_cache(maxsize=1)
+def _file_model() -> type[BaseModel]:
+    forecaster: dict[str, Any] = dict(_forecasters())
+    fallback = _model_of(forecaster["ridge_paths"], "ridge_paths").model_validate({"name": "ridge_paths", "floor": 0.0})
+    return create_model(
+        "Settings",
+        __base__=_Table,
+        __doc__="Settings of a planning job.",
+        units=(str, Field("units", description="what quantities are counted in")),
+        currency=(str, Field("", description="what costs are counted in")),
+        period=(Period, Field("any", description="step between dates; any: only ascending")),
+        task=(_one_of(task_classes()), ...),
+        policy=(_one_of(_policies()), ...),
+        gate=(_model_of(Gate, ""), Field(_model_of(Gate, "")())),
+        calibration=(_model_of(Calibration, ""), Field(_model_of(Calibration, "")())),
+        proof=(Proof, Proof()),
+        actions=(Actions, Actions()),
+        forecast=(Forecast, Forecast()),
+        forecaster=(_one_of(forecaster), Field(fallback)),
+        columns=(Columns, Columns()),
+        backtest=(Backtest, Backtest()),
+        run=(Run, Run()),
+    )
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of the settings file."""
+    schema = _file_model().model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+# -------------------------------------------------------------------- reading
+
+
+def load_settings(path: str | Path) -> Settings:
+    """Read a settings file; `SettingsError` lists everything wrong with it."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise SettingsError([f"{path}: cannot be read ({error.strerror})"]) from error
+    return parse_settings(data, str(path))
+
+
+def parse_settings(data: bytes, file: str = "settings") -> Settings:
+    try:
+        content = tomllib.loads(data.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError([f"{file}: not valid TOML: {error}"]) from error
+    if isinstance(content.get("actions"), dict) and content["actions"].get("multiples") is not None:
+        _place_holders(content, file)
+    try:
+        # By way of JSON, because there lists may become tuples although types are strict.
+        found: Any = _file_model().model_validate_json(json.dumps(content, default=str), strict=True)
+    except ValidationError as error:
+        raise SettingsError([_line(e, file) for e in error.errors()]) from error
+    problems: list[str] = []
+
+    def make(table: str, cls: type[Any], model: BaseModel) -> Any:
+        given = {k: getattr(model, k) for k in model.model_fields_set if k != "name"}
+        plain = {k: v for k, v in given.items() if v is not None}
+        try:
+            return cls(**plain)
+        except InputError as error:
+            problems.append(f"{file}: {table}.{str(error).removeprefix(f'{table}.')}")
+            return None
+
+    task = make("task", task_classes()[found.task.name], found.task)
+    policy = make("policy", _policies()[found.policy.name], found.policy)
+    gate = make("gate", Gate, found.gate)
+    calibration = make("calibration", Calibration, found.calibration)
+    forecaster = make("forecaster", _forecasters()[found.forecaster.name], found.forecaster)
+    if found.policy.mode == "scores":
+        problems.append(f"{file}: policy.mode: saw 'scores', expected 'mean' or 'members': files hold forecasts")
+    if found.actions.multiples is not None and not hasattr(task_classes()[found.task.name], "scaled"):
+        problems.append(f"{file}: actions.multiples: saw a list, expected nothing: {found.task.name} cannot be scaled")
+    if problems:
+        raise SettingsError(problems)
+    return Settings(
+        file=file, digest=hashlib.sha256(data).hexdigest(), units=found.units, currency=found.currency,
+        period=found.period, task=task, policy=policy, gate=gate, calibration=calibration, proof=found.proof,
+        actions=found.actions, forecast=found.forecast, forecaster=forecaster, columns=found.columns,
+        backtest=found.backtest, run=found.run,
+    )  # fmt: skip
+
+
+def _place_holders(content: dict[str, Any], file: str) -> None:
+    """With multiples the order sizes are only counted, so they need not be given."""
+    task, multiples = content.get("task"), content["actions"]["multiples"]
+    if not isinstance(task, dict) or not isinstance(multiples, list):
+        return
+    if "order_sizes" in task:
+        line = f"{file}: task.order_sizes: saw a list, expected nothing beside actions.multiples, which replaces it"
+        raise SettingsError([line])
+    content["task"] = {**task, "order_sizes": [float(i) for i in range(len(multiples) + 1)]}
+
+
+def _line(error: Any, file: str) -> str:
+    """One pydantic error as one line: file, key, what was seen, what is allowed."""
+    loc = [str(x) for x in error["loc"]]
+    names = {name for classes in _named().values() for name in classes}
+    # The discriminator's value stands in the path; it is no key of the file.
+    where = [x for i, x in enumerate(loc) if not (i == 1 and x in names)]
+    key = ".".join(where) or "the file"
+    kind, context = error["type"], error.get("ctx", {})
+    if where == ["gate", "time_budget_s"]:
+        return f"{file}: {key}: not for files, because a resumed run must decide the same; use gate.node_budget"
+    if kind == "extra_forbidden":
+        return f"{file}: {key}: unknown key, expected {_allowed(loc[:-1], where[-1])}"
+    if kind == "missing" and where[-1] == "name":
+        return f"{file}: {key}: missing, expected one of {_names(where[0])}"
+    if kind == "missing":
+        return f"{file}: {key}: missing, expected {'a table' if len(where) == 1 else 'a value'}"
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        seen = "nothing" if kind.endswith("found") else repr(context["tag"])
+        return f"{file}: {key}.name: saw {seen}, expected one of {_names(where[0])}"
+    seen = repr(error["input"]) if isinstance(error["input"], str | int | float | bool) else "a value"
+    if kind == "literal_error":
+        return f"{file}: {key}: saw {seen}, expected one of {context['expected']}"
+    text = error["msg"].removeprefix("Input should be ").removeprefix("Input should have ")
+    return f"{file}: {key}: saw {seen}, expected {text[:1].lower()}{text[1:]}"
+
+
+def _names(table: str) -> str:
+    return ", ".join(map(repr, _named()[table]))
+
+
+def _named() -> dict[str, dict[str, type[Any]]]:
+    """The tables that choose a class by name."""
+    return {"task": task_classes(), "policy": _policies(), "forecaster": _forecasters()}
+
+
+def _allowed(loc: Sequence[str], wrong: str) -> str:
+    """The keys a table may have, the likeliest first."""
+    model: Any = _file_model()
+    if loc:
+        classes = _named().get(loc[0])
+        if classes is not None:
+            tag = loc[1] if len(loc) > 1 else next(iter(classes))
+            cls: Any = classes[tag]
+            model = _model_of(cls, tag)
+        else:
+            model = model.model_fields[loc[0]].annotation
+    keys = list(model.model_fields)
+    close = difflib.get_close_matches(wrong, keys, n=1)
+    hint = f"{close[0]!r}? All keys: " if close else "one of "
+    return hint + ", ".join(keys)

@@ -1,0 +1,97 @@
+"""Records written fast are, byte for byte, those of `decision_record`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ucsearch as uc
+from ucsearch.dispatch.decision import DecisionPanel
+from ucsearch.planning import bodies
+from ucsearch.planning.bodies import PanelLog, panel_bodies
+from ucsearch.records.canonical import seal_bytes
+from ucsearch.records.decisions import AuditLog, decision_record
+from ucsearch.tasks import LeadTimeInventory
+
+CONFIG = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 4.0, 8.0), unit_cost=0.5, ramp=4.0, capacity=24.0)
+
+
+def make_panel(policy: uc.Exact | uc.UCBeam, windows: int = 12, **options: Any) -> DecisionPanel:
+    rng = np.random.default_rng(3)
+    members = rng.gamma(2.0, 2.0, (windows, 5, 4)) * 10.0 ** rng.integers(-6, 3, (windows, 1, 1))
+    members[0] = 0.0
+    states = [
+        CONFIG.state(float(rng.integers(0, 9)), [float(rng.integers(0, 9))], float(w % 3) * 8.0) for w in range(windows)
+    ]
+    issued = [f"2024-05-01T{w:02d}:00:00" for w in range(windows)]
+    trace = uc.Trace.from_members(members, issued=issued, model='a "model" \u2028 é')
+    return uc.decide_panel(CONFIG.task(), states, trace, policy, engine="python", **options)
+
+
+PANELS = {
+    "released": lambda: make_panel(uc.Exact(depth=3, risk=0.5)),
+    "fallback": lambda: make_panel(uc.UCBeam(depth=4, width=1, top_k=1, risk=0.5, order="score")),
+    "members": lambda: make_panel(uc.Exact(depth=2, risk=0.5, mode="members"), gate=uc.Gate(risk_active=True)),
+    "route": lambda: make_panel(uc.ConstrainedBeam(depth=3, width=8, risk=0.5, near_equal=1.0)),
+    "limits": lambda: make_panel(
+        uc.Exact(depth=3, node_budget=3), gate=uc.Gate(regret_limit=0.1, node_budget=5, max_eps_c=1.0), node_budget=2
+    ),
+    "own parameters and actions": lambda: make_panel(
+        uc.Exact(depth=3),
+        params=CONFIG.params()._replace(shortage=np.linspace(1.0, 9.0, 12)),
+        actions=np.where(np.arange(12)[:, None] % 4 == 0, [[0.0, 4.0, np.nan]], [[0.0, 4.0, 8.0]]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_equal_in_every_byte(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    panel = PANELS[name]()
+    series = [f"SKU-{w} é" for w in range(len(panel))]
+    expected = [decision_record(panel[w], series=series[w], where="a:b") for w in range(len(panel))]
+    slow: list[str] = []
+    compare = bodies._slow
+
+    def counted(*arguments: Any) -> Any:
+        slow.append(arguments[1])
+        return compare(*arguments)
+
+    monkeypatch.setattr(bodies, "_slow", counted)
+    made = panel_bodies(panel, series, "a:b")
+    for body, (record, blobs) in zip(made, expected, strict=True):
+        assert (body.id, body.body) == seal_bytes(record)
+        assert body.blobs == blobs
+        assert set(body.refs) == set(blobs)
+    assert len(slow) == len(set(panel.outcome.tolist()))  # one comparison per outcome, the rest the fast way
+
+
+def test_all_outcomes_are_among_them() -> None:
+    seen = {o for name in PANELS for o in PANELS[name]().outcome.tolist()}
+    assert seen >= {"RELEASED", "FALLBACK"}
+
+
+def test_the_slow_way_is_taken_when_the_fast_one_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    panel = PANELS["released"]()
+    series = [str(w) for w in range(len(panel))]
+    monkeypatch.setattr(bodies, "_list", lambda values: "[]")
+    for body, w in zip(panel_bodies(panel, series, ""), range(len(panel)), strict=True):
+        assert body.body == seal_bytes(decision_record(panel[w], series=series[w])[0])[1]
+
+
+def test_a_log_of_bodies_is_the_log_of_records(tmp_path: Path) -> None:
+    panel = PANELS["released"]()
+    series = [str(w) for w in range(len(panel))]
+    with AuditLog(tmp_path / "a.db") as log:
+        entries = log.write(panel, series=series, where="a:b")
+    made = panel_bodies(panel, series, "a:b")
+    with PanelLog(tmp_path / "b.db") as fast:
+        assert not fast.has_all([made[0].id])
+        assert list(fast.append_bodies(made)) == entries
+        assert fast.verify().ok
+        assert fast.has_all([body.id for body in made])
+        assert all(entry.repeated for entry in fast.append_bodies(made))
+        assert fast.count() == len(panel)
+        assert fast.append_bodies([]) == ()

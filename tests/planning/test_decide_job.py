@@ -1,0 +1,337 @@
+"""The decide job: one row and one record per series, whatever is wrong with others, however often it is cut off."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import ucsearch as uc
+from tests.planning.kit import (
+    FORECAST_HEAD,
+    NAMES,
+    STATE_HEAD,
+    TOML,
+    decide,
+    forecast_rows,
+    make_settings,
+    read_csv,
+    state_rows,
+    write_csv,
+    write_job,
+)
+from ucsearch.errors import DataError, InputError
+from ucsearch.planning.decide import COLUMNS, StrictError, run_decide
+from ucsearch.records.reader import AuditReader
+from ucsearch.settings import parse_settings
+from ucsearch.tasks import LeadTimeInventory
+
+
+def logged(folder: Path) -> list[tuple[str, str]]:
+    with AuditReader(folder / "log.db") as reader:
+        assert reader.verify().ok
+        return [(row.id, row.record["series"]) for row in reader]
+
+
+def test_one_row_and_one_record_per_series(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    report = decide(tmp_path)
+    rows = read_csv(tmp_path / "out.csv")
+    assert list(rows[0]) == list(COLUMNS)
+    assert [row["series"] for row in rows] == list(NAMES)
+    assert logged(tmp_path) == [(row["certificate"], row["series"]) for row in rows]
+    assert sum(report.outcomes.values()) == 5
+    assert not report.needs_a_person
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["forecasts.csv", "log.db", "out.csv", "states.csv"]
+
+
+def test_a_row_is_what_decide_says(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    decide(tmp_path)
+    config = LeadTimeInventory(
+        lead_time=1, order_sizes=(0.0, 5.0, 10.0, 15.0), holding=1.0, shortage=9.0, unit_cost=0.5
+    )
+    for i, row in enumerate(read_csv(tmp_path / "out.csv")):
+        members = [[float(r[2 + j]) for r in forecast_rows() if r[0] == row["series"]] for j in range(4)]
+        d = uc.decide(
+            config.task(), config.state(3.0 + i, [5.0]), uc.Trace.from_members(members), uc.Exact(depth=3, risk=0.25),
+            engine="python", node_budget=20_000,
+        )  # fmt: skip
+        assert row["outcome"] == d.outcome.value
+        assert float(row["action"]) == d.action
+        assert row["reason"] == d.reason.value
+        assert float(row["margin"]) == d.release_margin
+        assert float(row["regret_bound"]) == d.regret_bound
+        assert row["sentence"] == d.sentence
+        assert float(row["order"]) == d.action
+
+
+def test_the_order_is_what_the_action_orders(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    text = TOML.replace("lead_time = 1", "lead_time = 1\norders = 'level'\ncase_pack = 4.0")
+    text = text.replace("[0.0, 5.0, 10.0, 15.0]", "[0.0, 11.0, 22.0, 33.0]")
+    decide(tmp_path, parse_settings(text.encode()))
+    for i, row in enumerate(read_csv(tmp_path / "out.csv")):
+        wanted = float(row["action"]) - (3.0 + i + 5.0)
+        assert float(row["order"]) == max(0.0, -(-wanted // 4.0) * 4.0)
+
+
+def test_parquet_and_csv_say_the_same(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    decide(tmp_path)
+    decide(tmp_path, out="out.parquet")
+    table = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    for a, b in zip(read_csv(tmp_path / "out.csv"), table, strict=True):
+        assert a["certificate"] == b["certificate"]
+        assert float(a["margin"]) == b["margin"]
+    assert len(logged(tmp_path)) == 5  # the second run found every record there
+
+
+def test_different_lead_times_in_one_file(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    rows = [[*row, lead] for row, lead in zip(state_rows(), (1, 2, 1, 2, 1), strict=True)]
+    write_csv(tmp_path / "states.csv", [*STATE_HEAD, "lead_time"], rows)
+    decide(tmp_path, make_settings().__class__(**{**vars(make_settings())}))
+    assert [series for _, series in logged(tmp_path)] == list(NAMES)
+    with AuditReader(tmp_path / "log.db") as reader:
+        lengths = [row.record["inputs"]["state_lengths"] for row in reader]
+    assert lengths == [[0, 1, 0], [0, 2, 0], [0, 1, 0], [0, 2, 0], [0, 1, 0]]
+
+
+# -------------------------------------------------------------------- bad rows
+
+
+def spoil(folder: Path) -> None:
+    """A is fine; B has a bad value, C no state, D a bad state, E steps that are too few, F only a state."""
+    write_job(folder)
+    rows = forecast_rows()
+    rows[4][3] = "abc"
+    write_csv(folder / "forecasts.csv", FORECAST_HEAD, rows[:-1])
+    states = [row for row in state_rows() if row[0] != "C"]
+    states[2][1] = "many"
+    write_csv(folder / "states.csv", STATE_HEAD, [*states, ["F", 1.0, 2.0]])
+
+
+def test_bad_series_are_refused_and_the_rest_is_decided(tmp_path: Path) -> None:
+    spoil(tmp_path)
+    report = decide(tmp_path)
+    rows = {row["series"]: row for row in read_csv(tmp_path / "out.csv")}
+    assert list(rows) == ["A", "B", "C", "D", "E", "F"]
+    assert rows["A"]["outcome"] in ("RELEASED", "FALLBACK")
+    expected = {
+        "B": "forecasts.csv, line 6, column member_2, series B: saw 'abc', expected a number",
+        "C": "states.csv, series C: saw no row, expected one as in ",
+        "D": "states.csv, line 4, column on_hand, series D: saw 'many', expected a number",
+        "E": "forecasts.csv, column step, series E: saw 2 steps, expected at least 3",
+        "F": "forecasts.csv, series F: saw no rows, expected some as in ",
+    }
+    for series, text in expected.items():
+        row = rows[series]
+        assert (row["outcome"], row["reason"], row["action"], row["certificate"]) == (
+            "REFUSED",
+            "invalid_input",
+            "",
+            "",
+        )
+        assert text in row["problem"]
+    assert report.needs_a_person
+    assert report.outcomes["REFUSED"] == 5
+    assert {p.series for p in report.problems} == set("BCDEF")
+    assert [series for _, series in logged(tmp_path)] == ["A"]
+
+
+def test_strict_lists_everything_and_does_nothing(tmp_path: Path) -> None:
+    spoil(tmp_path)
+    with pytest.raises(StrictError) as caught:
+        decide(tmp_path, strict=True)
+    assert {p.series for p in caught.value.problems} == set("BCDEF")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["forecasts.csv", "states.csv"]
+
+
+def test_strict_minds_unknown_columns_too(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    write_csv(tmp_path / "states.csv", [*STATE_HEAD, "colour"], [[*row, "red"] for row in state_rows()])
+    with pytest.raises(StrictError, match="column colour: an unknown column"):
+        decide(tmp_path, strict=True)
+    assert not decide(tmp_path).needs_a_person
+
+
+def test_crossed_quantiles_refuse_a_series_or_are_sorted(tmp_path: Path) -> None:
+    head = ["series", "step", "q0.1", "q0.5", "q0.9"]
+    rows = [[name, h + 1, 1.0, 5.0, 9.0] for name in "AB" for h in range(3)]
+    rows[4][2] = 7.0
+    write_csv(tmp_path / "forecasts.csv", head, rows)
+    write_csv(tmp_path / "states.csv", STATE_HEAD, state_rows("AB"))
+    report = decide(tmp_path)
+    assert report.outcomes["REFUSED"] == 1
+    assert "column q0.5, series B: crossed quantiles at step 2: below q0.1" in str(report.problems[0])
+    sorted_too = decide(tmp_path, make_settings("[forecast]\ncrossing = 'sort'\n"))
+    assert "REFUSED" not in sorted_too.outcomes
+    with AuditReader(tmp_path / "log.db") as reader:
+        notes = reader.list(newest_first=True, series="B")[0].record["inputs"]["trace"]["meta"]["notes"]
+    assert "crossed quantiles, sorted" in notes[1]
+
+
+def test_an_old_forecast_falls_back(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    issued = ["2024-05-01T00:00:00+00:00", "2024-04-01T00:00:00+00:00", "2024-05-01T00:00:00+00:00", "", "nonsense"]
+    rows = [[*row, issued[NAMES.index(row[0])]] for row in forecast_rows()]
+    write_csv(tmp_path / "forecasts.csv", [*FORECAST_HEAD, "issued"], rows)
+    settings = make_settings("[gate]\nmax_trace_age_s = 86400.0\n")
+    with pytest.raises(InputError, match="now: saw nothing"):
+        decide(tmp_path, settings)
+    decide(tmp_path, settings, now=datetime(2024, 5, 1, 6, tzinfo=UTC))
+    outcomes = {row["series"]: row["reason"] for row in read_csv(tmp_path / "out.csv")}
+    assert outcomes == {"A": "none", "B": "stale_trace", "C": "none", "D": "stale_trace", "E": "stale_trace"}
+
+
+# -------------------------------------------------------------------- cut off and started again
+
+
+class Cut(BaseException):
+    """Stands for a kill."""
+
+
+def cutting(after: int) -> Any:
+    def progress(done: int, total: int) -> None:
+        if done >= after:
+            raise Cut
+
+    return progress
+
+
+@pytest.mark.parametrize("out", ["out.csv", "out.parquet"])
+@pytest.mark.parametrize("after", [0, 2, 4])
+def test_a_resumed_run_gives_the_same_bytes_and_nothing_twice(tmp_path: Path, out: str, after: int) -> None:
+    spoil(tmp_path / "whole")
+    spoil(tmp_path / "cut")
+    decide(tmp_path / "whole", out=out)
+    with pytest.raises(Cut):
+        decide(tmp_path / "cut", out=out, progress=cutting(after))
+    assert not (tmp_path / "cut" / out).exists()
+    seen: list[tuple[int, int]] = []
+    report = decide(tmp_path / "cut", out=out, progress=lambda done, total: seen.append((done, total)))
+    assert report.resumed == after
+    assert seen[0] == (after, 6)
+    # The problem texts name the folder, so the two are compared with it taken out.
+    texts = [(tmp_path / kind / out).read_bytes().replace(b"/cut/", b"/whole/") for kind in ("whole", "cut")]
+    if out.endswith(".csv"):
+        assert texts[0] == texts[1]
+    else:
+        drop = ["problem"]
+        a, b = (pq.read_table(tmp_path / kind / out).drop_columns(drop) for kind in ("whole", "cut"))
+        assert a == b
+    assert logged(tmp_path / "cut") == logged(tmp_path / "whole")
+    assert report.problems[0].series == decide(tmp_path / "cut", out=out).problems[0].series
+
+
+def test_cut_off_between_log_and_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ucsearch.planning import decide as module
+
+    write_job(tmp_path)
+    keep = module._keep
+
+    def lost(folder: Path, chunk: Any, rows: Any) -> None:
+        if chunk.number == 1:
+            raise Cut
+        keep(folder, chunk, rows)
+
+    monkeypatch.setattr(module, "_keep", lost)
+    with pytest.raises(Cut):
+        decide(tmp_path)
+    assert len(logged(tmp_path)) == 4  # the second chunk is in the log, its rows are lost
+    monkeypatch.undo()
+    decide(tmp_path)
+    rows = read_csv(tmp_path / "out.csv")
+    assert logged(tmp_path) == [(row["certificate"], row["series"]) for row in rows]
+
+
+def test_a_killed_process_resumes(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    (tmp_path / "job.toml").write_text(TOML)
+    code = """
+import os, signal, sys
+from pathlib import Path
+from ucsearch.planning.decide import run_decide
+from ucsearch.settings import load_settings
+folder = Path(sys.argv[1])
+def progress(done, total):
+    if done >= 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+run_decide(load_settings(folder / "job.toml"), folder / "forecasts.csv", folder / "states.csv", folder / "out.csv",
+           folder / "log.db", progress=progress)
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    assert (tmp_path / "out.csv.partial").is_dir()
+    report = decide(tmp_path, parse_settings(TOML.encode()))
+    assert report.resumed == 2
+    rows = read_csv(tmp_path / "out.csv")
+    assert [row["series"] for row in rows] == list(NAMES)
+    assert logged(tmp_path) == [(row["certificate"], row["series"]) for row in rows]
+    assert not (tmp_path / "out.csv.partial").exists()
+
+
+def test_rows_whose_records_are_gone_are_decided_again(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    with pytest.raises(Cut):
+        decide(tmp_path, progress=cutting(4))
+    for path in tmp_path.glob("log.db*"):
+        path.unlink()
+    assert decide(tmp_path).resumed == 0
+    assert len(logged(tmp_path)) == 5
+
+
+def test_a_run_on_other_inputs_is_not_mixed_in(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    with pytest.raises(Cut):
+        decide(tmp_path, progress=cutting(2))
+    with pytest.raises(DataError, match="holds a run that was cut off, on other files or settings"):
+        decide(tmp_path, make_settings("# other settings\n"))
+    write_csv(tmp_path / "states.csv", STATE_HEAD, [[name, 9.0, 5.0] for name in NAMES])
+    with pytest.raises(DataError, match="on other files or settings"):
+        decide(tmp_path)
+    assert decide(tmp_path, fresh=True).resumed == 0
+
+
+def test_a_run_that_kept_nothing_is_in_nobodys_way(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    with pytest.raises(Cut):
+        decide(tmp_path, progress=cutting(0))
+    assert decide(tmp_path, make_settings("# other settings\n")).resumed == 0
+
+
+def test_a_resumed_run_keeps_its_time(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    began = datetime(2024, 5, 1, 6, tzinfo=UTC)
+    with pytest.raises(Cut):
+        decide(tmp_path, now=began, progress=cutting(2))
+    decide(tmp_path, now=began + timedelta(days=1))
+    with AuditReader(tmp_path / "log.db") as reader:
+        assert {row.record["gate"]["now"] for row in reader} == {began.isoformat()}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of this kind are POSIX's")
+def test_two_runs_on_one_output_are_refused(tmp_path: Path) -> None:
+    write_job(tmp_path)
+
+    def second(done: int, total: int) -> None:
+        with pytest.raises(DataError, match="another run is at work on the same output"):
+            decide(tmp_path)
+
+    decide(tmp_path, progress=second)
+
+
+def test_settings_that_do_not_fit_the_task_stop_at_once(tmp_path: Path) -> None:
+    forecasts, states = write_job(tmp_path)
+    settings = parse_settings(TOML.replace('name = "exact"', 'name = "certified_beam"\nwidth = 2').encode())
+    with pytest.raises(InputError, match=r"policy\.width: saw 2, expected at least 4"):
+        run_decide(settings, forecasts, states, tmp_path / "out.csv", tmp_path / "log.db")
+    assert not (tmp_path / "out.csv").exists()

@@ -1,0 +1,147 @@
+"""The settings file: what it becomes, and how it is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+import ucsearch as uc
+from tests.planning.kit import TOML, make_settings
+from ucsearch.errors import InputError
+from ucsearch.planning.scaffold import INVENTORY
+from ucsearch.settings import SettingsError, field_notes, json_schema, load_settings, parse_settings, task_classes
+from ucsearch.tasks import LeadTimeInventory
+
+
+def refused(text: str) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        parse_settings(text.encode(), "job.toml")
+    assert isinstance(caught.value, InputError)
+    assert str(caught.value).splitlines() == list(caught.value.lines)
+    return list(caught.value.lines)
+
+
+def test_tables_become_the_objects_they_describe() -> None:
+    s = make_settings("[gate]\nregret_limit = 2.5\n[proof]\nkind = 'oracle'\n")
+    assert s.task == LeadTimeInventory(
+        lead_time=1, order_sizes=(0.0, 5.0, 10.0, 15.0), holding=1.0, shortage=9.0, unit_cost=0.5
+    )
+    assert s.policy == uc.Exact(depth=3, risk=0.25)
+    assert s.gate == uc.Gate(regret_limit=2.5)
+    assert (s.units, s.currency, s.period, s.proof.kind) == ("pieces", "EUR", "any", "oracle")
+    assert math.isnan(s.calibration.eps_c)
+    assert s.forecaster.name == "seasonal-naive"
+
+
+def test_whole_numbers_may_stand_for_numbers_but_nothing_else_is_bent() -> None:
+    assert make_settings("[actions]\nround_to = 2\n").actions.round_to == 2.0
+    assert refused(TOML.replace("holding = 1.0", "holding = '1'")) == [
+        "job.toml: task.holding: saw '1', expected a valid number"
+    ]
+    assert refused(TOML.replace("holding = 1.0", "holding = true")) == [
+        "job.toml: task.holding: saw True, expected a valid number"
+    ]
+    assert refused(TOML.replace("lead_time = 1", "lead_time = 1.5")) == [
+        "job.toml: task.lead_time: saw 1.5, expected a valid integer"
+    ]
+
+
+def test_an_unknown_key_is_named_with_the_likeliest_and_all_allowed() -> None:
+    (line,) = refused(TOML.replace("holding", "holdin"))
+    assert line.startswith("job.toml: task.holdin: unknown key, expected 'holding'? All keys: name, lead_time,")
+    (line,) = refused(TOML + "[gates]\n")
+    assert line.startswith("job.toml: gates: unknown key, expected 'gate'? All keys: units, currency,")
+    (line,) = refused(TOML + "[columns]\nxyzzy = 'a'\n")
+    assert line.startswith("job.toml: columns.xyzzy: unknown key, expected one of series, step, date,")
+
+
+def test_every_problem_has_its_own_line() -> None:
+    lines = refused(TOML.replace("holding", "holdin").replace("depth = 3", "depth = 'deep'") + "[run2]\n")
+    assert [line.split(": ")[1] for line in lines] == ["task.holdin", "policy.depth", "run2"]
+
+
+def test_allowed_values_are_listed() -> None:
+    assert refused(TOML.replace('name = "exact"', 'name = "magic"')) == [
+        "job.toml: policy.name: saw 'magic', expected one of 'uc_beam', 'pareto_beam', 'certified_beam', "
+        "'constrained_beam', 'exact', 'mcts'"
+    ]
+    (line,) = refused(TOML.replace("lead_time_inventory", "inventory"))
+    assert line.startswith("job.toml: task.name: saw 'inventory', expected one of ")
+    assert "'lead_time_inventory'" in line
+    (line,) = refused(TOML.replace("lead_time = 1", "unmet = 'maybe'"))
+    assert line == "job.toml: task.unmet: saw 'maybe', expected one of 'lost' or 'backordered'"
+
+
+def test_a_name_is_asked_for() -> None:
+    (line,) = refused(TOML.replace('name = "lead_time_inventory"', ""))
+    assert line.startswith("job.toml: task.name: ")
+    assert "'lead_time_inventory'" in line
+    assert refused("units = 'x'") == [
+        "job.toml: task: missing, expected a table",
+        "job.toml: policy: missing, expected a table",
+    ]
+
+
+def test_the_classes_own_checks_speak_with_the_key() -> None:
+    lines = refused(TOML.replace("shortage = 9.0", "shortage = -1.0").replace("depth = 3", "depth = 0"))
+    assert lines == [
+        "job.toml: task.shortage: saw -1.0, expected a number at least 0",
+        "job.toml: policy.depth: saw 0, expected a whole number from 1 to 10000",
+    ]
+    assert refused(TOML + "[gate]\nnear = true\n") == [
+        "job.toml: gate.regret_limit: saw None, expected a limit, because gate.near is set"
+    ]
+
+
+def test_a_time_budget_is_not_for_files() -> None:
+    (line,) = refused(TOML + "[gate]\ntime_budget_s = 1.0\n")
+    assert line.startswith("job.toml: gate.time_budget_s: not for files")
+
+
+def test_scores_cannot_come_from_a_file() -> None:
+    (line,) = refused(TOML.replace("depth = 3", "depth = 3\nmode = 'scores'"))
+    assert line.startswith("job.toml: policy.mode: saw 'scores', expected 'mean' or 'members'")
+
+
+def test_multiples_replace_the_order_sizes() -> None:
+    plain = TOML.replace("order_sizes = [0.0, 5.0, 10.0, 15.0]\n", "")
+    s = parse_settings((plain + "[actions]\nmultiples = [-1.0, 0.0, 1.0]\n").encode())
+    assert len(s.task.order_sizes) == 4  # nothing, and the three
+    (line,) = refused(TOML + "[actions]\nmultiples = [0.0]\n")
+    assert line.startswith("job.toml: task.order_sizes: saw a list, expected nothing beside actions.multiples")
+
+
+def test_what_is_no_toml_or_no_file(tmp_path: Path) -> None:
+    (line,) = refused("[task\n")
+    assert line.startswith("job.toml: not valid TOML: ")
+    assert "line 1" in line
+    with pytest.raises(SettingsError, match=r"nowhere\.toml: cannot be read \(No such file or directory\)"):
+        load_settings(tmp_path / "nowhere.toml")
+
+
+def test_the_digest_is_that_of_the_file() -> None:
+    assert make_settings().digest != make_settings("# a comment\n").digest
+
+
+def test_the_schema_describes_every_table_and_task() -> None:
+    schema = json.loads(json.dumps(json_schema(), allow_nan=False))
+    assert set(schema["properties"]) == {
+        "units", "currency", "period", "task", "policy", "gate", "calibration", "proof", "actions", "forecast", "forecaster",
+        "columns", "backtest", "run",
+    }  # fmt: skip
+    assert schema["required"] == ["task", "policy"]
+    assert schema["additionalProperties"] is False
+    inventory = schema["$defs"]["LeadTimeInventory"]["properties"]
+    assert inventory["holding"]["description"] == field_notes(LeadTimeInventory)["holding"]
+    assert "currency" in inventory["holding"]["description"]
+    assert "time_budget_s" not in schema["$defs"]["Gate"]["properties"]
+    assert task_classes()["lead_time_inventory"] is LeadTimeInventory
+
+
+def test_the_scaffold_is_valid() -> None:
+    s = parse_settings(INVENTORY.encode())
+    assert s.policy.depth == 7
+    assert s.actions.multiples is not None

@@ -1,0 +1,148 @@
+"""Reading and writing CSV and Parquet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ucsearch.errors import DataError, InputError
+from ucsearch.planning import tables
+from ucsearch.planning.tables import Block, Table, open_table, whole_series, write_table
+
+
+def only(table: Table, *columns: str, start: int = 0) -> Block:
+    (block,) = table.blocks(columns, start)
+    return block
+
+
+def csv_file(folder: Path, text: str) -> Table:
+    (folder / "t.csv").write_text(text, encoding="utf-8")
+    return open_table(folder / "t.csv")
+
+
+def parquet_file(folder: Path, **columns: Any) -> Table:
+    pq.write_table(pa.table(columns), folder / "t.parquet", row_group_size=2)
+    return open_table(folder / "t.parquet")
+
+
+def test_lines_are_counted_as_an_editor_counts_them(tmp_path: Path) -> None:
+    block = only(csv_file(tmp_path, 'a,b\n1,x\n\n2,"two\nlines"\n3,z\n'), "a", "b")
+    assert block.places.tolist() == [2, 5, 6]
+    assert block.texts("b") == ["x", "two\nlines", "z"]
+    assert block.numbers("a")[0].tolist() == [1.0, 2.0, 3.0]
+
+
+def test_delimiters_marks_and_blanks_of_spreadsheets(tmp_path: Path) -> None:
+    for text in ("\ufeffa;b\n 1 ; x \n", "a\tb\n1\tx\n"):
+        block = only(csv_file(tmp_path, text), "a", "b")
+        assert block.texts("b") == ["x"]
+        assert block.numbers("a")[0].tolist() == [1.0]
+
+
+def test_numbers_that_are_missing_or_none(tmp_path: Path) -> None:
+    values, bad = only(csv_file(tmp_path, "a,b\n1.5,\nNA,\n,\nabc,\n-2e3,\n"), "a").numbers("a")
+    assert np.array_equal(values, [1.5, math.nan, math.nan, math.nan, -2000.0], equal_nan=True)
+    assert bad == {3: "abc"}
+
+
+def test_rows_of_another_width_are_marked(tmp_path: Path) -> None:
+    block = only(csv_file(tmp_path, "a,b\n1\n1,2,3\n1,2\n"), "a", "b")
+    assert block.ragged == {2: 1, 3: 3}
+    assert block.texts("b") == ["", "2", "2"]
+
+
+def test_parquet_types(tmp_path: Path) -> None:
+    table = parquet_file(
+        tmp_path, s=["x", None, "z"], i=pa.array([1, None, 3], pa.int32()), t=["1", "2", "q"], n=pa.nulls(3),
+        d=pa.array([0, 1, 2], pa.date32()),
+    )  # fmt: skip
+    assert table.unit == "row"
+    block = only(table, "s", "i", "t", "n", "d")
+    whole = block.part(0, 2).then(block.part(2, 3))
+    assert whole.places.tolist() == [1, 2, 3]
+    assert whole.texts("s") == ["x", "", "z"]
+    assert whole.texts("d") == ["1970-01-01", "1970-01-02", "1970-01-03"]
+    assert np.array_equal(whole.numbers("i")[0], [1.0, math.nan, 3.0], equal_nan=True)
+    assert whole.numbers("t")[1] == {2: "q"}
+    assert np.isnan(whole.numbers("n")[0]).all()
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_start_in_the_middle(tmp_path: Path, ending: str) -> None:
+    write_table(tmp_path / f"t.{ending}", {"a": int}, lambda: ([i] for i in range(7)))
+    table = open_table(tmp_path / f"t.{ending}")
+    for start in range(8):
+        got = [x for block in table.blocks(["a"], start) for x in block.numbers("a")[0].tolist()]
+        assert got == list(range(start, 7))
+        firsts = [block.first for block in table.blocks(["a"], start)]
+        assert firsts[:1] == ([start] if start < 7 else [])
+
+
+def test_a_series_is_never_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_CSV_ROWS", 3)
+    rows = "".join(f"{name},{i}\n" for name, count in (("a", 1), ("b", 7), ("c", 2), ("d", 1)) for i in range(count))
+    blocks = list(whole_series(csv_file(tmp_path, "s,x\n" + rows), ["s", "x"], "s"))
+    assert [names for _, names in blocks] == [["a"], ["b"] * 7, ["c"] * 2, ["d"]]
+    assert [block.first for block, _ in blocks] == [0, 1, 8, 10]
+    assert blocks[1][0].numbers("x")[0].tolist() == list(range(7))
+
+
+def test_files_that_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"t\.csv: cannot be read \(No such file"):
+        open_table(tmp_path / "t.csv")
+    with pytest.raises(DataError, match=r"no header"):
+        csv_file(tmp_path, "")
+    with pytest.raises(DataError, match=r"the column 'a' occurs twice"):
+        csv_file(tmp_path, "a,b,a\n")
+    (tmp_path / "t.parquet").write_text("no")
+    with pytest.raises(DataError, match=r"not a readable Parquet file"):
+        open_table(tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"the ending '\.xlsx', expected a file called \.csv or \.parquet"):
+        open_table(tmp_path / "t.xlsx")
+    (tmp_path / "t.csv").write_bytes(b"a,b\n\xff\xfe,1\n")
+    with pytest.raises(DataError, match=r"not a text in UTF-8|cannot be read"):
+        list(open_table(tmp_path / "t.csv").blocks(["a"]))
+
+
+ROWS = [["x", 1.0, 3], ["y, z", math.nan, None], ['"q"', math.inf, -1], ["", 0.1 + 0.2, 0]]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_equal_rows_are_equal_bytes_and_come_back(tmp_path: Path, ending: str) -> None:
+    columns = {"s": str, "f": float, "i": int}
+    for name in ("a", "b"):
+        assert write_table(tmp_path / f"{name}.{ending}", columns, lambda: iter(ROWS)) == 4
+    assert (tmp_path / f"a.{ending}").read_bytes() == (tmp_path / f"b.{ending}").read_bytes()
+    block = only(open_table(tmp_path / f"a.{ending}"), "s", "f", "i")
+    assert block.texts("s") == ["x", "y, z", '"q"', ""]
+    assert np.array_equal(block.numbers("f")[0], [1.0, math.nan, math.inf, 0.1 + 0.2], equal_nan=True)
+    assert np.array_equal(block.numbers("i")[0], [3.0, math.nan, -1.0, 0.0], equal_nan=True)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"a.{ending}"
+    write_table(path, {"s": str}, lambda: iter([["old"]]))
+    before = path.read_bytes()
+
+    def failing() -> Iterator[list[str]]:
+        yield ["new"]
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_table(path, {"s": str}, failing)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_no_rows_are_still_a_table(tmp_path: Path, ending: str) -> None:
+    assert write_table(tmp_path / f"a.{ending}", {"s": str, "f": float}, lambda: iter(())) == 0
+    assert open_table(tmp_path / f"a.{ending}").columns == ("s", "f")
