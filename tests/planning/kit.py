@@ -82,6 +82,6 @@ def write_job(folder: Path) -> tuple[Path, Path]:
 
 def decide(folder: Path, settings: Settings | None = None, out: str = "out.csv", **options: Any) -> DecideReport:
     return run_decide(
-        make_settings() if settings is None else settings, folder / "forecasts.csv", folder / "states.csv", folder / out,
-        folder / "log.db", **options,
+        make_settings() if settings is None else settings, folder / "forecasts.csv", folder / "states.csv",
+        folder / out, folder / "log.db", **options,
     )  # fmt: skip

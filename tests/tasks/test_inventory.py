@@ -402,7 +402,7 @@ def test_compiled_engine_gives_the_same_bytes() -> None:
             cases.append((made, state))
     made = LeadTimeInventory(lead_time=2, order_sizes=(0.0, 3.0, 7.0), unit_cost=1.0, salvage=0.5)
     params = [c.params()._replace(grid=made.params().grid) for c, _ in cases]
-    rows: Any = rules.Params(*(np.array(column) for column in zip(*params, strict=True)))
+    rows = rules.Params._make([np.array(column) for column in zip(*params, strict=True)])
     members = np.round(rng.normal(4.0, 2.5, (windows, 5, 5)), 2)
     trace = uc.Trace.from_members(members)
     policy = uc.Exact(depth=5, risk=0.5)

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import json
 import math
+import re
 import sqlite3
 import struct
 import subprocess
@@ -236,6 +237,20 @@ def test_every_condition_of_the_gate(gate: uc.Gate, more: dict[str, Any], reason
                 assert lie.where in (f"gate.rows[{k}].{key}", "gate.rows[0].left")
         fewer = changed(record, gate__rows=lambda rows, k=k: rows[:k] + rows[k + 1 :])
         assert verify_record(fewer, blobs, task).where in ("gate.rows", "gate.rows[0].left")
+
+
+def test_limits_are_reached_when_equal() -> None:
+    """A regret bound that equals the limit is within it, for gate and verifier; an unbounded limit is none."""
+    template, mode, seed, policy, _, _ = SCENARIOS["near"]
+    bound = made("near")[0]["claim"]["regret_bound"]
+    assert bound > 0
+    for limit, expected in ((bound, "near"), (math.nextafter(bound, 0.0), "")):
+        decision, task = decision_of(template, mode, seed, policy, gate=uc.Gate(near=True, regret_limit=limit))
+        record, blobs = decision_record(decision)
+        assert record["outcome"]["pass_kind"] == expected
+        assert verify_record(record, blobs, task).code == 0
+    with pytest.raises(uc.InputError):
+        uc.Gate(regret_limit=math.inf)
 
 
 def test_an_issue_time_without_offset_is_utc_and_nonsense_is_unknown() -> None:
@@ -1236,6 +1251,36 @@ def test_a_task_is_found_by_its_path() -> None:
     for name in ("", ":", "math", "math:pi", "tests.kit.templates:battery.nothing", "..:x"):
         with pytest.raises(NoTask):
             find_task(name)
+
+
+# -------------------------------------------------------------------- the document
+
+
+DOCUMENT = Path(ucsearch.verify.__file__).parents[3] / "docs" / "certificate.md"
+
+
+def test_the_worked_example_prints_what_the_document_shows(tmp_path: Path) -> None:
+    text = DOCUMENT.read_text(encoding="utf-8").split("## A worked example")[1]
+    (code,), (shown,) = re.findall(r"```python\n(.*?)```", text, re.S), re.findall(r"```text\n(.*?)```", text, re.S)
+    (tmp_path / "worked.py").write_text(code)
+    done = subprocess.run([sys.executable, "worked.py"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.stdout == shown, done.stderr
+
+
+def test_the_document_names_every_member() -> None:
+    words = set(re.findall(r"\w+", DOCUMENT.read_text(encoding="utf-8")))
+
+    def members(value: Any) -> Iterator[str]:
+        for key, item in value.items() if isinstance(value, dict) else ():
+            yield key.lstrip("$")
+            yield from members(item)
+        for item in value if isinstance(value, list) else ():
+            yield from members(item)
+
+    for name in SCENARIOS:
+        record = made(name)[0]
+        assert set(members(record)) <= words, set(members(record)) - words
+        assert {row["name"] for row in record["gate"]["rows"]} <= words
 
 
 # -------------------------------------------------------------------- independence

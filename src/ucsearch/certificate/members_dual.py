@@ -33,7 +33,7 @@ Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_FIRST_STEP, _LAST_STEP = 1.0, 0.3  # relaxation of Polyak's step, falling geometrically
+_FIRST_STEP, _LAST_STEP = 1.25, 0.3  # relaxation of Polyak's step, falling geometrically
 _REWEIGH = 3  # steps between moves of the weights
 _LEAST_MOVE = 0.15  # of the way to the weights aimed at
 _MEMORY = 0.1  # how much the newest returns count in the running average the weights aim at
@@ -358,13 +358,15 @@ def _cancel_penalties(d: int, m: int, q: Floats, penalty: Floats) -> float:
 
 @_compiled
 def _penalised(
-    d: int, m: int, part: Part, p: Floats, lam: float, spread: int, plan: Longs, seed: Floats, steps: int, level: float
+    d: int, m: int, part: Part, p: Floats, lam: float, spread: int, plan: Longs, seed: Floats, steps: int, level: float,
+    warm: bool, best_penalty: Floats, best_w: Floats,
 ) -> tuple[float, float]:  # fmt: skip
     """The best bound in `steps` backward passes (fewer once it is tight or at most `level`), and the plain one.
 
     `plan` is tried as a common plan; `seed` are the returns to weigh at if it does not fit. Penalties take Polyak
     steps towards the best common plan met on the way, weights Frank-Wolfe steps towards those that are tight at the
-    running average of the members' own returns.
+    running average of the members' own returns. `warm`: start from `best_penalty` and `best_w`, which belong to
+    another first action (they are admissible for any); both return what gave the bound.
     """
     value, choice = np.full(part.end.size, -np.inf), np.zeros(part.end.size, np.int64)
     penalty, direction = np.zeros((p.size, d, m)), np.zeros((p.size, d, m))
@@ -372,11 +374,10 @@ def _penalised(
     own, common, average = np.zeros(p.size), np.zeros(p.size), np.zeros(p.size)
     w, aim, q = np.ones(p.size), np.ones(p.size), p.copy()
     floor = -np.inf  # score of the best common plan known: no bound can fall below it
+    c = admissible_weights(seed, p, lam, spread, w)
     if _common_returns(d, m, part, plan, p, value[:0], common):
         floor = score_of(common, p, lam, spread)
         c = admissible_weights(common, p, lam, spread, w)
-    else:
-        c = admissible_weights(seed, p, lam, spread, w)
     _own_plans(d, part, penalty, value, choice, plans, own)
     plain = _weighted(d, part, p, value, part.head[0] + value[part.order[0]])
     best = plain
@@ -385,17 +386,21 @@ def _penalised(
         room = max(room, 0.01 * abs(part.gain[e]))
     relax, shrink = _FIRST_STEP, math.exp(math.log(_LAST_STEP / _FIRST_STEP) / steps)
     mass, moves = 0.0, 0
+    if warm:
+        penalty, w = best_penalty.copy(), best_w.copy()
+        c = _moments(w, p, False)[1] / (4.0 * lam) if spread == 0 and lam > 0.0 else 0.0
     for t in range(steps):
         for j in range(p.size):
             q[j] = p[j] * w[j]
-        if t > 0:
+        if warm or t > 0:
             mass = _cancel_penalties(d, m, q, penalty)
             _own_plans(d, part, penalty, value, choice, plans, own)
         bound = _weighted(d, part, q, value, plain) + c
         if not (bound > -np.inf and bound < np.inf):
             break
-        if mass * (p.size + 2 * d) * 2.3e-16 <= _ROUNDING * (1.0 + abs(bound)):
-            best = min(best, bound)
+        if bound < best and mass * (p.size + 2 * d) * 2.3e-16 <= _ROUNDING * (1.0 + abs(bound)):
+            best = bound
+            best_penalty[:], best_w[:] = penalty, w
         if _common_returns(d, m, part, plan, q, value, common):
             floor = max(floor, score_of(common, p, lam, spread))
         if best <= level or best - floor <= _TIGHT * (1.0 + abs(best)):
@@ -440,16 +445,27 @@ def first_bounds(
             level = score_of(seed, p, lam, spread) - enough
         else:
             seed = np.zeros(p.size)
-    nodes = 0
-    for a in range(m):
+    # From the incumbent's action upwards, then from it downwards: each starts where its neighbour ended.
+    nodes, warm, start = 0, False, max(incumbent[0], 0)
+    penalty, w = np.zeros((p.size, d, m)), np.ones(p.size)
+    middle_penalty, middle_w = penalty.copy(), w.copy()
+    for k in range(m):
+        a = start + k if start + k < m else m - 1 - k
+        if a == start - 1:
+            penalty, w = middle_penalty, middle_w
         upper[a] = -np.inf
         plain[a] = -np.inf
         fits, part = _after(a, d, starts, first, act, child, gain, end, alive)
         if fits:
-            upper[a], plain[a] = _penalised(d, m, part, p, lam, spread, incumbent, seed, 1 if few else steps, level)
+            upper[a], plain[a] = _penalised(
+                d, m, part, p, lam, spread, incumbent, seed, 1 if few else steps, level, warm, penalty, w
+            )
+            warm = True
             if few:
                 upper[a], seen = _enumerate(d, m, part, p, lam, spread)
                 nodes += seen
             elif not (upper[a] > -np.inf and upper[a] < np.inf):
                 upper[a] = np.nan
+        if a == start:
+            middle_penalty, middle_w = penalty.copy(), w.copy()
     return nodes
