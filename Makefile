@@ -71,7 +71,7 @@ $(VENV_ADAPTERS)/.stamp: requirements/adapters.in pyproject.toml
 	$(call make-env,$(VENV_ADAPTERS),$(PYTHON))
 	@echo "Installing requirements/adapters.in into $(VENV_ADAPTERS) ..."
 	@$(VENV_ADAPTERS)/bin/python -m pip install -qq -r requirements/adapters.in
-	@$(VENV_ADAPTERS)/bin/python -m pip install -qq --no-deps -e .
+	@$(VENV_ADAPTERS)/bin/python -m pip install -qq --no-build-isolation -e ".[io]"
 	@touch $@
 
 # The peers are not ours: their environment holds them alone, and the benchmark can do without it.
@@ -116,7 +116,7 @@ test-learned: $(VENV_LEARNED)/.stamp ## Train tiny DQN and PPO policies, in .ven
 
 .PHONY: test-adapters
 test-adapters: $(VENV_ADAPTERS)/.stamp ## Read forecasts made by the real libraries, in .venv-adapters
-	$(VENV_ADAPTERS)/bin/python -m pytest tests/adapters_real $(PYTEST_ARGS)
+	$(VENV_ADAPTERS)/bin/python -m pytest tests/adapters_real tests/adapters $(PYTEST_ARGS)
 
 .PHONY: bench-peers-setup
 bench-peers-setup: $(VENV_PEERS)/.stamp ## Create .venv-peers with the libraries the benchmark compares with
