@@ -161,14 +161,11 @@ class Settings:
 # -------------------------------------------------------------------- what may be named
 
 
-@lru_cache(maxsize=1)
 def task_classes() -> dict[str, type[Any]]:
     """The built-in tasks by the name used in settings."""
-    import ucsearch.tasks as tasks
+    from ucsearch.tasks import TASKS
 
-    found: dict[str, Any] = {name: getattr(tasks, name) for name in tasks.__all__}
-    asked = ("__dataclass_fields__", "task", "state")
-    return {_snake(name): cls for name, cls in sorted(found.items()) if all(hasattr(cls, x) for x in asked)}
+    return {name: info.kind for name, info in TASKS.items()}
 
 
 def _policies() -> dict[str, type[Any]]:
@@ -187,10 +184,6 @@ def _forecasters() -> dict[str, type[Any]]:
     from ucsearch.forecast.ridge import RidgeEnsemble, RidgePaths
 
     return {"ridge_paths": RidgePaths, "ridge_ensemble": RidgeEnsemble, "seasonal_naive": SeasonalNaive}
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def field_notes(cls: type[Any]) -> dict[str, str]:
@@ -329,6 +322,8 @@ def _place_holders(content: dict[str, Any], file: str) -> None:
     task, multiples = content.get("task"), content["actions"]["multiples"]
     if not isinstance(task, dict) or not isinstance(multiples, list):
         return
+    if not hasattr(task_classes().get(task.get("name", "")), "scaled"):
+        return  # refused later, in words
     if "order_sizes" in task:
         line = f"{file}: task.order_sizes: saw a list, expected nothing beside actions.multiples, which replaces it"
         raise SettingsError([line])

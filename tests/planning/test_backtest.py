@@ -187,8 +187,8 @@ def test_nothing_to_replay(tmp_path: Path) -> None:
         run_backtest(make_settings(), write_sales(tmp_path, {"A": [1.0] * 3}))
     with pytest.raises(InputError, match="a column 'demand'"):
         run_backtest(make_settings(), write_csv(tmp_path / "x.csv", ["series", "step"], [["A", 1]]))
+    settings = make_settings(text=TOML.replace("unit_cost = 0.5", "stability_cost = 0.5"))
     with pytest.raises(InputError, match="a plan to keep"):
-        settings = make_settings(text=TOML.replace("unit_cost = 0.5", "stability_cost = 0.5"))
         run_backtest(settings, write_sales(tmp_path))
 
 

@@ -28,10 +28,13 @@ from tests.planning.kit import (
     write_job,
 )
 from ucsearch.errors import DataError, InputError
+from ucsearch.planning.cases import state_columns
 from ucsearch.planning.decide import COLUMNS, StrictError, run_decide
+from ucsearch.planning.explain import explain_series
 from ucsearch.records.reader import AuditReader
 from ucsearch.settings import parse_settings
-from ucsearch.tasks import LeadTimeInventory
+from ucsearch.tasks import TASKS, LeadTimeInventory
+from ucsearch.verify import verify_file
 
 
 def logged(folder: Path) -> list[tuple[str, str]]:
@@ -103,6 +106,25 @@ def test_different_lead_times_in_one_file(tmp_path: Path) -> None:
     with AuditReader(tmp_path / "log.db") as reader:
         lengths = [row.record["inputs"]["state_lengths"] for row in reader]
     assert lengths == [[0, 1, 0], [0, 2, 0], [0, 1, 0], [0, 2, 0], [0, 1, 0]]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_is_decided_from_files(tmp_path: Path, name: str) -> None:
+    rows = [
+        [s, h + 1, *(0.5 * (i + 1) - 0.25 * j + 0.125 * h for j in range(3))]
+        for i, s in enumerate("AB")
+        for h in range(3)
+    ]
+    write_csv(tmp_path / "forecasts.csv", ["series", "step", "member_1", "member_2", "member_3"], rows)
+    required = state_columns(TASKS[name].kind()).required
+    write_csv(tmp_path / "states.csv", ["series", *required], [[s, *[1 for _ in required]] for s in "AB"])
+    text = f"[task]\nname = '{name}'\n[policy]\nname = 'exact'\ndepth = 3\n[run]\nengine = 'python'\n"
+    report = decide(tmp_path, parse_settings(text.encode()))
+    assert report.outcomes == {"RELEASED": 2}
+    assert ("order" in read_csv(tmp_path / "out.csv")[0]) is (name == "lead_time_inventory")
+    assert [v.status for v in verify_file(tmp_path / "log.db")] == ["valid", "valid"]
+    told = explain_series(tmp_path / "log.db", "B")
+    assert told.tracks is not None
 
 
 # -------------------------------------------------------------------- bad rows

@@ -65,7 +65,12 @@ def test_the_newest_decision_and_its_overrides(folder: Path) -> None:
     assert told.text.splitlines()[-1] == f"certificate {row['certificate']}"
     with AuditLog(folder / "log.db") as log:
         log.override(
-            row["certificate"], who="M. Curie", why="a strike", action=10.0, feasible=True, at="2024-05-01T06:00:00+00:00"
+            row["certificate"],
+            who="M. Curie",
+            why="a strike",
+            action=10.0,
+            feasible=True,
+            at="2024-05-01T06:00:00+00:00",
         )
     assert "Overridden by M. Curie: 10 instead, because a strike." in explain_series(folder / "log.db", "A").text
 

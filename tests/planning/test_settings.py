@@ -110,6 +110,8 @@ def test_multiples_replace_the_order_sizes() -> None:
     plain = TOML.replace("order_sizes = [0.0, 5.0, 10.0, 15.0]\n", "")
     s = parse_settings((plain + "[actions]\nmultiples = [-1.0, 0.0, 1.0]\n").encode())
     assert len(s.task.order_sizes) == 4  # nothing, and the three
+    other = "[task]\nname = 'storage'\n[policy]\nname = 'exact'\ndepth = 3\n[actions]\nmultiples = [0.0]\n"
+    assert refused(other) == ["job.toml: actions.multiples: saw a list, expected nothing: storage cannot be scaled"]
     (line,) = refused(TOML + "[actions]\nmultiples = [0.0]\n")
     assert line.startswith("job.toml: task.order_sizes: saw a list, expected nothing beside actions.multiples")
 

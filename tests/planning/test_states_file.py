@@ -45,6 +45,15 @@ def test_what_a_states_file_may_hold_is_read_off_the_task() -> None:
     assert "level_scale" not in columns.numbers
 
 
+def test_counts_are_whole_numbers(tmp_path: Path) -> None:
+    text = "[task]\nname = 'capacity_plan'\n[policy]\nname = 'exact'\ndepth = 3\n"
+    rows = [["A", 3, 1], ["B", 2.5, 0]]
+    table = open_table(write_csv(tmp_path / "s.csv", ["series", "online", "starting_1"], rows))
+    file = StateFile(table, parse_settings(text.encode()))
+    assert file.cases["A"].state.online == 3.0
+    assert "line 3, column online, series B: saw 2.5, expected a whole number" in str(file.problems[0])
+
+
 def test_parameters_by_series_and_tasks_by_lead_time(tmp_path: Path) -> None:
     head = ["series", "on_hand", "open_orders_1", "open_orders_2", "open_orders_3", "lead_time", "shortage", "unmet"]
     file = opened(

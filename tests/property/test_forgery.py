@@ -168,6 +168,14 @@ def changes(value: Any) -> list[Any]:
     return [{**swaps, **words}.get(value, value + "x"), "", "none", value + "x"]
 
 
+def is_other(new: Any, value: Any) -> bool:
+    """Rounding is no lie: figures from user functions are compared with a tolerance."""
+    numbers = [x for x in (new, value) if isinstance(x, int | float) and not isinstance(x, bool)]
+    if len(numbers) == 2:
+        return abs(new - value) > 1e-8 * (1.0 + abs(value))
+    return bool(new != value or type(new) is not type(value))
+
+
 def forged(record: dict[str, Any], blobs: dict[str, bytes], path: Path_, value: Any) -> dict[str, Any]:
     """The record with one place changed and every hash recomputed."""
     copied = copy.deepcopy({k: v for k, v in record.items() if k != "id"})
@@ -330,14 +338,13 @@ def mutants(n: int, step: int, most: int) -> Iterator[Mutant]:
     record, blobs, _ = case(n)
     for k, (path, value) in enumerate(places({k: v for k, v in record.items() if k != "id"})):
         if (k + n) % step == 0:
-            others = [x for x in changes(value) if x != value or type(x) is not type(value)]
-            for new in others[:most]:
+            for new in [x for x in changes(value) if is_other(x, value)][:most]:
                 yield path, new, forged(record, blobs, path, new), blobs
     for name in ("members", "weights", "mean", "q", "u"):
         path: Path_ = ("inputs", "trace", name, "$blob")
         array = decode_array(blobs[record["inputs"]["trace"][name]["$blob"]])
         for k, x in enumerate(array.ravel().tolist()):
-            for new in (x + 0.25, -x - 1.0)[:most] if (k + n) % step == 0 else ():
+            for new in (x + 0.25, -x - 1.5)[:most] if (k + n) % step == 0 else ():
                 other = np.array(array)
                 other.ravel()[k] = new
                 data = encode_array(other, finite=False)

@@ -111,14 +111,14 @@ class _Writer:
         record, _ = decision_record(decision, series=series, where=where)
         self.shared = shared
         task, gate, inputs = record["task"], record["gate"], record["inputs"]
-        self.claim = sorted(record["claim"])
-        self.rival = sorted(record["rivals"][0]) if record["rivals"] else sorted(Rival.__dataclass_fields__)
+        self.claim = [(k, _key(k)) for k in sorted(record["claim"])]
+        self.rival = [(k, _key(k)) for k in sorted(Rival.__dataclass_fields__)]
         self.gate_head = _members(gate, {"rows"})
         self.settings = _json(record["settings"])
         self.lengths = (_json(inputs["params_lengths"]), _json(inputs["state_lengths"]))
         self.task_rest = {k: _json(v) for k, v in task.items() if k not in ("actions", "labels")}
         self.ends = {k: _json(record[k]) for k in ("kind", "schema", "versions")}
-        self.outcome = sorted(record["outcome"])
+        self.outcome = [(k, _key(k)) for k in sorted(record["outcome"])]
         self.hash_head = b"ucsearch.trace.v1\0"
         self.meta: dict[tuple[Any, ...], tuple[str, bytes]] = {}
 
@@ -129,25 +129,17 @@ class _Writer:
         trace, refs, blobs = self._trace(c.plan.trace)
         plan, w = c.plan, c.plan.window
         params = plan.inputs.params[w if plan.inputs.params.shape[0] > 1 else 0].tolist()
-        head = f'"claim":{self._claim(c)},"gate":{self._gate(decision)},'
+        head = f'"claim":{_object(vars(c), self.claim)},"gate":{self._gate(decision)},'
         tail = (
             f'"inputs":{{"params":{_list(params)},"params_lengths":{self.lengths[0]},'
             f'"state":{_list(plan.inputs.states[w].tolist())},"state_lengths":{self.lengths[1]},"trace":{trace}}},'
-            f'"kind":{self.ends["kind"]},"outcome":{self._outcome(decision)},'
-            f'"rivals":[{",".join([self._rival(r) for r in c.rivals])}],"schema":{self.ends["schema"]},'
+            f'"kind":{self.ends["kind"]},"outcome":{_object(vars(decision), self.outcome)},'
+            f'"rivals":[{",".join([_object(vars(r), self.rival) for r in c.rivals])}],"schema":{self.ends["schema"]},'
             f'"series":{encode_basestring(series)},"settings":{self.settings},"task":{self._task(c)},'
             f'"versions":{self.ends["versions"]}}}'
         )
         name = digest_bytes(f"{{{head}{tail}".encode(), "record-id/1")
         return Body(name, f'{{{head}"id":"{name}",{tail}'.encode(), refs, blobs, decision)
-
-    def _claim(self, c: Certificate) -> str:
-        values = vars(c)
-        return f"{{{','.join([_key(k) + _text(values[k]) for k in self.claim])}}}"
-
-    def _rival(self, r: Rival) -> str:
-        values = vars(r)
-        return f"{{{','.join([_key(k) + _text(values[k]) for k in self.rival])}}}"
 
     def _gate(self, decision: Decision) -> str:
         rows = [
@@ -157,10 +149,6 @@ class _Writer:
         ]
         parts = {**self.gate_head, "rows": f"[{','.join(rows)}]"}
         return f"{{{','.join([_key(k) + parts[k] for k in sorted(parts)])}}}"
-
-    def _outcome(self, d: Decision) -> str:
-        values = vars(d)
-        return f"{{{','.join([_key(k) + _text(values[k]) for k in self.outcome])}}}"
 
     def _task(self, c: Certificate) -> str:
         plan = c.plan
@@ -243,6 +231,10 @@ def _float(x: float) -> str:
 
 def _list(values: Sequence[float]) -> str:
     return f"[{','.join(map(_float, values))}]"
+
+
+def _object(values: dict[str, Any], keys: list[tuple[str, str]]) -> str:
+    return f"{{{','.join([p + (_float(v) if type(v := values[k]) is float else _text(v)) for k, p in keys])}}}"
 
 
 def _text(value: Any) -> str:

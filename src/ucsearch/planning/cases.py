@@ -71,6 +71,7 @@ class StateColumns(NamedTuple):
     single: tuple[str, ...]
     several: tuple[str, ...]  # prefixes of numbered columns
     required: tuple[str, ...]
+    whole: frozenset[str]  # of single and several: those that count things
     numbers: dict[str, type]  # parameters that are int or float
     words: tuple[str, ...]  # parameters that are one of a few texts
 
@@ -80,9 +81,12 @@ def state_columns(config: Any) -> StateColumns:
     single: list[str] = []
     several: list[str] = []
     required: list[str] = []
+    whole: set[str] = set()
     for name, item in inspect.signature(config.state).parameters.items():
-        is_sequence = "Sequence" in str(item.annotation) or "tuple" in str(item.annotation)
-        (several if is_sequence else single).append(name)
+        note = str(item.annotation)
+        (several if "Sequence" in note or "tuple" in note else single).append(name)
+        if "int" in note and "float" not in note:
+            whole.add(name)
         if item.default is inspect.Parameter.empty:
             required.append(name)
     numbers: dict[str, type] = {}
@@ -94,9 +98,14 @@ def state_columns(config: Any) -> StateColumns:
         kinds = set(get_args(hint)) - {type(None)} if union else {hint}
         if get_origin(hint) is Literal:
             words.append(part.name)
-        elif kinds <= {int, float}:
+        elif kinds <= {int, float} and part.name not in single:  # what is left of a budget is a state
             numbers[part.name] = float if float in kinds else int
-    return StateColumns(tuple(single), tuple(several), tuple(required), numbers, tuple(words))
+    return StateColumns(tuple(single), tuple(several), tuple(required), frozenset(whole), numbers, tuple(words))
+
+
+def _whole(value: float) -> float:
+    """An int where it is one; what is not whole stays as it is, for the task to refuse."""
+    return int(value) if value == int(value) else value
 
 
 class Kinds:
@@ -217,20 +226,18 @@ class StateFile:
                 continue
             prefix, _, number = name.rpartition("_")
             if name in a.single:
-                given[name] = value
+                given[name] = _whole(value) if name in a.whole else value
             elif prefix in a.several:
-                several[prefix][int(number)] = value
-            elif name in a.numbers and a.numbers[name] is int:
-                changes[name] = int(value) if value == int(value) else value
+                several[prefix][int(number)] = _whole(value) if prefix in a.whole else value
             else:
-                changes[name] = value
+                changes[name] = _whole(value) if a.numbers.get(name) is int else value
         for name in a.required:
             if name not in given:
                 self._refuse(series, place, name, "saw nothing, expected a number")
                 return
         for prefix, items in several.items():
-            sizes = [items.get(i, 0.0) for i in range(1, max(items, default=0) + 1)]
-            while sizes and sizes[-1] == 0.0 and prefix != "planned":  # not there, or nothing on order
+            sizes = [items.get(i, 0) for i in range(1, max(items, default=0) + 1)]
+            while sizes and sizes[-1] == 0 and prefix != "planned":  # not there, or nothing on order
                 sizes.pop()
             if sizes:
                 given[prefix] = sizes

@@ -29,7 +29,8 @@ def address(config: Any, *, by_value: bool) -> str:
         fewer = {k: v for k, v in changed.items() if k != name}
         try:
             other = cls(**fewer).task()
-            if _same_rules(other, task) and (by_value or other.labels == task.labels):
+            fits = len(other.labels) == len(task.labels) if by_value else other.labels == task.labels
+            if fits and _same_rules(other, task):
                 changed = fewer
         except (InputError, TypeError):
             continue  # it is needed by another
