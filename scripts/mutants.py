@@ -5,7 +5,7 @@
     python scripts/mutants.py --list                           # what would be changed
 
 Every mutant is written into a temporary copy of the tree (one per job) and the tests that belong to its module are run
-there, in a forked process with a time limit; the working tree is not touched. Survivors must be listed with a reason in
+there, in forked processes with a time limit; the working tree is not touched. Survivors must be listed with a reason in
 scripts/mutants_reasons.toml. Exit code 0: every survivor has a reason, and at least 95 % of all mutants were killed.
 """
 
@@ -25,6 +25,7 @@ import tempfile
 import threading
 import time
 import tomllib
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,9 +40,6 @@ FORGERY = ["tests/property/test_forgery.py", "-m", "not slow"]
 DISPATCH = ["tests/unit/test_dispatch.py"]
 # By folder of the module: test runs, one after the other until one fails.
 TESTS = {"dispatch": [DISPATCH, UNIT], "verify": [UNIT, FORGERY]}
-# Loaded once before forking; nothing that imports a module under test.
-WARM = {"dispatch": ["ucsearch.certificate.api"], "verify": ["ucsearch.records.decisions"]}
-WARM_FOR_ALL = ["numpy", "pytest", "hypothesis", "ucsearch.comparators", "tests.kit.problems"]
 
 
 class Mutant(NamedTuple):
@@ -180,26 +178,28 @@ def _shown(node: ast.AST) -> str:
 
 
 def serve(folder: Path, group: str, timeout_s: float) -> None:
-    """Read mutants from stdin, answer with what became of them. The first answer is about the tree as it is."""
+    """Read mutants from stdin, answer with what became of them. The first answer is about the tree as it is.
+
+    Tests are imported once, with the modules as they are; a forked child grafts the mutant onto them and runs. The
+    mutant is also written to the copy of the tree, for tests that start another process.
+    """
     os.chdir(folder)
     sys.path[:0] = [str(folder), str(folder / "src")]
     os.environ["PYTHONPATH"] = f"{folder / 'src'}{os.pathsep}{folder}"
-    import importlib
-
-    for name in [*WARM_FOR_ALL, *WARM[group]]:
-        importlib.import_module(name)
-    answer(run(group, timeout_s * 4))  # caches the rewritten tests
-    # From here on no byte code: within a second, a mutant of the same size would be taken for the one before it.
+    # Within a second, byte code of a mutant of the same size would be taken for that of the one before it.
     sys.dont_write_bytecode = True
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    shutil.rmtree(folder / "src" / "ucsearch" / group / "__pycache__", ignore_errors=True)
+    quietly(lambda: [collect(arguments) for arguments in TESTS[group]])
+    if group == "verify":
+        quietly(make_records)
+    answer(run(group, timeout_s * 4, None))
     for line in sys.stdin:
         task = json.loads(line)
         path = folder / task["path"]
         original = path.read_text()
         path.write_text(task["source"])
         try:
-            answer(run(group, timeout_s))
+            answer(run(group, timeout_s, task))
         finally:
             path.write_text(original)
 
@@ -208,12 +208,67 @@ def answer(result: str) -> None:
     print(result, file=sys.__stdout__, flush=True)
 
 
-def run(group: str, timeout_s: float) -> str:
+def quietly(work: Callable[[], Any]) -> None:
+    """Only answers may appear on the standard output."""
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        work()
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def collect(arguments: list[str]) -> None:
+    import pytest
+
+    pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments])
+
+
+def make_records() -> None:
+    """The planner is not mutated with the verifier, so its records can be made once."""
+    unit, forgery = sys.modules["test_verify"], sys.modules["test_forgery"]
+    for name in unit.SCENARIOS:
+        unit.made(name)
+    for n in range(forgery.COUNT):
+        forgery.case(n)
+
+
+def graft(path: str, source: str) -> None:
+    """Put a mutant's functions, methods and constants in the place of those that everybody has imported already."""
+    name = ".".join(Path(path).with_suffix("").parts[1:]).removesuffix(".__init__")
+    module = sys.modules[name]
+    fresh: dict[str, Any] = {"__name__": name, "__file__": module.__file__, "__package__": module.__package__}
+    exec(compile(source, path, "exec"), fresh)
+    users = [m for k, m in list(sys.modules.items()) if k.startswith(("ucsearch", "test_", "tests"))]
+    for key, new in fresh.items():
+        old = vars(module).get(key)
+        if getattr(new, "__module__", name) != name or key.startswith("__"):
+            continue
+        if isinstance(new, types.FunctionType) and isinstance(old, types.FunctionType) and not new.__closure__:
+            old.__code__, old.__defaults__, old.__kwdefaults__ = new.__code__, new.__defaults__, new.__kwdefaults__
+        elif isinstance(new, type) and isinstance(old, type):
+            for part, value in vars(new).items():
+                if isinstance(value, types.FunctionType):
+                    code, closure = value.__code__, value.__closure__
+                    copied = types.FunctionType(code, vars(module), value.__name__, value.__defaults__, closure)
+                    copied.__kwdefaults__ = value.__kwdefaults__
+                    setattr(old, part, copied)
+                elif isinstance(value, property):
+                    setattr(old, part, value)
+        else:
+            for user in users:
+                if user is module or vars(user).get(key) is old:
+                    setattr(user, key, new)
+
+
+def run(group: str, timeout_s: float, task: dict[str, str] | None) -> str:
     """survived, killed or timeout."""
     for arguments in TESTS[group]:
         pid = os.fork()
         if pid == 0:
-            _child(arguments)
+            _child(arguments, task)
         deadline = time.monotonic() + timeout_s
         while True:
             done, status = os.waitpid(pid, os.WNOHANG)
@@ -229,7 +284,7 @@ def run(group: str, timeout_s: float) -> str:
     return "survived"
 
 
-def _child(arguments: list[str]) -> None:
+def _child(arguments: list[str], task: dict[str, str] | None) -> None:
     code = 1
     try:
         os.setpgid(0, 0)
@@ -238,6 +293,8 @@ def _child(arguments: list[str]) -> None:
             os.dup2(null, stream)
         import pytest
 
+        if task is not None:
+            graft(task["path"], task["source"])
         code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments]))
     finally:
         os._exit(0 if code == 0 else 1)

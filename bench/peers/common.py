@@ -52,9 +52,7 @@ def load_instances(path: str | Path, limit: int | None = None) -> Instances:
     with np.load(path) as data:
         missing = [key for key in (*ARRAYS, *SCALARS) if key not in data]
         if missing:
-            raise ValueError(
-                f"{path}: saw no {', '.join(missing)}, expected {', '.join((*ARRAYS, *SCALARS))}"
-            )
+            raise ValueError(f"{path}: saw no {', '.join(missing)}, expected {', '.join((*ARRAYS, *SCALARS))}")
         inst: Instances = {key: np.asarray(data[key], dtype=float) for key in ARRAYS}
         inst |= {key: float(data[key]) for key in SCALARS}
     inst["depth"] = int(inst["depth"])

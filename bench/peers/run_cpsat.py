@@ -112,9 +112,7 @@ def decide(one: Instances, k: int, opt: Any) -> tuple[int, bool, float]:
 def main() -> None:
     args = parser(__doc__, limit=48, repeats=3)
     args.add_argument("--time-limit", type=float, default=30.0, help="seconds per window")
-    args.add_argument(
-        "--tuned", action="store_true", help="solver parameters for small models, not the defaults"
-    )
+    args.add_argument("--tuned", action="store_true", help="solver parameters for small models, not the defaults")
     opt = args.parse_args()
     inst = load_instances(opt.instances, opt.limit)
     k, exact = grid_of(inst)

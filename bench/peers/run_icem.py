@@ -22,9 +22,7 @@ class SeededICEM(pytorch_icem.iCEM):  # type: ignore[misc]
     rng: np.random.Generator
 
     def sample_action_sequences(self, state: Tensor, N: int) -> Tensor:
-        noise = colorednoise.powerlaw_psd_gaussian(
-            self.noise_beta, (N, self.nu, self.H), random_state=self.rng
-        )
+        noise = colorednoise.powerlaw_psd_gaussian(self.noise_beta, (N, self.nu, self.H), random_state=self.rng)
         samples = torch.from_numpy(noise.transpose(0, 2, 1)).to(dtype=self.dtype)
         plans: Tensor = self.mean + self.std * samples
         return plans

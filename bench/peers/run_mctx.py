@@ -83,9 +83,7 @@ class Model:
     def prepare(self, members: Arr) -> Window:
         """Per step the best stock on a whole-unit grid, and the best edge values summed from there on."""
         grid = jnp.arange(0.0, self.p["capacity"] + 1.0)
-        table = self.stock_value(
-            members[..., None], jnp.broadcast_to(grid, (members.shape[0], self.depth, len(grid)))
-        )
+        table = self.stock_value(members[..., None], jnp.broadcast_to(grid, (members.shape[0], self.depth, len(grid))))
         ideal, best = grid[table.argmax(axis=2)], table.max(axis=2)
         togo = jnp.cumsum(best[:, ::-1], axis=1)[:, ::-1]
         pad = ((0, 0), (0, 3))
@@ -141,9 +139,7 @@ class Model:
         )
         return out, nxt._replace(dead=dead)
 
-    def act(
-        self, members: Arr, on_hand: Arr, pipeline: Arr, last: Arr, key: Arr, policy: str, sims: int
-    ) -> Arr:
+    def act(self, members: Arr, on_hand: Arr, pipeline: Arr, last: Arr, key: Arr, policy: str, sims: int) -> Arr:
         zero = jnp.zeros(on_hand.shape, jnp.int32)
         s = Node(on_hand, pipeline[:, 0], pipeline[:, 1], last, zero, zero > 0)
         ok = self.feasible(s)
@@ -166,8 +162,7 @@ def solver(inst: Instances, model: Model, policy: str, sims: int, batch: int, se
     windows, depth = len(inst["on_hand"]), inst["depth"]
     rows = np.resize(np.arange(windows), -(-windows // batch) * batch)
     panel = [
-        np.ascontiguousarray(inst[key][rows], dtype=np.float32)
-        for key in ("members", "on_hand", "pipeline", "last")
+        np.ascontiguousarray(inst[key][rows], dtype=np.float32) for key in ("members", "on_hand", "pipeline", "last")
     ]
     panel[0] = np.ascontiguousarray(panel[0][:, :, :depth])
     key = jax.random.PRNGKey(seed)

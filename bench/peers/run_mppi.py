@@ -108,9 +108,7 @@ def solver(inst: Instances, opt: Any) -> Callable[[], list[int]]:
 
     def solve() -> list[int]:
         torch.manual_seed(opt.seed)  # the library draws from the global generator only
-        return [
-            i for lo in range(0, windows, opt.batch) for i in decide(slice(lo, min(lo + opt.batch, windows)))
-        ]
+        return [i for lo in range(0, windows, opt.batch) for i in decide(slice(lo, min(lo + opt.batch, windows)))]
 
     return solve
 

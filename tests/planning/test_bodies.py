@@ -41,7 +41,7 @@ PANELS = {
     ),
     "own parameters and actions": lambda: make_panel(
         uc.Exact(depth=3),
-        params=CONFIG.params()._replace(shortage=np.linspace(1.0, 9.0, 12)),
+        params=CONFIG.params()._replace(shortage=np.linspace(1.0, 9.0, 12)),  # type: ignore[arg-type]
         actions=np.where(np.arange(12)[:, None] % 4 == 0, [[0.0, 4.0, np.nan]], [[0.0, 4.0, 8.0]]),
     ),
 }

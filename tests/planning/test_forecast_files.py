@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.planning.kit import FORECAST_HEAD, forecast_rows, make_settings, write_csv
+from tests.planning.kit import FORECAST_HEAD, TOML, forecast_rows, make_settings, write_csv
 from ucsearch.errors import DataError, InputError
 from ucsearch.planning import tables
 from ucsearch.planning.forecasts import ForecastFile, Values, make_trace
 from ucsearch.planning.tables import open_table, write_table
+from ucsearch.settings import parse_settings
 from ucsearch.trace import Trace
 
 
@@ -119,8 +120,8 @@ def broken(folder: Path, row: int, column: int, value: Any) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("row", "column", "value", "reason"),
     [
-        (4, 3, "abc", "line 6, column member_2, series B: saw 'abc', expected a number within 1e+15 of 0"),
-        (4, 3, "", "line 6, column member_2, series B: saw nothing, expected a number within 1e+15 of 0"),
+        (4, 3, "abc", "line 6, column member_2, series B: saw 'abc', expected a number"),
+        (4, 3, "", "line 6, column member_2, series B: saw nothing, expected a number"),
         (5, 5, "inf", "line 7, column member_4, series B: saw 'inf', expected a number within 1e+15 of 0"),
         (5, 5, "1e300", "line 7, column member_4, series B: saw '1e300', expected a number within 1e+15 of 0"),
         (4, 1, 1, "line 6, column step, series B: saw step 1 twice, expected 2"),
@@ -196,13 +197,9 @@ def test_dates_that_do_not_ascend(tmp_path: Path, days: list[str], reason: str) 
     ],
 )
 def test_a_missing_period_is_seen(tmp_path: Path, period: str, good_days: list[str], bad_days: list[str]) -> None:
-    def found(days: list[str]) -> dict[str, str]:
-        text = make_settings().file  # settings with the period at the top
-        assert text == "job.toml"
-        from tests.planning.kit import TOML
-        from ucsearch.settings import parse_settings
+    settings = parse_settings(f"period = '{period}'\n{TOML}".encode())
 
-        settings = parse_settings(f"period = '{period}'\n{TOML}".encode())
+    def found(days: list[str]) -> dict[str, str]:
         rows = [["A", d, 1.0] for d in days]
         table = open_table(write_csv(tmp_path / "f.csv", ["series", "date", "member_1"], rows))
         return reasons(ForecastFile.open(table, settings))

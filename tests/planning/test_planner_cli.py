@@ -77,10 +77,10 @@ def test_new_and_the_next_three_commands(tmp_path: Path, monkeypatch: pytest.Mon
     assert "cost [EUR]" in replayed
     assert "stock [pieces]" in replayed
     assert replayed.splitlines()[-1] == "picture in backtest.svg"
-    assert explained.startswith("SKU-003: RELEASED, entry 3 of the log")
-    assert explained.splitlines()[-1] == "picture in SKU-003.svg"
+    assert explained.startswith("SKU-006: RELEASED, entry 6 of the log")
+    assert explained.splitlines()[-1] == "picture in SKU-006.svg"
     names = {"inventory.toml", "forecasts.csv", "states.csv", "sales.csv", "decisions.csv", "decisions.db"}
-    assert names | {"backtest.svg", "SKU-003.svg"} <= {p.name for p in tmp_path.iterdir()}
+    assert names | {"backtest.svg", "SKU-006.svg"} <= {p.name for p in tmp_path.iterdir()}
 
 
 @pytest.mark.slow

@@ -80,9 +80,7 @@ def test_same_intervals_as_crepes() -> None:
         mean, y, std = rng.normal(size=count), heavy(rng, (count,)), rng.uniform(0.5, 3.0, size=count)
         new, new_std = rng.normal(size=30), rng.uniform(0.5, 3.0, size=30)
         for level in (0.8, 0.9, 0.95):
-            theirs = (
-                crepes.ConformalRegressor().fit(residuals=y - mean).predict_int(y_hat=new, confidence=level)
-            )
+            theirs = crepes.ConformalRegressor().fit(residuals=y - mean).predict_int(y_hat=new, confidence=level)
             ours = SplitConformal.from_mean(mean[:, None], y[:, None], level=level).around_mean(new[:, None])
             np.testing.assert_allclose(np.column_stack([ours.lower, ours.upper]), theirs, rtol=1e-9)
             theirs = (

@@ -42,10 +42,7 @@ def test_costs_rise_with_lead_time_and_constant_order_does_not_see_it(table: tup
             continue
         assert longer.optimum.lower > shorter.optimum.upper
         constants = [
-            entry.cost
-            for row in (shorter, longer)
-            for entry in row.classics
-            if entry.policy == "constant order"
+            entry.cost for row in (shorter, longer) for entry in row.classics if entry.policy == "constant order"
         ]
         assert constants[0] == constants[1]
 

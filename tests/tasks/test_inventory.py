@@ -116,7 +116,8 @@ def test_bound_is_tight_on_the_benchmark() -> None:
 def test_orders_that_arrive_too_late_are_not_searched_one_by_one() -> None:
     made = LeadTimeInventory.instances()["zipkin-p9-l4"]
     trace = uc.Trace.from_members(np.random.default_rng(4).poisson(5.0, (8, 6)).astype(float))
-    plan = uc.search(made.task(), made.state(9.0, [5.0] * 4), trace, uc.Exact(depth=6, risk=0.25), engine="python")
+    policy = uc.Exact(depth=6, risk=0.25, node_budget=1_000)
+    plan = uc.search(made.task(), made.state(9.0, [5.0] * 4), trace, policy, engine="python")
     assert plan.proved
     assert plan.expansions < 200  # 14 order sizes, of which four in a row make no difference: 38,416 ties
 

@@ -33,9 +33,7 @@ def test_geometric_matches_scipy(mean: float) -> None:
     assert demand.variance == pytest.approx(stats.geom.var(1 / (1 + mean)))
 
 
-@pytest.mark.parametrize(
-    "demand", [poisson(5.0, tail=1e-3), geometric(5.0, tail=1e-3)], ids=["poisson", "geometric"]
-)
+@pytest.mark.parametrize("demand", [poisson(5.0, tail=1e-3), geometric(5.0, tail=1e-3)], ids=["poisson", "geometric"])
 def test_folded_tail_keeps_the_mass_and_reports_the_error(demand: Demand) -> None:
     assert math.fsum(demand.pmf) == pytest.approx(1.0, abs=1e-15)
     kept_mean = math.fsum(demand.pmf * np.arange(demand.pmf.size))
@@ -44,9 +42,7 @@ def test_folded_tail_keeps_the_mass_and_reports_the_error(demand: Demand) -> Non
     assert 0.0 < demand.tail_excess <= 1e-3
 
 
-@pytest.mark.parametrize(
-    "demand", [Demand.from_pmf(SEVEN), poisson(5.0), geometric(2.0)], ids=lambda d: d.name
-)
+@pytest.mark.parametrize("demand", [Demand.from_pmf(SEVEN), poisson(5.0), geometric(2.0)], ids=lambda d: d.name)
 def test_shortage_and_leftover_are_the_plain_sums(demand: Demand) -> None:
     points = np.arange(demand.pmf.size)
     short, left = demand.expected_shortage(12), demand.expected_leftover(12)
@@ -63,9 +59,7 @@ def test_sum_of_periods_is_the_convolution() -> None:
             for c, pc in enumerate(SEVEN):
                 expected[a + b + c] += pa * pb * pc
     np.testing.assert_allclose(total.pmf, expected, atol=1e-15)
-    np.testing.assert_allclose(
-        poisson(5.0).over(3).pmf[:40], stats.poisson.pmf(np.arange(40), 15.0), atol=1e-14
-    )
+    np.testing.assert_allclose(poisson(5.0).over(3).pmf[:40], stats.poisson.pmf(np.arange(40), 15.0), atol=1e-14)
 
 
 def test_quantile_is_the_smallest_point_that_reaches_the_ratio() -> None:

@@ -72,9 +72,7 @@ def dense_cost(model: LostSales, order: Callable[[State], int]) -> float:
     return float(law @ np.array(paid))
 
 
-@pytest.mark.parametrize(
-    "instance", [i for i in zipkin_instances() if i.lead_time <= 2], ids=lambda i: i.name
-)
+@pytest.mark.parametrize("instance", [i for i in zipkin_instances() if i.lead_time <= 2], ids=lambda i: i.name)
 def test_published_optimal_costs(instance: object) -> None:
     found = solve(instance.model())  # type: ignore[attr-defined]
     assert found.cost.upper - found.cost.lower <= 1e-9
@@ -150,9 +148,7 @@ def test_optimum_equals_policy_iteration_on_a_wider_space(lead_time: int) -> Non
     top = model.morton_levels[0] + 5
     states = [s for s in np.ndindex(*(top + 1,) * lead_time) if sum(s) <= top]
     row = {s: i for i, s in enumerate(states)}
-    paid = np.array(
-        [sum(m * (max(s[0] - d, 0) + 6.0 * max(d - s[0], 0)) for d, m in enumerate(SMALL)) for s in states]
-    )
+    paid = np.array([sum(m * (max(s[0] - d, 0) + 6.0 * max(d - s[0], 0)) for d, m in enumerate(SMALL)) for s in states])
     chosen = np.zeros(len(states), dtype=int)
     previous = math.inf
     for _ in range(50):
@@ -169,8 +165,7 @@ def test_optimum_equals_policy_iteration_on_a_wider_space(lead_time: int) -> Non
         previous = cost
         for i, s in enumerate(states):
             ahead = [
-                sum(mass * values[row[step(s, z, d)]] for d, mass in enumerate(SMALL))
-                for z in range(top - sum(s) + 1)
+                sum(mass * values[row[step(s, z, d)]] for d, mass in enumerate(SMALL)) for z in range(top - sum(s) + 1)
             ]
             if min(ahead) < ahead[chosen[i]] - 1e-12:
                 chosen[i] = int(np.argmin(ahead))
@@ -221,9 +216,7 @@ def test_certain_demand_costs_nothing_under_the_right_base_stock() -> None:
 
 def test_costs_scale_with_money() -> None:
     small, large = (LostSales(poisson(3.0), 2, m, 9.0 * m) for m in (1.0, 1000.0))
-    assert solve(large, tolerance=1e-6).cost.value == pytest.approx(
-        1000.0 * solve(small).cost.value, abs=2e-6
-    )
+    assert solve(large, tolerance=1e-6).cost.value == pytest.approx(1000.0 * solve(small).cost.value, abs=2e-6)
 
 
 @dataclass(frozen=True)
@@ -278,11 +271,7 @@ def test_abandoned_evaluation_reports_a_proved_lower_bound() -> None:
 def test_state_space_is_every_state_within_the_levels() -> None:
     space = StateSpace.build(3, (7, 5, 4, 2))
     expected = {
-        (a, b, c)
-        for a in range(8)
-        for b in range(3)
-        for c in range(3)
-        if a + b + c <= 7 and b + c <= 5 and c <= 4
+        (a, b, c) for a in range(8) for b in range(3) for c in range(3) if a + b + c <= 7 and b + c <= 5 and c <= 4
     }
     assert {tuple(int(x) for x in s) for s in space.states} == expected
     assert len(space.states) == len(expected)
@@ -291,17 +280,13 @@ def test_state_space_is_every_state_within_the_levels() -> None:
     np.testing.assert_array_equal(space.index(outside), -1)
 
 
-@pytest.mark.parametrize(
-    ("lead_time", "levels"), [(2, (5, 4)), (2, (5, 6, 2)), (2, (5, 4, -1)), (8, (200,) * 9)]
-)
+@pytest.mark.parametrize(("lead_time", "levels"), [(2, (5, 4)), (2, (5, 6, 2)), (2, (5, 4, -1)), (8, (200,) * 9)])
 def test_bad_levels_are_refused(lead_time: int, levels: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="levels"):
         StateSpace.build(lead_time, levels)
 
 
-@pytest.mark.parametrize(
-    ("lead_time", "h", "p"), [(0, 1.0, 4.0), (1.5, 1.0, 4.0), (1, 0.0, 4.0), (1, 1.0, math.nan)]
-)
+@pytest.mark.parametrize(("lead_time", "h", "p"), [(0, 1.0, 4.0), (1.5, 1.0, 4.0), (1, 0.0, 4.0), (1, 1.0, math.nan)])
 def test_bad_systems_are_refused(lead_time: int, h: float, p: float) -> None:
     with pytest.raises(InputError):
         LostSales(poisson(5.0), lead_time, h, p)

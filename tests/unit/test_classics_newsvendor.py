@@ -30,9 +30,7 @@ def brute_cost(pmf: np.ndarray, h: float, p: float, y: int) -> float:
 
 
 @pytest.mark.parametrize("penalty", [0.5, 4.0, 39.0])
-@pytest.mark.parametrize(
-    "demand", [Demand.from_pmf(SEVEN), poisson(5.0), geometric(5.0)], ids=lambda d: d.name
-)
+@pytest.mark.parametrize("demand", [Demand.from_pmf(SEVEN), poisson(5.0), geometric(5.0)], ids=lambda d: d.name)
 def test_discrete_newsvendor_is_the_best_of_all_orders(demand: Demand, penalty: float) -> None:
     best = newsvendor_discrete(demand, 1.0, penalty)
     costs = [brute_cost(demand.pmf, 1.0, penalty, y) for y in range(demand.pmf.size)]
@@ -113,9 +111,7 @@ def chain_cost(s: int, level: int, pmf: list[float], h: float, p: float, k: floa
 
 @pytest.mark.parametrize(("s", "level"), [(0, 1), (2, 8), (3, 20), (-2, 5), (-4, -1)])
 @pytest.mark.parametrize("lead", [0, 2])
-def test_s_s_cost_equals_the_enumerated_chain_with_the_last_demand_value(
-    s: int, level: int, lead: int
-) -> None:
+def test_s_s_cost_equals_the_enumerated_chain_with_the_last_demand_value(s: int, level: int, lead: int) -> None:
     demand = Demand.from_pmf(SEVEN)
     exact = chain_cost(s, level, SEVEN, 1.0, 9.0, 5.0, lead)
     assert s_s_cost(s, level, demand, 1.0, 9.0, 5.0, lead) == pytest.approx(exact, rel=1e-10)
@@ -142,9 +138,7 @@ def test_best_s_s_policy_is_the_best_of_all() -> None:
         h, p, k, lead = 1.0, float(rng.uniform(1, 20)), float(rng.uniform(0, 30)), int(rng.integers(0, 3))
         best = optimise_s_s(demand, h, p, k, lead)
         everything = [
-            s_s_cost(s, level, demand, h, p, k, lead)
-            for level in range(-3, 45)
-            for s in range(level - 40, level)
+            s_s_cost(s, level, demand, h, p, k, lead) for level in range(-3, 45) for s in range(level - 40, level)
         ]
         assert best.cost == pytest.approx(min(everything), rel=1e-10)
         assert best.cost == s_s_cost(best.reorder_point, best.level, demand, h, p, k, lead)

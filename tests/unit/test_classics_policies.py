@@ -70,8 +70,7 @@ def test_myopic_orders_follow_their_definitions(lead_time: int) -> None:
         now = [arrival_cost(state, z) for z in wide]
         assert one(state) == first_minimum(now)
         both = [
-            now[z]
-            + sum(m * min(arrival_cost(step(state, z, d), y) for y in wide) for d, m in enumerate(SMALL))
+            now[z] + sum(m * min(arrival_cost(step(state, z, d), y) for y in wide) for d, m in enumerate(SMALL))
             for z in wide
         ]
         assert two(state) == first_minimum(both)
@@ -192,9 +191,7 @@ def test_constant_order_cost_equals_the_walk_itself(demand: Demand, order: int) 
         # Index i of the convolution is stock i + order - cut, before it is cut off at 0.
         spread = np.convolve(law, reverse)
         below = demand.cut - order
-        law = (
-            spread[below : below + size].copy() if below >= 0 else np.append(np.zeros(-below), spread)[:size]
-        )
+        law = spread[below : below + size].copy() if below >= 0 else np.append(np.zeros(-below), spread)[:size]
         law[0] += spread[: max(below, 0)].sum()
     left = float(law @ np.arange(size))
     exact = left + 7.0 * (demand.mean - order)

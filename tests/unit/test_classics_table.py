@@ -66,9 +66,7 @@ def test_command_refuses_a_hopeless_file_before_any_work(app: typer.Typer, tmp_p
     assert "--csv" in str(result.exception)
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--max-lead-time", "0"], ["--max-lead-time", "5"], ["--demand", "normal"]]
-)
+@pytest.mark.parametrize("arguments", [["--max-lead-time", "0"], ["--max-lead-time", "5"], ["--demand", "normal"]])
 def test_command_refuses_what_it_cannot_run(app: typer.Typer, arguments: list[str]) -> None:
     assert CliRunner().invoke(app, arguments).exit_code == 2
 

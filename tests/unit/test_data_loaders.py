@@ -32,9 +32,7 @@ def numbers(tmp_path: Path, text: str) -> tuple[tuple[str, ...], list[str], np.n
 
 
 def test_csv_of_numbers(tmp_path: Path) -> None:
-    columns, stamps, values = numbers(
-        tmp_path, "date,a,b\n2020-01-01 00:00:00,1,2.5\n2020-01-01 01:00:00,3,-4e2\n"
-    )
+    columns, stamps, values = numbers(tmp_path, "date,a,b\n2020-01-01 00:00:00,1,2.5\n2020-01-01 01:00:00,3,-4e2\n")
     assert columns == ("a", "b")
     assert stamps == ["2020-01-01 00:00:00", "2020-01-01 01:00:00"]
     assert values.tolist() == [[1.0, 2.5], [3.0, -400.0]]
@@ -60,9 +58,7 @@ def test_hostile_csv(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_missing_column_is_named(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "ETTh1.csv", "date,HUFL,HULL,MUFL,MULL,LUFL,OT\n2016-07-01 00:00:00,1,2,3,4,5,6\n"
-    )
+    path = write(tmp_path / "ETTh1.csv", "date,HUFL,HULL,MUFL,MULL,LUFL,OT\n2016-07-01 00:00:00,1,2,3,4,5,6\n")
     with pytest.raises(DataError, match="row 1: column 'LULL' is missing"):
         read_csv_numbers(path, time_column="date", columns=ETT_COLUMNS)
     path = write(tmp_path / "ETTh2.csv", "date,HULL,HUFL,MUFL,MULL,LUFL,LULL,OT\n")
@@ -104,9 +100,7 @@ def test_times_in_both_forms() -> None:
     dashes = parse_times(path, ["2016-07-01 02:00:00"])
     slashes = parse_times(path, ["2016/7/1 2:00"])
     assert dashes[0] == slashes[0] == np.datetime64("2016-07-01T02:00:00")
-    with pytest.raises(
-        DataError, match="row 3: saw time '2016/13/1 2:00', expected a form like '2016/7/1 2:00'"
-    ):
+    with pytest.raises(DataError, match="row 3: saw time '2016/13/1 2:00', expected a form like '2016/7/1 2:00'"):
         parse_times(path, ["2016/7/1 2:00", "2016/13/1 2:00"])
 
 
@@ -119,9 +113,7 @@ ROWS, COLUMNS = 48, 5
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the published electricity file were small; no hash is known for its CSV form."""
-    monkeypatch.setitem(
-        LTSF_SETS, "electricity", replace(LTSF_SETS["electricity"], rows=ROWS, columns=COLUMNS)
-    )
+    monkeypatch.setitem(LTSF_SETS, "electricity", replace(LTSF_SETS["electricity"], rows=ROWS, columns=COLUMNS))
 
 
 def electricity(tmp_path: Path, *, edit: Callable[[list[str]], None] = lambda rows: None) -> Path:
@@ -182,9 +174,7 @@ def test_repeated_time_with_other_values_keeps_the_first(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("small")
-def test_missing_readings_are_filled_from_before_and_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_readings_are_filled_from_before_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LTSF_SETS, "electricity", replace(LTSF_SETS["electricity"], sentinel=-9999.0))
 
     def mark(rows: list[str]) -> None:
@@ -194,9 +184,7 @@ def test_missing_readings_are_filled_from_before_and_counted(
     folder = electricity(tmp_path, edit=mark)
     table = load_ltsf("electricity", data_dir=folder)
     assert table.values[9:13, 1].tolist() == [6.0, 6.0, 6.0, 5.0]
-    assert table.report.rows() == [
-        ("missing", 2, "column '1': 2 cells of -9999 replaced by the last reading before")
-    ]
+    assert table.report.rows() == [("missing", 2, "column '1': 2 cells of -9999 replaced by the last reading before")]
     marked = load_ltsf("electricity", data_dir=folder, missing="nan")
     assert np.isnan(marked.values[10:12, 1]).all()
     assert np.isnan(marked.values).sum() == 2
@@ -230,9 +218,7 @@ def test_unknown_set_and_policy(tmp_path: Path) -> None:
 # ---- M4, original CSV layout ----
 
 
-def m4_weekly(
-    tmp_path: Path, *, edit: Callable[[list[str]], None] = lambda rows: None, part: str = "train"
-) -> Path:
+def m4_weekly(tmp_path: Path, *, edit: Callable[[list[str]], None] = lambda rows: None, part: str = "train") -> Path:
     """Weekly train and test files as published: quoted cells, short rows filled with empty ones."""
     longest = 90
     train = []
@@ -240,9 +226,7 @@ def m4_weekly(
         length = 80 + number % 10
         cells = [f'"{number + t / 4}"' for t in range(length)] + [""] * (longest - length)
         train.append(f'"W{number}",' + ",".join(cells))
-    test = [
-        f'"W{number}",' + ",".join(f'"{100 + t}"' for t in range(HORIZON)) for number in range(1, WEEKLY + 1)
-    ]
+    test = [f'"W{number}",' + ",".join(f'"{100 + t}"' for t in range(HORIZON)) for number in range(1, WEEKLY + 1)]
     edit(train if part == "train" else test)
     for folder, rows, width in (("Train", train, longest), ("Test", test, HORIZON)):
         header = ",".join(f'"V{i}"' for i in range(1, width + 2))

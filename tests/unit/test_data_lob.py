@@ -66,9 +66,7 @@ def test_published_days_add_up() -> None:
 
 
 def test_fi2010_missing_says_where_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"Get it by hand and put it at fi2010/Train_Dst_NoAuction_ZScore_CF_1\.txt"
-    ):
+    with pytest.raises(DataError, match=r"Get it by hand and put it at fi2010/Train_Dst_NoAuction_ZScore_CF_1\.txt"):
         load_fi2010(data_dir=tmp_path)
 
 

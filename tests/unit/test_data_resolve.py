@@ -57,9 +57,7 @@ def test_explicit_folder_is_final(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         resolve(known(), data_dir=empty, environ={"UCSEARCH_DATA": str(full)}, download=True)
     text = str(caught.value)
-    assert text.startswith(
-        f"set/file: not found in data-dir {empty}. Get it by hand and put it at set/file.csv"
-    )
+    assert text.startswith(f"set/file: not found in data-dir {empty}. Get it by hand and put it at set/file.csv")
     assert "somebody/somewhere" in text
 
 
@@ -78,17 +76,13 @@ def test_folder_that_does_not_exist(tmp_path: Path) -> None:
 
 def test_wrong_hash_is_refused(tmp_path: Path) -> None:
     put(tmp_path, "set/file.csv", TEXT.replace(b"1.5", b"9.5"))
-    with pytest.raises(
-        DataError, match=r"saw sha256 [0-9a-f]{16}\.\.\., expected .*: not the published file"
-    ):
+    with pytest.raises(DataError, match=r"saw sha256 [0-9a-f]{16}\.\.\., expected .*: not the published file"):
         resolve(known(), data_dir=tmp_path)
 
 
 def test_truncated_file_is_refused(tmp_path: Path) -> None:
     put(tmp_path, "set/file.csv", TEXT[:-4])
-    with pytest.raises(
-        DataError, match=rf"saw {len(TEXT) - 4} bytes, expected {len(TEXT)}: the file is truncated"
-    ):
+    with pytest.raises(DataError, match=rf"saw {len(TEXT) - 4} bytes, expected {len(TEXT)}: the file is truncated"):
         resolve(known(), data_dir=tmp_path)
 
 

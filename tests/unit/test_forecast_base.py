@@ -114,9 +114,7 @@ def test_moments_belong_to_the_members(model: Forecaster) -> None:
 @named
 def test_constant_series(model: Forecaster) -> None:
     for value in (0.0, 5.0, 1e9):
-        forecast = model.forecast(
-            np.full(60, value), np.array([40, 59]), horizon=8, season=7, stream=np.uint64(3)
-        )
+        forecast = model.forecast(np.full(60, value), np.array([40, 59]), horizon=8, season=7, stream=np.uint64(3))
         assert (forecast.members == value).all()
         assert (forecast.std == 0.0).all()
 
@@ -153,9 +151,7 @@ def test_short_series_is_refused_with_the_length_needed(model: Forecaster) -> No
     ],
 )
 @named
-def test_refused_inputs(
-    model: Forecaster, y: np.ndarray, cutoffs: list[float], horizon: int, message: str
-) -> None:
+def test_refused_inputs(model: Forecaster, y: np.ndarray, cutoffs: list[float], horizon: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         model.forecast(y, np.array(cutoffs), horizon=horizon, season=4, stream=np.uint64(0))
 
@@ -174,9 +170,7 @@ def test_walk_forward_cutoffs() -> None:
 
 def test_actuals_line_up() -> None:
     y = np.arange(60.0)
-    forecast = SeasonalNaive(paths=3).forecast(
-        y, np.array([40, 50]), horizon=4, season=1, stream=np.uint64(0)
-    )
+    forecast = SeasonalNaive(paths=3).forecast(y, np.array([40, 50]), horizon=4, season=1, stream=np.uint64(0))
     assert forecast.actuals(y).tolist() == [[41.0, 42.0, 43.0, 44.0], [51.0, 52.0, 53.0, 54.0]]
     with pytest.raises(InputError, match="y: saw 54 observations, expected at least 55"):
         forecast.actuals(y[:54])
@@ -222,9 +216,7 @@ def test_forecast_record_refuses_wrong_shapes() -> None:
 def test_stream_refuses_zero_threads() -> None:
     with pytest.raises(InputError, match="threads: saw 0"):
         next(
-            forecast_stream(
-                MODELS[0], sample_demand(1), horizon=2, origins=2, rng=np.random.default_rng(0), threads=0
-            )
+            forecast_stream(MODELS[0], sample_demand(1), horizon=2, origins=2, rng=np.random.default_rng(0), threads=0)
         )
 
 

@@ -54,9 +54,7 @@ def test_too_few_scores_give_infinite_intervals() -> None:
 
 
 def paths(members: np.ndarray) -> PathForecast:
-    return PathForecast(
-        members, members.mean(axis=1), members.std(axis=1), np.arange(len(members)), "m", "joint"
-    )
+    return PathForecast(members, members.mean(axis=1), members.std(axis=1), np.arange(len(members)), "m", "joint")
 
 
 def test_stretched_paths_have_the_calibrated_width() -> None:
@@ -82,9 +80,7 @@ def test_stretch_leaves_a_point_forecast_alone() -> None:
     assert (fitted.stretch(paths(np.full((1, 5, 1), 3.0))).members == 3.0).all()
 
 
-def slow_adaptive(
-    mean: np.ndarray, y: np.ndarray, level: float, step: float, window: int, delay: int
-) -> list[float]:
+def slow_adaptive(mean: np.ndarray, y: np.ndarray, level: float, step: float, window: int, delay: int) -> list[float]:
     """Half widths, straight from the update rule."""
     miss_rate, halves, misses = 1.0 - level, [], []
     for t in range(len(y)):

@@ -18,9 +18,7 @@ def test_repeats_the_last_season_without_noise() -> None:
 def test_members_are_last_season_plus_past_errors() -> None:
     rng = np.random.default_rng(2)
     y = rng.normal(size=40).round(3)
-    forecast = SeasonalNaive(paths=50, residuals=12).forecast(
-        y, np.array([39]), horizon=4, season=4, stream=STREAM
-    )
+    forecast = SeasonalNaive(paths=50, residuals=12).forecast(y, np.array([39]), horizon=4, season=4, stream=STREAM)
     errors = y[28:40] - y[24:36]
     allowed = np.sort(errors) - np.sort(errors).mean()
     for h in range(4):
@@ -31,9 +29,7 @@ def test_members_are_last_season_plus_past_errors() -> None:
 def test_spread_grows_by_one_error_variance_per_season() -> None:
     rng = np.random.default_rng(3)
     y = np.cumsum(rng.normal(size=600))
-    forecast = SeasonalNaive(paths=4000, residuals=400).forecast(
-        y, np.array([599]), horizon=3, season=1, stream=STREAM
-    )
+    forecast = SeasonalNaive(paths=4000, residuals=400).forecast(y, np.array([599]), horizon=3, season=1, stream=STREAM)
     variance = forecast.std[0] ** 2
     np.testing.assert_allclose(variance[1:] / variance[0], [2.0, 3.0], rtol=0.1)
 

@@ -47,9 +47,7 @@ def closed_form(
     return solution[:-1], float(solution[-1])
 
 
-@pytest.mark.parametrize(
-    ("ridge", "pull", "discount"), [(10.0, 5.0, 0.998), (0.0, 1.0, 1.0), (200.0, 1.0, 0.9)]
-)
+@pytest.mark.parametrize(("ridge", "pull", "discount"), [(10.0, 5.0, 0.998), (0.0, 1.0, 1.0), (200.0, 1.0, 0.9)])
 def test_solve_equals_least_squares(ridge: float, pull: float, discount: float) -> None:
     lags = (1, 2, 3, 12)
     x, target = design(process(), lags)
@@ -74,9 +72,7 @@ def test_dependent_regressors_get_one_slope() -> None:
     assert slope[1] == 0.0
 
 
-def slow_forecast(
-    y: np.ndarray, n: int, lags: tuple[int, ...], model: RidgePaths, horizon: int
-) -> np.ndarray:
+def slow_forecast(y: np.ndarray, n: int, lags: tuple[int, ...], model: RidgePaths, horizon: int) -> np.ndarray:
     """The mean path at cutoff n - 1 by plain recursion from the closed form."""
     x, target = design(y[:n], lags)
     slope, constant = closed_form(x, target, model.ridge, model.pull, model.discount)
@@ -198,9 +194,7 @@ def test_ensemble_spread_shrinks_with_data() -> None:
 def test_ensemble_members_are_weighted_fits() -> None:
     """Members differ only by their weights, so their mean is near the unweighted fit."""
     y = process(400, seed=4)
-    ensemble = RidgeEnsemble(models=60, widen=50.0).forecast(
-        y, np.array([399]), horizon=4, season=12, stream=STREAM
-    )
+    ensemble = RidgeEnsemble(models=60, widen=50.0).forecast(y, np.array([399]), horizon=4, season=12, stream=STREAM)
     plain = slow_forecast(y, 400, default_lags(12), RidgePaths(), 4)
     np.testing.assert_allclose(ensemble.mean[0], plain, atol=0.5 * math.sqrt(ensemble.epistemic[0].max()))
 

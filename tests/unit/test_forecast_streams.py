@@ -91,8 +91,7 @@ def test_compiled_code_follows_a_change_in_another_file(tmp_path: Path) -> None:
 
     def run(factor: float) -> str:
         (tmp_path / "helper.py").write_text(
-            "from ucsearch.forecast.streams import compiled\n\n"
-            f"@compiled\ndef part(x):\n    return {factor} * x\n"
+            f"from ucsearch.forecast.streams import compiled\n\n@compiled\ndef part(x):\n    return {factor} * x\n"
         )
         command = [sys.executable, str(tmp_path / "caller.py")]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -85,12 +85,12 @@ def decide(
     from datetime import UTC, datetime
 
     from ucsearch.planning.decide import StrictError, run_decide
-    from ucsearch.planning.tables import is_parquet
+    from ucsearch.planning.tables import check_writable
     from ucsearch.settings import load_settings
 
     with _reported(), _bar("deciding") as progress:
         for path in filter(None, (out, problems)):
-            is_parquet(path)  # a wrong ending should not be found after the work
+            check_writable(path)
         found = load_settings(settings)
         moment = _time(now)
         if moment is None and found.gate.max_trace_age_s is not None:
@@ -135,9 +135,12 @@ def backtest(
     Exit codes: 0 done; 1 done, but some series could not be used; 2 unusable settings or files.
     """
     from ucsearch.planning.backtest import run_backtest
+    from ucsearch.planning.tables import check_writable
     from ucsearch.settings import load_settings
 
     with _reported():
+        if out is not None:
+            check_writable(out)
         found = load_settings(settings)
         with _bar("replaying") as progress:
             result = run_backtest(found, data, states=states, progress=progress)

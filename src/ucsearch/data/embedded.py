@@ -69,9 +69,7 @@ def sample_states(demand: SeriesSet, *, seed: int = 2024) -> tuple[SampleState, 
         mean = float(one.train[-28:].mean())
         lead_time = int(4 * draws.uniform())
         on_order = tuple(float(round(mean * (0.5 + draws.uniform()))) for _ in range(lead_time))
-        states.append(
-            SampleState(one.id, float(round(mean * (1.0 + 4.0 * draws.uniform()))), on_order, lead_time)
-        )
+        states.append(SampleState(one.id, float(round(mean * (1.0 + 4.0 * draws.uniform()))), on_order, lead_time))
     return tuple(states)
 
 

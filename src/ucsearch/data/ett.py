@@ -36,7 +36,5 @@ def load_ett(name: str, *, data_dir: str | Path | None = None, download: bool = 
     gaps = np.flatnonzero(np.diff(time) != np.timedelta64(step_s, "s"))
     if gaps.size:
         at = int(gaps[0]) + 1
-        raise DataError(
-            f"{file.path}: row {at + 2}: saw time {time[at]}, expected {step_s} s after {time[at - 1]}"
-        )
+        raise DataError(f"{file.path}: row {at + 2}: saw time {time[at]}, expected {step_s} s after {time[at - 1]}")
     return Table(name, columns, read_only(time), read_only(values), frequency, season, LoadReport((file,)))

@@ -42,9 +42,7 @@ def open_text(path: Path) -> Iterator[TextIO]:
         ):
             yield text
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(
-            f"{path}: the gzip stream is truncated or damaged ({error}); fetch the file again"
-        ) from error
+        raise DataError(f"{path}: the gzip stream is truncated or damaged ({error}); fetch the file again") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
     except csv.Error as error:
@@ -94,9 +92,7 @@ def read_csv_numbers(
                 width = len(cells)
                 names = [str(i) for i in range(width)]
             if len(cells) != width:
-                raise DataError(
-                    f"{path}: row {row}: saw {len(cells)} cells, expected {width}; is the file cut off?"
-                )
+                raise DataError(f"{path}: row {row}: saw {len(cells)} cells, expected {width}; is the file cut off?")
             if skip:
                 times.append(cells[0])
             try:
@@ -125,9 +121,7 @@ def parse_times(path: Path, stamps: Sequence[str]) -> NDArray[np.datetime64]:
         try:
             out[at] = np.datetime64(parse(stamp), "s")
         except ValueError:
-            raise DataError(
-                f"{path}: row {at + 2}: saw time {stamp!r}, expected a form like {stamps[0]!r}"
-            ) from None
+            raise DataError(f"{path}: row {at + 2}: saw time {stamp!r}, expected a form like {stamps[0]!r}") from None
     return out
 
 

@@ -75,9 +75,7 @@ def read_fi2010(path: str | Path, *, name: str = "") -> FI2010:
             if table is None:
                 table = np.empty((FEATURES + LABELS, len(cells)))
             if len(cells) != table.shape[1]:
-                raise DataError(
-                    f"{path}: row {row}: saw {len(cells)} numbers, expected {table.shape[1]} as in row 1"
-                )
+                raise DataError(f"{path}: row {row}: saw {len(cells)} numbers, expected {table.shape[1]} as in row 1")
             table[row - 1] = _line(path, row, cells)
     if table is None or row != FEATURES + LABELS or table.shape[1] == 0:
         raise DataError(f"{path}: saw {row} rows, expected {FEATURES} features and {LABELS} label rows")
@@ -85,16 +83,12 @@ def read_fi2010(path: str | Path, *, name: str = "") -> FI2010:
     wrong = ~np.isin(raw, (1.0, 2.0, 3.0))
     if wrong.any():
         r, c = (int(i) for i in np.argwhere(wrong)[0])
-        raise DataError(
-            f"{path}: row {FEATURES + r + 1}, column {c + 1}: saw label {raw[r, c]:g}, expected 1, 2 or 3"
-        )
+        raise DataError(f"{path}: row {FEATURES + r + 1}, column {c + 1}: saw label {raw[r, c]:g}, expected 1, 2 or 3")
     features = read_only(np.ascontiguousarray(table[:FEATURES].T))
     return FI2010(name or path.stem, features, read_only(raw.T.astype(np.int8)), FI2010_HORIZONS)
 
 
-def load_lobster(
-    ticker: str = "AAPL", *, data_dir: str | Path | None = None, download: bool = False
-) -> OrderBook:
+def load_lobster(ticker: str = "AAPL", *, data_dir: str | Path | None = None, download: bool = False) -> OrderBook:
     """A free LOBSTER sample (2012-06-21, level 1), with event times where the message file is present."""
     if ticker not in LOBSTER_ROWS:
         raise DataError(f"LOBSTER ticker: saw {ticker!r}, expected one of {', '.join(LOBSTER_ROWS)}")
@@ -140,9 +134,7 @@ def read_lobster(orderbook: str | Path, message: str | Path | None = None, *, na
     crossed = (ask_price[:, 0] <= bid_price[:, 0]) & (ask_size[:, 0] > 0) & (bid_size[:, 0] > 0)
     if crossed.any():
         at = int(np.argmax(crossed))
-        findings.append(
-            Finding("crossed book", int(crossed.sum()), f"ask at or below bid, first in row {at + 1}")
-        )
+        findings.append(Finding("crossed book", int(crossed.sum()), f"ask at or below bid, first in row {at + 1}"))
     seconds, kinds = None, None
     if message is not None:
         seconds, kinds, more = _read_messages(Path(message), len(whole))
@@ -169,9 +161,7 @@ def _read_messages(path: Path, rows: int) -> tuple[Floats, Ints, list[Finding]]:
     back = np.flatnonzero(np.diff(seconds) < 0)
     if back.size:
         at = int(back[0]) + 1
-        raise DataError(
-            f"{path}: row {at + 1}: saw time {seconds[at]} after {seconds[at - 1]}, expected rising times"
-        )
+        raise DataError(f"{path}: row {at + 1}: saw time {seconds[at]} after {seconds[at - 1]}, expected rising times")
     kinds = _integers(path, values[:, 1:2], first_row=1)[:, 0]
     wrong = (kinds < 1) | (kinds > 7)
     if wrong.any():
@@ -187,9 +177,7 @@ def _integers(path: Path, values: Floats, *, first_row: int) -> Ints:
     off = whole != values
     if off.any():
         r, c = (int(i) for i in np.argwhere(off)[0])
-        raise DataError(
-            f"{path}: row {r + first_row}, column {c + 1}: saw {values[r, c]}, expected a whole number"
-        )
+        raise DataError(f"{path}: row {r + first_row}, column {c + 1}: saw {values[r, c]}, expected a whole number")
     return whole
 
 

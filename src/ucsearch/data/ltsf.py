@@ -71,9 +71,7 @@ def load_ltsf(
         values, marked = _replace_sentinel(file, columns, values, facts.sentinel, missing)
         findings += marked
     report = LoadReport((file,), tuple(findings), subset)
-    return Table(
-        name, columns, read_only(time), read_only(values), facts.frequency, facts.seasonal_period, report
-    )
+    return Table(name, columns, read_only(time), read_only(values), facts.frequency, facts.seasonal_period, report)
 
 
 def _read_csv(file: ResolvedFile) -> tuple[tuple[str, ...], Times, Floats]:
@@ -106,17 +104,13 @@ def _drop_repeated(file: ResolvedFile, time: Times, values: Floats) -> tuple[Tim
     step = np.diff(time).astype(np.int64)
     if (step < 0).any():
         at = int(np.argmax(step < 0)) + 1
-        raise DataError(
-            f"{file.path}: row {at + 2}: saw time {time[at]} after {time[at - 1]}, expected rising times"
-        )
+        raise DataError(f"{file.path}: row {at + 2}: saw time {time[at]} after {time[at - 1]}, expected rising times")
     again = np.flatnonzero(step == 0) + 1
     if not again.size:
         return time, values, []
     at = int(again[0])
     kind = "equal values" if np.array_equal(values[again], values[again - 1]) else "the first values are kept"
-    finding = Finding(
-        "repeated time stamp", int(again.size), f"first at {time[at]}; later rows dropped ({kind})"
-    )
+    finding = Finding("repeated time stamp", int(again.size), f"first at {time[at]}; later rows dropped ({kind})")
     keep = np.ones(len(time), dtype=bool)
     keep[again] = False
     return time[keep], values[keep], [finding]
@@ -147,13 +141,9 @@ def _replace_sentinel(
         out[cells, column] = np.nan
         if missing == "previous":
             if cells[0]:
-                raise DataError(
-                    f"{file.path}: column {columns[column]!r} starts with {sentinel}: no reading before it"
-                )
+                raise DataError(f"{file.path}: column {columns[column]!r} starts with {sentinel}: no reading before it")
             source = np.maximum.accumulate(np.where(cells, 0, np.arange(cells.size)))
             out[:, column] = out[source, column]
             done = "replaced by the last reading before"
-        findings.append(
-            Finding("missing", count, f"column {columns[column]!r}: {count} cells of {sentinel:g} {done}")
-        )
+        findings.append(Finding("missing", count, f"column {columns[column]!r}: {count} cells of {sentinel:g} {done}"))
     return out, findings

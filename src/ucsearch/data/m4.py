@@ -54,9 +54,7 @@ def load_m4(
 ) -> SeriesSet:
     """All series of one frequency (or the given `ids`), each with its official hold-out at the end."""
     facts = _facts(frequency)
-    files = [
-        resolve(f"m4/{frequency}/{part}", data_dir=data_dir, download=download) for part in ("train", "test")
-    ]
+    files = [resolve(f"m4/{frequency}/{part}", data_dir=data_dir, download=download) for part in ("train", "test")]
     train, test = (_read_part(file, facts) for file in files)
     _check_counts(files[0], len(train), facts)
     categories, info = _categories(data_dir, download)
@@ -65,9 +63,7 @@ def load_m4(
     findings = []
     subset = len(train) < facts.count
     if subset:
-        findings.append(
-            Finding("subset", len(train), files[0].note or f"{len(train):,} of {facts.count:,} series")
-        )
+        findings.append(Finding("subset", len(train), files[0].note or f"{len(train):,} of {facts.count:,} series"))
     if info is None:
         findings.append(Finding("no category", len(train), "M4-info was not found; categories are empty"))
     series = _join(files[1], train, test, frequency, facts, categories, ids)
@@ -83,9 +79,7 @@ def load_m4_daily_tails(*, data_dir: str | Path | None = None) -> SeriesSet:
     for at, (name, _, count) in enumerate(rows, start=2):
         if name not in train or str(train[name].size) != count:
             raise DataError(f"{files[2].path}: row {at}: {name} should have {count} values in the train part")
-    series = _join(
-        files[1], train, test, "daily", facts, {name: category for name, category, _ in rows}, None
-    )
+    series = _join(files[1], train, test, "daily", facts, {name: category for name, category, _ in rows}, None)
     finding = Finding("subset", len(series), "only the end of each train part is present")
     return SeriesSet("m4/daily-tail", series, LoadReport(tuple(files), (finding,), True))
 
@@ -149,9 +143,7 @@ def _read_parquet_part(path: Path, *, consecutive_from_one: bool = True) -> Part
         step = np.flatnonzero(t[start:end] != np.arange(first, first + end - start))
         if step.size:
             at = start + int(step[0])
-            raise DataError(
-                f"{path}: row {at}, series {name}, column 't': saw {t[at]}, expected {first + at - start}"
-            )
+            raise DataError(f"{path}: row {at}, series {name}, column 't': saw {t[at]}, expected {first + at - start}")
         parts[name] = y[start:end]
     return parts
 
@@ -163,9 +155,7 @@ def _read_wide_csv(path: Path, letter: str) -> Parts:
         reader = csv.reader(text)
         header = next(reader, [])
         if header[:2] != ["V1", "V2"]:
-            raise DataError(
-                f"{path}: row 1: saw {', '.join(header[:3]) or 'nothing'}, expected V1, V2, V3, ..."
-            )
+            raise DataError(f"{path}: row 1: saw {', '.join(header[:3]) or 'nothing'}, expected V1, V2, V3, ...")
         for row, cells in enumerate(reader, start=2):
             if len(cells) > len(header):
                 raise DataError(f"{path}: row {row}: saw {len(cells)} cells, expected at most {len(header)}")
@@ -174,9 +164,7 @@ def _read_wide_csv(path: Path, letter: str) -> Parts:
                 end -= 1
             name = cells[0]
             if not name.startswith(letter) or not name[1:].isdigit():
-                raise DataError(
-                    f"{path}: row {row}, column 'V1': saw {name!r}, expected an id such as {letter}1"
-                )
+                raise DataError(f"{path}: row {row}, column 'V1': saw {name!r}, expected an id such as {letter}1")
             if name in parts:
                 raise DataError(f"{path}: row {row}: series {name} appears a second time")
             if end == 1:
@@ -196,9 +184,7 @@ def _numbers(path: Path, row: int, name: str, cells: list[str]) -> Floats:
             values[at] = np.nan
         if not np.isfinite(values[at]):
             seen = "an empty cell" if cell == "" else repr(cell)
-            raise DataError(
-                f"{path}: row {row}, series {name}, column 'V{at + 2}': saw {seen}, expected a number"
-            )
+            raise DataError(f"{path}: row {row}, series {name}, column 'V{at + 2}': saw {seen}, expected a number")
     return values
 
 
@@ -235,17 +221,13 @@ def _join(
     if ids is not None:
         unknown = [name for name in ids if name not in train]
         if unknown:
-            raise DataError(
-                f"m4/{frequency}: id {unknown[0]!r} is not among the {len(train):,} stored series"
-            )
+            raise DataError(f"m4/{frequency}: id {unknown[0]!r} is not among the {len(train):,} stored series")
     wanted = None if ids is None else frozenset(ids)
     series = []
     for name, y in train.items():
         held_out = test[name]
         if held_out.size != facts.horizon:
-            raise DataError(
-                f"{test_file.path}: series {name}: saw {held_out.size} values, expected {facts.horizon}"
-            )
+            raise DataError(f"{test_file.path}: series {name}: saw {held_out.size} values, expected {facts.horizon}")
         if wanted is not None and name not in wanted:
             continue
         series.append(

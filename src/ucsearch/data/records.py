@@ -103,9 +103,7 @@ class Series:
     def __post_init__(self) -> None:
         y = np.asarray(self.y, dtype=np.float64)
         if y.ndim != 1 or y.size == 0:
-            raise InputError(
-                "series.y", f"shape {y.shape}", "shape (T,) with T >= 1", hint=f"Series {self.id!r}."
-            )
+            raise InputError("series.y", f"shape {y.shape}", "shape (T,) with T >= 1", hint=f"Series {self.id!r}.")
         good = np.isfinite(y)
         if not good.all():
             at = int(np.argmin(good))

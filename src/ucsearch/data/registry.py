@@ -330,9 +330,7 @@ def _lobster() -> Iterable[DataFile]:
                 note="best quotes only, no time stamps",
             )
             copies = (original, shared) if part == "orderbook" else (original,)
-            yield DataFile(
-                f"lobster/{ticker}/{part}", "LOBSTER's own terms", "lobsterdata.com sample files", copies
-            )
+            yield DataFile(f"lobster/{ticker}/{part}", "LOBSTER's own terms", "lobsterdata.com sample files", copies)
 
 
 FI2010_NORMALISATIONS = {

@@ -191,9 +191,7 @@ def _recorded_hash(record: Path) -> str:
     try:
         value = json.loads(record.read_text(encoding="utf-8"))["sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(
-            f"{record}: not a hash record ({error!r}); delete it together with its file"
-        ) from error
+        raise DataError(f"{record}: not a hash record ({error!r}); delete it together with its file") from error
     return str(value)
 
 

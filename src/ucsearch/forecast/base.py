@@ -144,9 +144,7 @@ class Forecaster(Protocol):
         """Observations needed up to and including a cutoff."""
         ...
 
-    def forecast(
-        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64
-    ) -> PathForecast:
+    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
         """Forecasts at `cutoffs` (rising); values of `y` after a cutoff have no influence on its forecast."""
         ...
 
@@ -182,9 +180,7 @@ def check_history(y: Any, cutoffs: Any, *, horizon: int, needed: int) -> tuple[F
     if values.ndim != 1:
         raise InputError("y", f"shape {values.shape}", "shape (T,)")
     if marks[-1] >= values.size:
-        raise InputError(
-            "cutoffs", int(marks[-1]), f"below {values.size}, the length of y", index=marks.size - 1
-        )
+        raise InputError("cutoffs", int(marks[-1]), f"below {values.size}, the length of y", index=marks.size - 1)
     if not marks[0] + 1 >= needed:
         raise InputError(
             "cutoffs", int(marks[0]), f"at least {needed - 1}", index=0,
@@ -200,9 +196,7 @@ def check_history(y: Any, cutoffs: Any, *, horizon: int, needed: int) -> tuple[F
     return seen, marks
 
 
-def forecast_one(
-    model: Forecaster, series: SeriesLike, cutoffs: Ints, *, horizon: int, key: int
-) -> PathForecast:
+def forecast_one(model: Forecaster, series: SeriesLike, cutoffs: Ints, *, horizon: int, key: int) -> PathForecast:
     """Forecast one series with the stream that belongs to its id."""
     return model.forecast(
         series.y,

@@ -58,9 +58,7 @@ class CalibrationReport:
 class Calibration:
     """Sums that grow with every forecast added. Keep memory small: nothing but sums is stored."""
 
-    def __init__(
-        self, horizon: int, *, levels: Sequence[float] = LEVELS, bins: int = 10, model: str = ""
-    ) -> None:
+    def __init__(self, horizon: int, *, levels: Sequence[float] = LEVELS, bins: int = 10, model: str = "") -> None:
         if not horizon >= 1:
             raise InputError("horizon", horizon, "at least 1")
         if not bins >= 2:

@@ -287,9 +287,7 @@ def ridge_paths(
                     noise += pool[i] * pool[i]
                 noise = np.sqrt(noise / size)
             here = derive_stream(stream, t)
-            draw_coefficients(
-                gram, chol, slope, intercept, level / (t + 1), noise, derive_stream(here, 0), phi, const
-            )
+            draw_coefficients(gram, chol, slope, intercept, level / (t + 1), noise, derive_stream(here, 0), phi, const)
             room = widen * (high - low)
             latin_paths(
                 y, t + 1, lags, phi, const, pool, size, max(low - room, floor), max(high + room, floor),

@@ -48,17 +48,13 @@ class SeasonalNaive:
     def min_history(self, season: int) -> int:
         return season + LEAST_ERRORS
 
-    def forecast(
-        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64
-    ) -> PathForecast:
+    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
         if not season >= 1:
             raise InputError("season", season, "at least 1")
         seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
         members = np.empty((marks.size, self.paths, horizon))
         mean, std = np.empty((marks.size, horizon)), np.empty((marks.size, horizon))
-        naive_paths(
-            seen, marks, season, self.residuals, float(self.floor), self.latin, stream, members, mean, std
-        )
+        naive_paths(seen, marks, season, self.residuals, float(self.floor), self.latin, stream, members, mean, std)
         return PathForecast(members, mean, std, marks, self.name, "joint")
 
 

@@ -103,9 +103,7 @@ class RidgePaths(RidgeSettings):
     def name(self) -> str:
         return "ridge-paths"
 
-    def forecast(
-        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64
-    ) -> PathForecast:
+    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
         seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
         lags = np.array(self.lags_for(season), dtype=np.int64)
         members = np.empty((marks.size, self.paths, horizon))
@@ -133,9 +131,7 @@ class RidgeEnsemble(RidgeSettings):
     def name(self) -> str:
         return "ridge-ensemble"
 
-    def forecast(
-        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64
-    ) -> PathForecast:
+    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
         seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
         lags = np.array(self.lags_for(season), dtype=np.int64)
         members = np.empty((marks.size, self.models, horizon))

@@ -80,9 +80,7 @@ def locate(lead_time: int, levels: Ints, radix: int, offsets: Ints, states: Ints
 
 
 @_compiled
-def successors(
-    lead_time: int, levels: Ints, radix: int, offsets: Ints, states: Ints, orders: Ints, base: Ints
-) -> int:
+def successors(lead_time: int, levels: Ints, radix: int, offsets: Ints, states: Ints, orders: Ints, base: Ints) -> int:
     """`base[i]`: next state if all stock is sold. Returns the first state with an impossible order, or -1."""
     top = radix ** max(lead_time - 2, 0)
     for i in range(states.shape[0]):
@@ -254,9 +252,7 @@ def improve(
 
 
 @_compiled
-def _arrival_stock(
-    lead_time: int, state: Ints, weights: Floats, first: Ints, here: Floats, there: Floats
-) -> int:
+def _arrival_stock(lead_time: int, state: Ints, weights: Floats, first: Ints, here: Floats, there: Floats) -> int:
     """Distribution in `here[0..top]` of the stock just before an order placed now arrives; returns top."""
     top = state[0]
     here[: top + 1] = 0.0

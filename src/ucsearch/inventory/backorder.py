@@ -28,9 +28,7 @@ class ReorderSolution:
     cost: float  # per period
 
 
-def backorder_base_stock(
-    demand: Demand, lead_time: int, holding_cost: float, penalty_cost: float
-) -> Newsvendor:
+def backorder_base_stock(demand: Demand, lead_time: int, holding_cost: float, penalty_cost: float) -> Newsvendor:
     """Optimal base-stock level with backorders: a newsvendor against the demand of L + 1 periods.
 
     .. math:: S^* = \\min\\{S : P(D[0, L] \\le S) \\ge p / (p + h)\\}
@@ -148,9 +146,7 @@ class _PositionCosts:
         """G(y) = h E[(y - D[0, L])+] + p E[(D[0, L] - y)+]."""
         if y < 0:
             return self.p * (self.ahead.mean - y)
-        return float(
-            self.h * self.ahead.expected_leftover(y)[y] + self.p * self.ahead.expected_shortage(y)[y]
-        )
+        return float(self.h * self.ahead.expected_leftover(y)[y] + self.p * self.ahead.expected_shortage(y)[y])
 
     def average(self, s: int, big_s: int) -> float:
         """c(s, S)."""

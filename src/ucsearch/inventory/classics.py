@@ -225,16 +225,12 @@ class VectorBaseStock(_OnState):
     def __post_init__(self) -> None:
         vector = [integer(s, f"level_vector[{k}]", at_least=0) for k, s in enumerate(self.level_vector)]
         if len(vector) < 2 or any(b > a for a, b in pairwise(vector)):
-            raise InputError(
-                "level_vector", self.level_vector, "L + 1 >= 2 numbers, none above the one before"
-            )
+            raise InputError("level_vector", self.level_vector, "L + 1 >= 2 numbers, none above the one before")
 
     def levels(self, lead_time: int) -> tuple[int, ...]:
         """The level vector itself."""
         if lead_time != len(self.level_vector) - 1:
-            raise InputError(
-                "lead_time", lead_time, f"{len(self.level_vector) - 1}, one less than the levels"
-            )
+            raise InputError("lead_time", lead_time, f"{len(self.level_vector) - 1}, one less than the levels")
         return self.level_vector
 
     def orders(self, states: Ints) -> Ints:

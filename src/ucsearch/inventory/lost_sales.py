@@ -125,8 +125,7 @@ class LostSales:
     def morton_levels(self) -> tuple[int, ...]:
         """Morton's upper bounds on v_l + z*(x): fractiles of the demand of L + 1 - l periods, l = 0..L."""
         return tuple(
-            self.demand.over(self.lead_time - k + 1).quantile(self.critical_ratio)
-            for k in range(self.lead_time + 1)
+            self.demand.over(self.lead_time - k + 1).quantile(self.critical_ratio) for k in range(self.lead_time + 1)
         )
 
     def stage_cost(self, most: int) -> Floats:
@@ -197,9 +196,7 @@ def average_cost(
     if orders.shape != (space.states.shape[0],):
         raise InputError("policy.orders", f"shape {orders.shape}", f"({space.states.shape[0]},)")
     base = np.empty(orders.size, dtype=np.int64)
-    bad = _kernels.successors(
-        space.lead_time, space.levels, space.radix, space.offsets, space.states, orders, base
-    )
+    bad = _kernels.successors(space.lead_time, space.levels, space.radix, space.offsets, space.states, orders, base)
     if bad >= 0:
         state = tuple(int(x) for x in space.states[bad])
         raise InputError(

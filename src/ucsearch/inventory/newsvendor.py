@@ -60,9 +60,7 @@ def critical_ratio(holding_cost: float, penalty_cost: float) -> float:
     return p / (p + h)
 
 
-def newsvendor_discrete_cost(
-    demand: Demand, holding_cost: float, penalty_cost: float, quantity: int
-) -> float:
+def newsvendor_discrete_cost(demand: Demand, holding_cost: float, penalty_cost: float, quantity: int) -> float:
     """Expected cost of ordering `quantity` against discrete demand.
 
     .. math:: g(y) = h E[(y - D)^+] + p E[(D - y)^+]
@@ -119,9 +117,7 @@ def newsvendor_normal_cost(
     return h * (y - mu) + (h + p) * sigma * loss
 
 
-def newsvendor_normal(
-    mean: float, standard_deviation: float, holding_cost: float, penalty_cost: float
-) -> Newsvendor:
+def newsvendor_normal(mean: float, standard_deviation: float, holding_cost: float, penalty_cost: float) -> Newsvendor:
     """Optimal order against normal demand.
 
     .. math:: y^* = \\mu + \\sigma z, \\quad g(y^*) = (h + p) \\sigma \\phi(z), \\quad z = \\Phi^{-1}(p/(p+h))

@@ -158,9 +158,7 @@ def constant_order_cost(model: LostSales, quantity: int) -> AverageCost:
     r = integer(quantity, "quantity", at_least=0)
     demand, gap = model.demand, model.demand.mean - r
     if not gap > 0.0:
-        raise InputError(
-            "quantity", r, f"an order below mean demand {demand.mean}", hint="Stock would grow for ever."
-        )
+        raise InputError("quantity", r, f"an order below mean demand {demand.mean}", hint="Stock would grow for ever.")
     lost = model.penalty_cost * gap
     if float(demand.cdf[r - 1] if r > 0 else 0.0) <= 0.0:
         return AverageCost(lost, lost, 0, 1)  # demand is never below r: nothing is ever left

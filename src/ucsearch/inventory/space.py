@@ -34,16 +34,12 @@ class StateSpace:
         """Enumerate the states; refuses level vectors that are not non-increasing or far too large."""
         from ucsearch.inventory import _kernels
 
-        vector = np.array(
-            [integer(s, f"levels[{k}]", at_least=0) for k, s in enumerate(levels)], dtype=np.int64
-        )
+        vector = np.array([integer(s, f"levels[{k}]", at_least=0) for k, s in enumerate(levels)], dtype=np.int64)
         if vector.size != lead_time + 1 or bool(np.any(np.diff(vector) > 0)):
             raise InputError("levels", tuple(levels), f"{lead_time + 1} numbers, none above the one before")
         radix = int(vector[-1]) + 1
         # Simplex of the position and box of the pipeline both contain the space.
-        most = min(
-            math.comb(int(vector[0]) + lead_time, lead_time), radix ** (lead_time - 1) * (int(vector[0]) + 1)
-        )
+        most = min(math.comb(int(vector[0]) + lead_time, lead_time), radix ** (lead_time - 1) * (int(vector[0]) + 1))
         codes = radix ** (lead_time - 1)
         if most > _MAX_STATES or codes > _MAX_STATES:
             raise InputError(

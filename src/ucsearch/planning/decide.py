@@ -28,7 +28,7 @@ from ucsearch.errors import DataError, InputError
 from ucsearch.planning.bodies import PanelLog, panel_bodies
 from ucsearch.planning.cases import ORDERING_TASK, Case, Kind, StateFile, order_size, panel_inputs
 from ucsearch.planning.forecasts import ForecastFile, Values, make_trace
-from ucsearch.planning.tables import Problem, open_table, write_table
+from ucsearch.planning.tables import Problem, check_writable, open_table, write_table
 from ucsearch.records.canonical import canonical, encode_number, loads
 from ucsearch.records.files import whole_file
 from ucsearch.settings import Settings
@@ -95,6 +95,7 @@ def run_decide(
     """Decide every series of both files. `now` is what forecasts' ages are measured against (and recorded), `clock`
     dates the log's entries. `strict` refuses all if anything is wrong; `fresh` forgets a run that was cut off."""
     out, log = Path(out), Path(log)
+    check_writable(out)
     if settings.gate.max_trace_age_s is not None and now is None:
         raise InputError("now", "nothing", "a time, because gate.max_trace_age_s is set")
     files = ForecastFile.open(open_table(forecasts), settings), StateFile(open_table(states), settings)

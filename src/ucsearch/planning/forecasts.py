@@ -133,7 +133,8 @@ class ForecastFile:
             row, k = (int(x) for x in np.argwhere(bad)[0])
             column = self.layout.values[k]
             seen = block.part(lo + row, lo + row + 1).texts(column)[0]
-            text = f"saw {repr(seen) if seen else 'nothing'}, expected a number within {_LARGEST:g} of 0"
+            limit = "" if np.isnan(block.numbers(column)[0][lo + row]) else f" within {_LARGEST:g} of 0"
+            text = f"saw {repr(seen) if seen else 'nothing'}, expected a number{limit}"
             return Problem(file, f"{unit} {block.places[lo + row]}", column, series, text)
         if self.layout.kind == "mean" and (matrix[lo:hi, 1] < 0.0).any():
             row = int(np.argmax(matrix[lo:hi, 1] < 0.0))

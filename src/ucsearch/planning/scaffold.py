@@ -105,13 +105,13 @@ def write_scaffold(kind: str, folder: str | Path, *, force: bool = False) -> tup
     return paths
 
 
-def next_commands(folder: str | Path = ".") -> tuple[str, ...]:
+def next_commands() -> tuple[str, ...]:
     """What to type next, in the folder that was written."""
     return (
         "ucsearch decide inventory.toml --forecasts forecasts.csv --states states.csv --out decisions.csv "
         "--log decisions.db",
         "ucsearch backtest inventory.toml --data sales.csv",
-        "ucsearch explain decisions.db SKU-003",
+        "ucsearch explain decisions.db SKU-006",
     )
 
 

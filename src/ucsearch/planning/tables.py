@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ucsearch.errors import DataError, InputError
 from ucsearch.records.files import whole_file
 
-__all__ = ["Block", "Problem", "Table", "is_parquet", "open_table", "whole_series", "write_table"]
+__all__ = ["Block", "Problem", "Table", "check_writable", "is_parquet", "open_table", "whole_series", "write_table"]
 
 Floats = NDArray[np.float64]
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
@@ -147,6 +147,20 @@ def is_parquet(path: str | Path) -> bool:
     raise InputError(str(path), f"the ending {ending!r}", "a file called .csv or .parquet")
 
 
+def check_writable(path: str | Path) -> None:
+    """Refuse a table that could not be written, before any work is done for it."""
+    if is_parquet(path):
+        _parquet(path)
+
+
+def _parquet(path: str | Path) -> Any:
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise DataError(f"{path}: Parquet needs pyarrow: pip install 'ucsearch[io]'") from error
+    return pq
+
+
 def open_table(path: str | Path) -> Table:
     """Look at a file's header; its rows are read when asked for."""
     table: Table = _Parquet(Path(path)) if is_parquet(path) else _Csv(Path(path))
@@ -224,10 +238,7 @@ class _Parquet:
             self.group_rows = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
 
     def _open(self) -> Any:
-        try:
-            import pyarrow.parquet as pq
-        except ImportError as error:
-            raise DataError(f"{self.path}: Parquet needs pyarrow: pip install 'ucsearch[io]'") from error
+        pq = _parquet(self.path)
         try:
             return pq.ParquetFile(self.path)
         except (OSError, ValueError) as error:
@@ -274,6 +285,7 @@ Rows = Iterator[Sequence[Any]]
 
 def write_table(path: str | Path, columns: Mapping[str, type], rows: Callable[[], Rows]) -> int:
     """Write rows of str, float and int, whole or not at all; None and NaN are empty. Equal rows, equal bytes."""
+    check_writable(path)
     with whole_file(path) as file:
         return _write_parquet(file, columns, rows()) if is_parquet(path) else _write_csv(file, columns, rows())
 
