@@ -110,7 +110,7 @@ def test_bound_is_tight_on_the_benchmark() -> None:
         made.task(), states, uc.Trace.from_members(data["members"]), uc.Exact(depth=6, risk=0.25), engine="python"
     )
     assert set(found.status.tolist()) <= {uc.Status.PROVED, uc.Status.DEAD_END}
-    assert found.expansions.mean() < 70.0
+    assert found.expansions.mean() < 60.0
 
 
 def test_orders_that_arrive_too_late_are_not_searched_one_by_one() -> None:
