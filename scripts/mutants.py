@@ -27,6 +27,7 @@ import time
 import tomllib
 import types
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,6 +41,16 @@ FORGERY = ["tests/property/test_forgery.py", "-m", "not slow"]
 DISPATCH = ["tests/unit/test_dispatch.py"]
 # By folder of the module: test runs, one after the other until one fails.
 TESTS = {"dispatch": [DISPATCH, UNIT], "verify": [UNIT, FORGERY]}
+# What is most likely to notice, tried before all the rest: it only saves time.
+FIRST = {
+    "__init__.py": "override or task or exit or log",
+    "__main__.py": "exit_codes or usage or module or folder",
+    "formats.py": "canonical or json or blob or chain or log or checkpoint or exported or bytes or files",
+    "schema.py": "malformed or missing or refused or override",
+    "inputs.py": "lie_is_named or piece or fit or override or refused or valid_record",
+    "replay.py": "valid_record or many_paths",
+    "search.py": "valid_record or many_paths or meter",
+}
 
 
 class Mutant(NamedTuple):
@@ -65,7 +76,7 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 def changes_of(node: ast.AST) -> list[Callable[[Any], ast.AST]]:
     """What may be done to a node; each returns the node that takes its place."""
     if isinstance(node, ast.Compare):
-        return [lambda n, i=i: _compare(n, i) for i, op in enumerate(node.ops) if type(op) in COMPARE]
+        return [partial(_compare, i=i) for i, op in enumerate(node.ops) if type(op) in COMPARE]
     if isinstance(node, ast.BoolOp):
         return [lambda n: ast.BoolOp(ast.Or() if isinstance(n.op, ast.And) else ast.And(), n.values)]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -189,9 +200,7 @@ def serve(folder: Path, group: str, timeout_s: float) -> None:
     # Within a second, byte code of a mutant of the same size would be taken for that of the one before it.
     sys.dont_write_bytecode = True
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    quietly(lambda: [collect(arguments) for arguments in TESTS[group]])
-    if group == "verify":
-        quietly(make_records)
+    quietly(lambda: prepare(group))
     answer(run(group, timeout_s * 4, None))
     for line in sys.stdin:
         task = json.loads(line)
@@ -220,14 +229,14 @@ def quietly(work: Callable[[], Any]) -> None:
         os.close(kept)
 
 
-def collect(arguments: list[str]) -> None:
+def prepare(group: str) -> None:
+    """Import the tests. The planner is not mutated with the verifier, so its records can be made once."""
     import pytest
 
-    pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments])
-
-
-def make_records() -> None:
-    """The planner is not mutated with the verifier, so its records can be made once."""
+    for arguments in TESTS[group]:
+        pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments])
+    if group != "verify":
+        return
     unit, forgery = sys.modules["test_verify"], sys.modules["test_forgery"]
     for name in unit.SCENARIOS:
         unit.made(name)
@@ -265,7 +274,8 @@ def graft(path: str, source: str) -> None:
 
 def run(group: str, timeout_s: float, task: dict[str, str] | None) -> str:
     """survived, killed or timeout."""
-    for arguments in TESTS[group]:
+    first = FIRST.get(Path(task["path"]).name) if task is not None and group == "verify" else None
+    for arguments in [*([[UNIT[0], "-k", first]] if first else []), *TESTS[group]]:
         pid = os.fork()
         if pid == 0:
             _child(arguments, task)
@@ -336,7 +346,7 @@ def work(mutants: list[Mutant], group: str, jobs: int, timeout_s: float) -> dict
                     server.stdin.write(json.dumps({"path": mutant.path, "source": mutant.source}) + "\n")
                     server.stdin.flush()
                     results[mutant.key] = server.stdout.readline().strip() or "killed"
-                    print(f"{len(results)} of {len(mutants)}: {results[mutant.key]}", end="\r", file=sys.stderr)
+                    print(f"{len(results)} of {len(mutants)}: {results[mutant.key]} {mutant.key}", file=sys.stderr)
                 server.stdin.close()
 
     threads = [threading.Thread(target=job) for _ in range(min(jobs, max(1, len(mutants))))]

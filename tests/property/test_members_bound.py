@@ -91,7 +91,7 @@ def test_score_never_exceeds_the_reweighted_mean(kind: str) -> None:
         p = rng.random(size) + 0.05
         p /= p.sum()
         lam = float(rng.choice([0.05, 0.5, 1.0, 3.0]))
-        seen = rng.normal(0.0, rng.choice([0.1, 1.0, 30.0]), size) + rng.choice([0.0, 1000.0])
+        seen = rng.normal(0.0, rng.choice([1e-16, 0.1, 1.0, 30.0]), size) + rng.choice([0.0, 0.8, 1000.0])
         if rng.random() < 0.2:
             seen = np.round(seen)  # ties
         w = np.empty(size)

@@ -862,15 +862,24 @@ def test_without_nodes_dead_ends_and_failures_stay_in_doubt() -> None:
 def test_a_meter_counts_on_the_whole() -> None:
     whole = Meter(3)
     part = Meter(2, whole)
-    part.spend()
-    part.spend()
+    part.spend(1)
+    part.spend(1)
     with pytest.raises(OutOfNodes):
-        part.spend()
+        part.spend(1)
     assert whole.left == 1
     last = Meter(5, whole)
-    last.spend()
+    last.spend(1)
     with pytest.raises(OutOfNodes):
-        last.spend()
+        last.spend(1)
+
+
+def test_a_node_counts_once_for_every_member() -> None:
+    record, blobs, task = made("members")
+    size = members_of("members").shape[1]
+    least = next(n for n in range(10_000) if verify_record(record, blobs, task, budget=n).code == 0)
+    assert size > 1
+    assert verify_record(record, blobs, task, budget=least - 1).code == 3
+    assert least > 4 * size  # one state of every member for each step, at the very least
 
 
 @pytest.mark.parametrize(
@@ -963,6 +972,8 @@ def test_a_missing_blob_in_a_log(log: Path) -> None:
     name = made("released")[0]["inputs"]["trace"]["members"]["$blob"]
     edit(log, "DELETE FROM blobs WHERE id = ?", name)
     assert "malformed" in {v.status for v in verify_log(log, battery)}
+    edit(log, "DROP TABLE blobs")
+    assert [v.status for v in verify_log(log, battery)] == ["malformed"]
 
 
 def test_columns_of_another_type_are_malformed(tmp_path: Path) -> None:
@@ -1244,6 +1255,20 @@ def test_as_a_module(log: Path) -> None:
     done = subprocess.run([*command[:3], "--help"], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert f"nodes per record ({BUDGET})" in " ".join(done.stdout.split())
+
+
+def test_a_task_beside_the_working_folder_is_found_first(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_rules.py").write_text("from tests.kit.templates import battery as task\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(ucsearch.verify.__file__), *[p for p in sys.path if p]])
+    assert main([str(log), "--task", "my_rules:task"]) == 0
+    assert sys.path[0] == str(tmp_path)
+    before = list(sys.path)
+    assert main([str(log), "--task", "my_rules:task"]) == 0
+    assert sys.path == before
+    del sys.modules["my_rules"]
 
 
 def test_a_task_is_found_by_its_path() -> None:

@@ -34,9 +34,11 @@ Ints = NDArray[np.int32]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _FIRST_STEP, _LAST_STEP = 1.25, 0.3  # relaxation of Polyak's step, falling geometrically
+_ASTRAY, _BACK_OFF = 5, 0.8  # passes far above the best bound before going back to it, and the relaxation then
 _REWEIGH = 3  # steps between moves of the weights
 _LEAST_MOVE = 0.15  # of the way to the weights aimed at
 _MEMORY = 0.1  # how much the newest returns count in the running average the weights aim at
+_NO_SPREAD = 1e-280  # squares below it have lost their digits
 _TIGHT = 1e-12  # relative gap to a common plan's score below which nothing is left to gain
 _ROUNDING = 1e-11  # relative rounding error of the penalties beyond which an iterate does not count as a bound
 
@@ -81,22 +83,31 @@ def score_of(returns: Floats, p: Floats, lam: float, spread: int) -> float:
 
 
 @_compiled
+def _constant(w: Floats, p: Floats, lam: float, spread: int) -> float:
+    """c of admissible weights."""
+    return _moments(w, p, False)[1] / (4.0 * lam) if spread == 0 and lam > 0.0 else 0.0
+
+
+@_compiled
 def admissible_weights(returns: Floats, p: Floats, lam: float, spread: int, w: Floats) -> float:
     """The admissible weights that are tight at these returns (as far as w >= 0 allows) into `w`; returns c."""
     for j in range(p.size):
         w[j] = 1.0
     mean, square = _moments(returns, p, spread == 2)
-    if not (lam > 0.0 and square > 0.0 and square < np.inf):
+    if not (lam > 0.0 and square > _NO_SPREAD and square < np.inf):
         return 0.0
     norm = math.sqrt(square)
     if spread == 2:
-        centre = 0.0
+        centre, square = 0.0, 0.0
         for j in range(p.size):
-            w[j] = max(mean - returns[j], 0.0) / norm
+            w[j] = max(mean - returns[j], 0.0)
             centre += p[j] * w[j]
+            square += p[j] * w[j] * w[j]
+        # The norm of these very numbers: where returns differ by rounding alone, that of the spread may be too small.
+        scale = lam / math.sqrt(square) if square > _NO_SPREAD else 0.0
         lowest = 0.0
         for j in range(p.size):
-            w[j] = lam * (w[j] - centre)
+            w[j] = scale * (w[j] - centre)
             lowest = min(lowest, w[j])
         shorter = 1.0 if lowest >= -1.0 else -1.0 / lowest  # lam > 1 alone: a shorter xi is admissible too
         for j in range(p.size):
@@ -132,12 +143,10 @@ def admissible_weights(returns: Floats, p: Floats, lam: float, spread: int, w: F
     for j in range(p.size):
         w[j] = w[j] / total if total > 0.5 else 1.0
     _, square = _moments(w, p, False)
-    if spread == 0:
-        return square / (4.0 * lam)
-    if square > lam * lam:
+    if spread == 1 and square > lam * lam:
         for j in range(p.size):
             w[j] = 1.0 + (w[j] - 1.0) * (lam / math.sqrt(square))
-    return 0.0
+    return _constant(w, p, lam, spread)
 
 
 # -------------------------------------------------------------------- the graph
@@ -385,10 +394,10 @@ def _penalised(
     for e in range(part.gain.size):
         room = max(room, 0.01 * abs(part.gain[e]))
     relax, shrink = _FIRST_STEP, math.exp(math.log(_LAST_STEP / _FIRST_STEP) / steps)
-    mass, moves = 0.0, 0
+    mass, moves, astray = 0.0, 0, 0
     if warm:
         penalty, w = best_penalty.copy(), best_w.copy()
-        c = _moments(w, p, False)[1] / (4.0 * lam) if spread == 0 and lam > 0.0 else 0.0
+        c = _constant(w, p, lam, spread)
     for t in range(steps):
         for j in range(p.size):
             q[j] = p[j] * w[j]
@@ -408,10 +417,17 @@ def _penalised(
         rate = max(_MEMORY, 1.0 / (t + 1.0))
         for j in range(p.size):
             average[j] += rate * (own[j] - average[j])
+        relax *= shrink
+        target = floor if floor > -np.inf else best - room
+        astray = astray + 1 if bound - best > 2.0 * (best - target) else 0
+        if astray >= _ASTRAY:
+            astray, relax = 0, relax * _BACK_OFF
+            penalty, w, direction = best_penalty.copy(), best_w.copy(), np.zeros((p.size, d, m))
+            c = _constant(w, p, lam, spread)
+            continue
         norm = _disagreement(d, m, q, plans, tail)
         agreed = not norm > 1e-9
         if not agreed:
-            target = floor if floor > -np.inf else best - room
             _move_penalties(d, m, q, plans, tail, norm, relax * (bound - target), direction, penalty)
         elif not lam > 0.0:
             break
@@ -421,9 +437,7 @@ def _penalised(
             moves += 1
             for j in range(p.size):
                 w[j] += share * (aim[j] - w[j])
-            if spread == 0:
-                c = _moments(w, p, False)[1] / (4.0 * lam)
-        relax *= shrink
+            c = _constant(w, p, lam, spread)
     return best, plain
 
 

@@ -7,6 +7,7 @@ dispatch or records. `docs/certificate.md` describes what is checked, well enoug
 from __future__ import annotations
 
 import importlib
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +30,11 @@ from ucsearch.verify.schema import DECISION, OVERRIDE, REFUSAL, check
 
 __all__ = ["BUDGET", "NoTask", "Verdict", "find_task", "verify_file", "verify_log", "verify_record"]
 
-BUDGET = 2_000_000  # nodes of enumeration per record
-_NEEDED = ("name", "version", "source_hash", "state", "actions", "labels", "feasible", "step", "reward", "fallback")
+BUDGET = 2_000_000  # states looked at per record; in members mode a node has one for each member
+_NEEDED = (
+    "name", "version", "source_hash", "state", "actions", "labels", "named", "params", "outcome", "feasible", "step",
+    "reward", "fallback", "terminal", "prepare", "bound", "continuations",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def verify_file(
         pins = {} if checkpoint is None else read_checkpoint(Path(checkpoint))
         for entry in follow(read_entries(Path(path)), pins):
             yield _verify(entry, task_of, budget)
-    except Malformed as error:
+    except (Malformed, sqlite3.Error) as error:
         yield Verdict("malformed", str(path), message=str(error))
     except Invalid as error:
         yield Verdict("invalid", str(path), error.where, str(error))

@@ -205,8 +205,8 @@ def read_entries(path: Path) -> Iterator[Entry]:
 def _exported(line: bytes, path: Path) -> Entry:
     def find(name: str) -> tuple[int, bytes] | None:
         with path.open("rb") as file:
-            near = [loads(other) for other in file if name.encode() in other]
-        return next(((e["seq"], canonical(e["record"])) for e in near if e["record"]["id"] == name), None)
+            near = [_exported(other.rstrip(b"\r\n"), path) for other in file if name.encode() in other]
+        return next(((e.seq or 0, e.body) for e in near if loads(e.body).get("id") == name), None)
 
     content = loads(line)
     if not isinstance(content, dict) or "record" not in content:

@@ -19,17 +19,17 @@ class OutOfNodes(Exception):
 
 
 class Meter:
-    """Counts nodes down to nothing; a share of it counts on the whole as well."""
+    """Counts states down to nothing; a share of it counts on the whole as well."""
 
     def __init__(self, nodes: int, whole: Meter | None = None) -> None:
         self.left, self.whole = nodes, whole
 
-    def spend(self) -> None:
-        self.left -= 1
+    def spend(self, states: int) -> None:
+        self.left -= states
         if self.left < 0:
             raise OutOfNodes
         if self.whole is not None:
-            self.whole.spend()
+            self.whole.spend(states)
 
 
 # -------------------------------------------------------------------- the planner's beams, again
@@ -122,7 +122,7 @@ def values_to_go(p: Problem, meter: Meter) -> list[dict[Any, float]]:
     for h in range(p.depth):
         layers.append({})
         for s in states:
-            meter.spend()
+            meter.spend(1)
             layers[h][s] = p.edges((s,), h)
         states = {e.states[0]: None for edges in layers[h].values() for e in edges}
     values = [{s: p.discounts[p.depth] * p.end(s) for s in states}]
@@ -170,7 +170,7 @@ class Prover:
             above, node = stack.pop()
             if not above > floor:
                 continue
-            meter.spend()
+            meter.spend(len(node.states))
             if len(node.path) == p.depth:
                 best = floor = node.score
                 continue
