@@ -3,6 +3,7 @@
     python scripts/mutants.py                                  # the gate and the verifier
     python scripts/mutants.py src/ucsearch/verify/gate.py      # these modules only
     python scripts/mutants.py --list                           # what would be changed
+    python scripts/mutants.py --quick                          # without the property tests: a few more survive
 
 Every mutant is written into a temporary copy of the tree (one per job) and the tests that belong to its module are run
 there, in forked processes with a time limit; the working tree is not touched. Survivors must be listed with a reason in
@@ -27,30 +28,33 @@ import time
 import tomllib
 import types
 from collections.abc import Callable, Iterator
+from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 ROOT = Path(__file__).resolve().parents[1]
 REASONS = ROOT / "scripts" / "mutants_reasons.toml"
 COPIED = ("src", "tests", "docs", "pyproject.toml")
 SHARE = 0.95
 
-UNIT = ["tests/unit/test_verify.py", "-k", "not compiled and not as_a_module"]
-FORGERY = ["tests/property/test_forgery.py", "-m", "not slow"]
-DISPATCH = ["tests/unit/test_dispatch.py"]
-# By folder of the module: test runs, one after the other until one fails.
-TESTS = {"dispatch": [DISPATCH, UNIT], "verify": [UNIT, FORGERY]}
-# What is most likely to notice, tried before all the rest: it only saves time.
-FIRST = {
-    "__init__.py": "override or task or exit or log",
-    "__main__.py": "exit_codes or usage or module or folder",
-    "formats.py": "canonical or json or blob or chain or log or checkpoint or exported or bytes or files",
-    "schema.py": "malformed or missing or refused or override",
-    "inputs.py": "lie_is_named or piece or fit or override or refused or valid_record",
-    "replay.py": "valid_record or many_paths",
-    "search.py": "valid_record or many_paths or meter",
+# By folder of the module: the files of tests that are about it.
+TESTS = {
+    "dispatch": ["tests/unit/test_dispatch.py", "tests/unit/test_verify.py"],
+    "verify": ["tests/unit/test_verify.py", "tests/property/test_forgery.py"],
 }
+# What is most likely to notice, by a part of the test's name, tried before all the rest: it only saves time.
+FIRST = {
+    "__init__.py": ("override", "task", "exit", "log"),
+    "__main__.py": ("exit_codes", "usage", "module", "folder"),
+    "formats.py": ("canonical", "json", "blob", "chain", "log", "checkpoint", "exported", "bytes", "files"),
+    "schema.py": ("malformed", "missing", "refused", "override"),
+    "inputs.py": ("lie_is_named", "piece", "fit", "override", "refused", "valid_record"),
+    "replay.py": ("valid_record", "many_paths"),
+    "search.py": ("valid_record", "many_paths", "meter"),
+}
+RECENT = 12  # how many of the tests that noticed the module's mutants before are tried first
+TEST_CPU_S = 20.0  # processor time of one test; an endless loop is a mutant caught
 
 
 class Mutant(NamedTuple):
@@ -188,11 +192,11 @@ def _shown(node: ast.AST) -> str:
 # -------------------------------------------------------------------- one job: a copy of the tree and forked test runs
 
 
-def serve(folder: Path, group: str, timeout_s: float) -> None:
+def serve(folder: Path, group: str, timeout_s: float, quick: bool) -> None:
     """Read mutants from stdin, answer with what became of them. The first answer is about the tree as it is.
 
-    Tests are imported once, with the modules as they are; a forked child grafts the mutant onto them and runs. The
-    mutant is also written to the copy of the tree, for tests that start another process.
+    Tests are imported and collected once, with the modules as they are; a forked child grafts the mutant onto them and
+    runs. The mutant is also written to the copy of the tree, for tests that start another process.
     """
     os.chdir(folder)
     sys.path[:0] = [str(folder), str(folder / "src")]
@@ -200,54 +204,134 @@ def serve(folder: Path, group: str, timeout_s: float) -> None:
     # Within a second, byte code of a mutant of the same size would be taken for that of the one before it.
     sys.dont_write_bytecode = True
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    quietly(lambda: prepare(group))
-    answer(run(group, timeout_s * 4, None))
-    for line in sys.stdin:
-        task = json.loads(line)
-        path = folder / task["path"]
-        original = path.read_text()
-        path.write_text(task["source"])
-        try:
-            answer(run(group, timeout_s, task))
-        finally:
-            path.write_text(original)
-
-
-def answer(result: str) -> None:
-    print(result, file=sys.__stdout__, flush=True)
-
-
-def quietly(work: Callable[[], Any]) -> None:
-    """Only answers may appear on the standard output."""
-    kept = os.dup(1)
+    answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    try:
-        work()
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
-
-
-def prepare(group: str) -> None:
-    """Import the tests. The planner is not mutated with the verifier, so its records can be made once."""
     import pytest
 
-    for arguments in TESTS[group]:
-        pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments])
-    if group != "verify":
-        return
-    unit, forgery = sys.modules["test_verify"], sys.modules["test_forgery"]
+    options = [
+        "-qq",
+        "-s",
+        "-m",
+        "not slow",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        f"--basetemp={folder / 'temp'}",
+    ]
+    files = [name for name in TESTS[group] if not (quick and "property" in name)]
+    pytest.main([*options, *files], plugins=[_Server(folder, group, timeout_s, answers)])
+
+
+class _Server:
+    """A plugin that answers instead of running the tests once."""
+
+    def __init__(self, folder: Path, group: str, timeout_s: float, answers: TextIO) -> None:
+        self.folder, self.group, self.timeout_s, self.answers = folder, group, timeout_s, answers
+        self.recent: dict[str, list[str]] = {}
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        if self.group == "verify":
+            make_records()
+        items = [item for item in session.items if "compiled" not in item.name]
+        plain = [item for item in items if "as_a_module" not in item.name]
+        # Two controls that must survive: the tree as it is; every module grafted unchanged, and the tests backwards.
+        modules = sorted((self.folder / "src/ucsearch" / self.group).glob("*.py"))
+        same = [(p.relative_to(self.folder).as_posix(), p.read_text()) for p in modules]
+        states = [self.run(session, plain, [])[0], self.run(session, plain[::-1], same)[0]]
+        self.answer("survived" if set(states) == {"survived"} else " ".join(states))
+        for line in sys.stdin:
+            task = json.loads(line)
+            path = self.folder / task["path"]
+            original = path.read_text()
+            path.write_text(task["source"])
+            try:
+                state, test = self.run(
+                    session, self.order(items, plain, task["path"]), [(task["path"], task["source"])]
+                )
+            finally:
+                path.write_text(original)
+            if test:
+                seen = self.recent.setdefault(task["path"], [])
+                self.recent[task["path"]] = [test, *(x for x in seen if x != test)][:RECENT]
+            self.answer(state)
+        return True
+
+    def order(self, items: list[Any], plain: list[Any], path: str) -> list[Any]:
+        name = Path(path).name
+        own = items if name == "__main__.py" else plain
+        recent = self.recent.get(path, [])
+        words = FIRST.get(name, ()) if self.group == "verify" else ()
+        early = {item.nodeid for item in own if any(word in item.name for word in words)}
+        return sorted(
+            own, key=lambda x: (recent.index(x.nodeid) if x.nodeid in recent else RECENT, x.nodeid not in early)
+        )  # fmt: skip
+
+    def answer(self, result: str) -> None:
+        print(result, file=self.answers, flush=True)
+
+    def run(self, session: Any, items: list[Any], grafts: list[tuple[str, str]]) -> tuple[str, str]:
+        """survived, killed or timeout; and the test that noticed."""
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            _child(session, items, grafts, writer)
+        os.close(writer)
+        deadline = time.monotonic() + self.timeout_s
+        status = None
+        while status is None:
+            done, code = os.waitpid(pid, os.WNOHANG)
+            if done:
+                status = code
+            elif time.monotonic() > deadline:
+                os.killpg(pid, signal.SIGKILL)
+                status = os.waitpid(pid, 0)[1]
+            else:
+                time.sleep(0.002)
+        with os.fdopen(reader) as pipe:
+            test = pipe.read()
+        if status == 0:
+            return "survived", ""
+        return ("timeout" if os.WIFSIGNALED(status) else "killed"), test
+
+
+def make_records() -> None:
+    """The planner is not mutated with the verifier, so its records can be made once."""
+    unit, forgery = sys.modules["test_verify"], sys.modules.get("test_forgery")
     for name in unit.SCENARIOS:
         unit.made(name)
-    for n in range(forgery.COUNT):
+    for n in range(forgery.COUNT if forgery is not None else 0):
         forgery.case(n)
+
+
+def _child(session: Any, items: list[Any], grafts: list[tuple[str, str]], writer: int) -> None:
+    code = 1
+    try:
+        os.setpgid(0, 0)
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        for path, source in grafts:
+            graft(path, source)
+        for i, item in enumerate(items):
+            signal.setitimer(signal.ITIMER_VIRTUAL, TEST_CPU_S)
+            following = items[i + 1] if i + 1 < len(items) else None
+            session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.testsfailed:
+                os.write(writer, item.nodeid.encode())
+                break
+        else:
+            code = 0
+    finally:
+        os._exit(code)
 
 
 def graft(path: str, source: str) -> None:
     """Put a mutant's functions, methods and constants in the place of those that everybody has imported already."""
     name = ".".join(Path(path).with_suffix("").parts[1:]).removesuffix(".__init__")
-    module = sys.modules[name]
+    module = sys.modules.get(name)
+    if module is None:
+        return  # imported later, from the copy of the tree
     fresh: dict[str, Any] = {"__name__": name, "__file__": module.__file__, "__package__": module.__package__}
     exec(compile(source, path, "exec"), fresh)
     users = [m for k, m in list(sys.modules.items()) if k.startswith(("ucsearch", "test_", "tests"))]
@@ -259,55 +343,25 @@ def graft(path: str, source: str) -> None:
             old.__code__, old.__defaults__, old.__kwdefaults__ = new.__code__, new.__defaults__, new.__kwdefaults__
         elif isinstance(new, type) and isinstance(old, type):
             for part, value in vars(new).items():
-                if isinstance(value, types.FunctionType):
-                    code, closure = value.__code__, value.__closure__
-                    copied = types.FunctionType(code, vars(module), value.__name__, value.__defaults__, closure)
-                    copied.__kwdefaults__ = value.__kwdefaults__
-                    setattr(old, part, copied)
-                elif isinstance(value, property):
-                    setattr(old, part, value)
+                if isinstance(value, types.FunctionType) and value.__globals__ is fresh:
+                    setattr(old, part, _method(value, old, vars(module)))
+                elif isinstance(value, property) and value.fget is not None:
+                    setattr(old, part, property(_method(value.fget, old, vars(module)), doc=value.__doc__))
+                elif isinstance(value, types.FunctionType | bool | int | float) and not isinstance(value, Enum):
+                    setattr(old, part, value)  # also what dataclass and NamedTuple wrote, with the defaults
         else:
             for user in users:
                 if user is module or vars(user).get(key) is old:
                     setattr(user, key, new)
 
 
-def run(group: str, timeout_s: float, task: dict[str, str] | None) -> str:
-    """survived, killed or timeout."""
-    first = FIRST.get(Path(task["path"]).name) if task is not None and group == "verify" else None
-    for arguments in [*([[UNIT[0], "-k", first]] if first else []), *TESTS[group]]:
-        pid = os.fork()
-        if pid == 0:
-            _child(arguments, task)
-        deadline = time.monotonic() + timeout_s
-        while True:
-            done, status = os.waitpid(pid, os.WNOHANG)
-            if done:
-                break
-            if time.monotonic() > deadline:
-                os.killpg(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-                return "timeout"
-            time.sleep(0.01)
-        if status != 0:
-            return "killed"
-    return "survived"
-
-
-def _child(arguments: list[str], task: dict[str, str] | None) -> None:
-    code = 1
-    try:
-        os.setpgid(0, 0)
-        null = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(null, stream)
-        import pytest
-
-        if task is not None:
-            graft(task["path"], task["source"])
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments]))
-    finally:
-        os._exit(0 if code == 0 else 1)
+def _method(function: Any, owner: type, names: dict[str, Any]) -> types.FunctionType:
+    """The function as a method of the class that everybody has: super() finds its class in a cell."""
+    free, cells = function.__code__.co_freevars, function.__closure__ or ()
+    closure = tuple(types.CellType(owner) if n == "__class__" else c for n, c in zip(free, cells, strict=True))
+    made = types.FunctionType(function.__code__, names, function.__name__, function.__defaults__, closure)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
 
 
 # -------------------------------------------------------------------- all jobs
@@ -321,7 +375,7 @@ def copy_tree(folder: Path) -> None:
             shutil.copy2(ROOT / name, folder / name)
 
 
-def work(mutants: list[Mutant], group: str, jobs: int, timeout_s: float) -> dict[str, str]:
+def work(mutants: list[Mutant], group: str, jobs: int, timeout_s: float, quick: bool) -> dict[str, str]:
     """What became of each mutant, by key."""
     waiting: queue.Queue[Mutant] = queue.Queue()
     for mutant in mutants:
@@ -333,6 +387,7 @@ def work(mutants: list[Mutant], group: str, jobs: int, timeout_s: float) -> dict
         with tempfile.TemporaryDirectory(prefix="mutants-") as name:
             copy_tree(Path(name))
             command = [sys.executable, __file__, "--serve", name, "--group", group, "--timeout", str(timeout_s)]
+            command += ["--quick"] * quick
             with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
                 if server.stdin is None or server.stdout is None:
                     return
@@ -363,13 +418,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", type=Path, help="modules of src/ucsearch/dispatch or verify")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--timeout", type=float, default=90.0, help="seconds per test run")
+    parser.add_argument("--timeout", type=float, default=240.0, help="seconds for the tests of one mutant")
     parser.add_argument("--list", action="store_true", help="only show the mutants")
+    parser.add_argument("--quick", action="store_true", help="leave out the property tests")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--group", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve is not None:
-        serve(options.serve, options.group, options.timeout)
+        serve(options.serve, options.group, options.timeout, options.quick)
         return 0
     source = ROOT / "src" / "ucsearch"
     modules = [p.resolve() for p in options.modules] or [source / "dispatch/gate.py", *(source / "verify").glob("*.py")]
@@ -384,7 +440,7 @@ def main() -> int:
     for group in TESTS:
         own = [m for m in mutants if f"/{group}/" in m.path]
         if own:
-            results |= work(own, group, options.jobs, options.timeout)
+            results |= work(own, group, options.jobs, options.timeout, options.quick)
     return report(mutants, results, accepted)
 
 
@@ -397,6 +453,10 @@ def report(mutants: list[Mutant], results: dict[str, str], accepted: dict[str, s
     stale = sorted(set(accepted) - {m.key for m in survivors}) if len({m.path for m in mutants}) > 1 else []
     for key in stale:
         print(f"reason without survivor: {key}")
+    for path in sorted({m.path for m in mutants}):
+        own = [m for m in mutants if m.path == path]
+        left = sum(results[m.key] == "survived" for m in own)
+        print(f"{path}: {len(own) - left} of {len(own)} killed ({1 - left / len(own):.1%})")
     killed = len(mutants) - len(survivors)
     timeouts = sum(result == "timeout" for result in results.values())
     share = killed / len(mutants) if mutants else 1.0

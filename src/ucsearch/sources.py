@@ -70,6 +70,11 @@ class Bundle:
     def text(self) -> str:
         return "\n".join(self.lines) + "\n"
 
+    @property
+    def functions(self) -> list[types.FunctionType]:
+        """Every function written."""
+        return [value for value in self._keep if isinstance(value, types.FunctionType)]
+
     def add(self, value: Any, name: str) -> str:
         """Write `value` (once) and return the name it has in the text."""
         value = getattr(value, "py_func", value)
@@ -144,13 +149,56 @@ def describe_functions(functions: dict[str, Callable[..., Any]]) -> dict[str, st
     """Role to a digest of its standalone text, or of its bytecode when it has no source."""
     out: dict[str, str] = {}
     for role, function in functions.items():
-        bundle = Bundle()
         try:
-            bundle.add(plain_function(function), "function")
-            out[role] = "text:" + hashlib.sha256(bundle.text.encode()).hexdigest()
+            out[role] = _text_digest(plain_function(function))
         except Unsourced:
             out[role] = "code:" + hashlib.sha256(_code_text(function).encode()).hexdigest()
     return out
+
+
+# Digests already made, each with every function that was read, its code, and what it captured then. Tasks that differ
+# in their parameters only share functions, and reading sources is slow.
+_KEPT: dict[types.FunctionType, tuple[str, list[tuple[types.FunctionType, types.CodeType, dict[str, Any]]]]] = {}
+_MOST_KEPT = 512
+_MISSING = object()  # for a builtin, until somebody defines a global of its name
+
+
+def _text_digest(function: types.FunctionType) -> str:
+    kept = _KEPT.get(function)
+    if kept is not None and all(_unchanged(*read) for read in kept[1]):
+        return kept[0]
+    bundle = Bundle()
+    bundle.add(function, "function")
+    made = "text:" + hashlib.sha256(bundle.text.encode()).hexdigest()
+    reads = [
+        (f, f.__code__, {**dict.fromkeys(_global_names(f.__code__), _MISSING), **captured(f)}) for f in bundle.functions
+    ]
+    try:
+        hash(tuple(value for _, _, held in reads for value in held.values()))
+    except TypeError:
+        return made  # an array, say, whose values may change in place
+    if len(_KEPT) >= _MOST_KEPT:
+        _KEPT.clear()
+    _KEPT[function] = (made, reads)
+    return made
+
+
+def _unchanged(function: types.FunctionType, code: types.CodeType, held: dict[str, Any]) -> bool:
+    """Whether the function has the same code and captures the same objects as when it was read."""
+    if function.__code__ is not code:
+        return False
+    cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+    for name, value in held.items():
+        if name in cells:
+            try:
+                now = cells[name].cell_contents
+            except ValueError:
+                return False
+        else:
+            now = function.__globals__.get(name, _MISSING)
+        if now is not value:
+            return False
+    return True
 
 
 def _code_text(function: Callable[..., Any], seen: tuple[int, ...] = ()) -> str:

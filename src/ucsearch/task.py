@@ -93,15 +93,16 @@ class Task:
     fallback: Callable[..., Any]
     params: Any = None  # NamedTuple of floats or tuples of floats; None when the rules need none
     outcome: type[Any] | None = None  # NamedTuple of floats; None when an outcome is one float
-    labels: Sequence[str] = ()
+    labels: Sequence[str] = ()  # (m,) names of positions; left out, or made by `label_of`, they follow the values
     version: str = "1"
     prepare: Callable[..., Any] | None = None
     bound: Callable[..., Any] | None = None
     terminal: Callable[..., Any] | None = None
     invariant: Callable[..., Any] | None = None
     continuations: Sequence[Continuation | Callable[..., float]] = ()
+    label_of: Callable[[float], str] | None = None  # a value's name, such as "order {:g}".format, on any window's grid
     action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only
-    named: bool = field(init=False, repr=False)  # whether the user gave labels (they name positions, not values)
+    named: bool = field(init=False, repr=False)  # whether labels name positions, not values
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -121,8 +122,10 @@ class Task:
         actions.flags.writeable = False
         object.__setattr__(self, "action_array", actions)
         object.__setattr__(self, "actions", tuple(actions.tolist()))
-        object.__setattr__(self, "named", len(self.labels) > 0)
-        labels = tuple(str(x) for x in self.labels) or tuple(f"{a:g}" for a in self.actions)
+        if self.label_of is not None and not callable(self.label_of):
+            raise InputError("task.label_of", repr(self.label_of), "a function of an action's value, or None")
+        object.__setattr__(self, "named", len(self.labels) > 0 and self.label_of is None)
+        labels = tuple(str(x) for x in self.labels if self.named) or tuple(map(self._name, self.actions))
         if len(labels) != actions.size:
             raise InputError("task.labels", f"{len(labels)} labels", f"{actions.size}, one per action")
         object.__setattr__(self, "labels", labels)
@@ -156,8 +159,11 @@ class Task:
         return np.array([row], dtype=np.float64).reshape(1, len(row))
 
     def label(self, index: int, action: float) -> str:
-        """The user's label of an action, else the window's own value."""
-        return self.labels[index] if self.named else f"{action:g}"
+        """The label of an action: of its position where the user named those, else of the window's own value."""
+        return self.labels[index] if self.named else self._name(action)
+
+    def _name(self, action: float) -> str:
+        return f"{action:g}" if self.label_of is None else str(self.label_of(action))
 
     def layout(self, state: Any) -> Layout:
         """The flat layout of this task's states, read off one of them and checked."""

@@ -11,7 +11,7 @@ import pytest
 import ucsearch as uc
 from ucsearch.dispatch.decision import DecisionPanel
 from ucsearch.planning import bodies
-from ucsearch.planning.bodies import PanelLog, panel_bodies
+from ucsearch.planning.bodies import append_bodies, panel_bodies
 from ucsearch.records.canonical import seal_bytes
 from ucsearch.records.decisions import AuditLog, decision_record
 from ucsearch.tasks import LeadTimeInventory
@@ -87,11 +87,11 @@ def test_a_log_of_bodies_is_the_log_of_records(tmp_path: Path) -> None:
     with AuditLog(tmp_path / "a.db") as log:
         entries = log.write(panel, series=series, where="a:b")
     made = panel_bodies(panel, series, "a:b")
-    with PanelLog(tmp_path / "b.db") as fast:
+    with AuditLog(tmp_path / "b.db") as fast:
         assert not fast.has_all([made[0].id])
-        assert list(fast.append_bodies(made)) == entries
+        assert list(append_bodies(fast, made)) == entries
         assert fast.verify().ok
         assert fast.has_all([body.id for body in made])
-        assert all(entry.repeated for entry in fast.append_bodies(made))
+        assert all(entry.repeated for entry in append_bodies(fast, made))
         assert fast.count() == len(panel)
-        assert fast.append_bodies([]) == ()
+        assert append_bodies(fast, []) == ()

@@ -165,17 +165,50 @@ def test_bad_series_are_refused_and_the_rest_is_decided(tmp_path: Path) -> None:
     }
     for series, text in expected.items():
         row = rows[series]
-        assert (row["outcome"], row["reason"], row["action"], row["certificate"]) == (
-            "REFUSED",
-            "invalid_input",
-            "",
-            "",
-        )
+        sent = {"B": "5", "E": "5", "F": "0"}.get(series)  # with a usable state, as near to the last order as may be
+        told = ("FALLBACK", "invalid_trace", sent, sent) if sent else ("REFUSED", "invalid_input", "", "")
+        assert (row["outcome"], row["reason"], row["action"], row["order"]) == told
         assert text in row["problem"]
+        assert text in row["sentence"]
     assert report.needs_a_person
-    assert report.outcomes["REFUSED"] == 5
+    assert report.outcomes["REFUSED"] == 2
     assert {p.series for p in report.problems} == set("BCDEF")
-    assert [series for _, series in logged(tmp_path)] == ["A"]
+    assert logged(tmp_path) == [(row["certificate"], series) for series, row in rows.items()]
+    with AuditReader(tmp_path / "log.db") as reader:
+        kinds = {row.record["series"]: (row.record["kind"], row.record["outcome"]["outcome"]) for row in reader}
+    assert {s: k for s, k in kinds.items() if s != "A"} == {
+        s: ("refusal", "FALLBACK" if s in "BEF" else "HOLD") for s in expected
+    }
+    assert [v.status for v in verify_file(tmp_path / "log.db")] == ["valid"] * 6
+
+
+def test_a_refusal_is_told(tmp_path: Path) -> None:
+    spoil(tmp_path)
+    decide(tmp_path)
+    told = explain_series(tmp_path / "log.db", "B")
+    assert told.text.startswith("B: FALLBACK, entry 2 of the log")
+    assert "member_2, series B: saw 'abc', expected a number" in told.text
+    assert "The fallback order 5 is used instead" in told.text
+    assert told.members.size == 0
+    assert "nothing is sent" in explain_series(tmp_path / "log.db", "C").text
+
+
+def test_a_series_whose_actions_depend_on_its_forecast_has_no_fallback_without_one(tmp_path: Path) -> None:
+    spoil(tmp_path)
+    text = TOML.replace("order_sizes = [0.0, 5.0, 10.0, 15.0]\n", "") + "[actions]\nmultiples = [-1.0, 0.0, 1.0]\n"
+    report = decide(tmp_path, parse_settings(text.encode()))
+    assert report.outcomes["REFUSED"] == 5
+    rows = read_csv(tmp_path / "out.csv")
+    assert [row["series"] for row in rows if row["action"]] == ["A"]
+    assert rows[0]["sentence"].startswith(f"order {float(rows[0]['action']):g} is released")
+
+
+def test_refusals_are_not_written_twice(tmp_path: Path) -> None:
+    spoil(tmp_path)
+    decide(tmp_path)
+    before = logged(tmp_path)
+    decide(tmp_path)
+    assert logged(tmp_path) == before
 
 
 def test_strict_lists_everything_and_does_nothing(tmp_path: Path) -> None:
@@ -201,10 +234,11 @@ def test_crossed_quantiles_refuse_a_series_or_are_sorted(tmp_path: Path) -> None
     write_csv(tmp_path / "forecasts.csv", head, rows)
     write_csv(tmp_path / "states.csv", STATE_HEAD, state_rows("AB"))
     report = decide(tmp_path)
-    assert report.outcomes["REFUSED"] == 1
+    assert report.reasons["invalid_trace"] == 1
+    assert report.needs_a_person
     assert "column q0.5, series B: crossed quantiles at step 2: below q0.1" in str(report.problems[0])
     sorted_too = decide(tmp_path, make_settings("[forecast]\ncrossing = 'sort'\n"))
-    assert "REFUSED" not in sorted_too.outcomes
+    assert "invalid_trace" not in sorted_too.reasons
     with AuditReader(tmp_path / "log.db") as reader:
         notes = reader.list(newest_first=True, series="B")[0].record["inputs"]["trace"]["meta"]["notes"]
     assert "crossed quantiles, sorted" in notes[1]

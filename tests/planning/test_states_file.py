@@ -91,7 +91,7 @@ def test_a_grid_that_fits_each_series(tmp_path: Path) -> None:
     _, params, actions = panel_inputs(cases, Trace.from_members(members), settings)
     assert np.array_equal(actions, [[0.0, 40.0, 50.0, 60.0, 70.0], [0.0, 5.0, np.nan, np.nan, np.nan]], equal_nan=True)  # type: ignore[arg-type]
     assert params.grid.tolist() == [[0.0, 40.0, 50.0, 60.0, 70.0], [0.0, 5.0, 5.0, 5.0, 5.0]]
-    assert cases[0].kind.task.label(1, 40.0) == "40"  # by its size, not by its place
+    assert cases[0].kind.task.label(1, 40.0) == "order 40"  # by its size, not by its place
 
 
 @pytest.mark.parametrize(

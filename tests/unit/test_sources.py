@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
+from ucsearch import sources
 from ucsearch.engine import api as api  # registers the algorithms
 from ucsearch.engine.compiled.codegen import kernel_text
 from ucsearch.policies import MODES
@@ -364,3 +365,85 @@ def test_it_still_has_a_digest() -> None:
     digests = [digest(function) for function, _ in UNSOURCED.values()]
     assert all(d.startswith("code:") for d in digests)
     assert digest(defaulted) != digest(starred)
+
+
+# -------------------------------------------------------------------- digests are kept, and made again when they must
+
+
+def module_of(text: str) -> dict[str, Any]:
+    """A module's names, its source known to `inspect`."""
+    name = f"<kept {len(linecache.cache)}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    space: dict[str, Any] = {"__name__": "kept"}
+    exec(compile(text, name, "exec"), space)
+    return space
+
+
+KEPT = """
+RATE = 2.0
+TABLE = np.array([1.0, 2.0])
+def inner(a):
+    return RATE * a
+def outer(a):
+    return inner(a) + min(a, 1.0)
+def reads(a):
+    return TABLE[0] * a
+"""
+
+
+def test_a_digest_is_not_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = module_of("import numpy as np" + KEPT)
+    first = digest(space["outer"])
+    assert first.startswith("text:")
+    monkeypatch.setattr(sources, "Bundle", None)
+    assert digest(space["outer"]) == first
+
+
+def _constant(space: dict[str, Any]) -> None:
+    space["RATE"] = 3.0
+
+
+def _helper(space: dict[str, Any]) -> None:
+    space["inner"] = space["reads"]
+
+
+def _code(space: dict[str, Any]) -> None:
+    space["inner"].__code__ = module_of("def inner(a):\n    return a\n")["inner"].__code__
+
+
+def _builtin(space: dict[str, Any]) -> None:
+    space["min"] = space["inner"]
+
+
+@pytest.mark.parametrize("change", [_constant, _helper, _code, _builtin])
+def test_a_digest_is_made_again_when_something_it_read_changed(change: Callable[[dict[str, Any]], None]) -> None:
+    space = module_of("import numpy as np" + KEPT)
+    before = digest(space["outer"])
+    change(space)
+    assert digest(space["outer"]) != before
+
+
+def test_a_changed_cell_changes_the_digest() -> None:
+    def make() -> tuple[Callable[[float], float], Callable[[float], None]]:
+        rate = 2.0
+
+        def inner(a):
+            return rate * a
+
+        def change(value: float) -> None:
+            nonlocal rate
+            rate = value
+
+        return inner, change
+
+    function, change = make()
+    before = digest(function)
+    change(3.0)
+    assert digest(function) != before
+
+
+def test_arrays_may_change_in_place() -> None:
+    space = module_of("import numpy as np" + KEPT)
+    before = digest(space["reads"])
+    space["TABLE"][0] = 5.0
+    assert digest(space["reads"]) != before

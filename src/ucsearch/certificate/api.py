@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucsearch.certificate.compute import Claims, Evidence, action_set, derive, tolerance
+from ucsearch.certificate.compute import Claims, Evidence, action_set, columns, derive, tolerance
 from ucsearch.certificate.record import Certificate, certificate_of
 from ucsearch.certificate.route import Route, choose
 from ucsearch.engine.api import Engine, search_panel
@@ -42,6 +42,7 @@ class CertifiedPanel:
     released: NDArray[np.int64]  # (W,) first-action index, -1 when there is none
     paths: NDArray[np.int32]  # (W, m, d) the retained path of each first action, -1 where none
     oracle_nodes: NDArray[np.int64]  # (W,) nodes spent on oracle, bound and reward-only searches
+    activity_nodes: NDArray[np.int64]  # (W,) those of them that only show whether risk changed the action
 
     def __len__(self) -> int:
         return len(self.plan)
@@ -105,42 +106,54 @@ def certify_panel(
         raise InputError("eps_m", eps_m, "a finite number of at least 0")
     if kind not in ("auto", "oracle", "bound"):
         raise InputError("kind", repr(kind), "'auto', 'oracle' or 'bound'")
-    common: dict[str, Any] = dict(params=params, actions=actions, threads=threads, engine=engine, keep_paths=True)
-
-    def run(p: Policy) -> PanelPlan:
-        return search_panel(task, states, plan.trace, p, **common)
-
-    plan = search_panel(task, states, traces, policy, progress=progress, **common)
+    common: dict[str, Any] = dict(params=params, actions=actions, threads=threads, engine=engine)
+    plan = search_panel(task, states, traces, policy, progress=progress, keep_paths=True, **common)
     protect = isinstance(policy, CertifiedBeam) and policy.protect
     constrained = isinstance(policy, ConstrainedBeam)
     chosen = _kind(kind, plan, protect or constrained)
     every = chosen == "oracle"
     exact = _exact(policy, policy.risk, node_budget, every)
+
+    def run(p: Policy) -> PanelPlan:
+        # An exact policy is its own proof. Paths of proofs are needed only where they are put in.
+        return plan if p == policy else search_panel(
+            task, states, plan.trace, p, keep_paths=protect or constrained, **common
+        )  # fmt: skip
+
     proof = run(exact)
     reward_only = proof if policy.risk == 0.0 else run(dataclasses.replace(exact, risk=0.0))
     certain = reward_only
     if policy.mode == "members":
         certain = run(dataclasses.replace(exact, risk=0.0, mode="mean", spread=None))
-    upper, extra_nodes = _upper(task, plan, proof, every)
-    reward_upper, more_nodes = _upper(task, plan, reward_only, every)
-    searched = plan.outputs.table[:, :, 0]
-    flags = np.bitwise_or(plan.outputs.flags, np.bitwise_and(proof.outputs.flags, First.DEAD)).astype(np.uint8)
+    reward_lower, reward_upper = columns(reward_only.outputs.table, 0, 3)
+    upper = reward_upper if proof is reward_only else columns(proof.outputs.table, 3)[0]
+    upper, extra_nodes = _upper(task, plan, proof, every, upper)
+    reward_upper, more_nodes = _upper(task, plan, reward_only, every, reward_upper)
+    certain_lower, certain_upper = reward_lower, reward_upper
+    if certain is not reward_only:
+        certain_lower, certain_upper = columns(certain.outputs.table, 0, 3)
+    dead = np.bitwise_and(proof.outputs.flags, First.DEAD)
+    flags = np.bitwise_or(plan.outputs.flags, dead).astype(np.uint8, order="F")
     in_a = action_set(flags) & ~(upper == -np.inf)
-    values, paths = _retained(plan, proof, in_a, protect, constrained, reward_only)
-    selected = _select(values, in_a) if protect or constrained else plan.outputs.out_i[:, 1]
-    reward_lower, same = _lower(reward_only), certain is reward_only
+    if protect or constrained:
+        values, paths = _put_in(plan, proof, in_a, protect, constrained, reward_only)
+        selected = _select(values, in_a)
+    else:
+        values, paths, selected = plan.outputs.table, plan.outputs.paths, plan.outputs.out_i[:, 1]
+    score, reward, uncertainty = columns(values, 0, 1, 2)
+    searched = columns(plan.outputs.table, 0)[0] if protect or constrained else score
     evidence = Evidence(
         actions=in_a,
-        lower=values[:, :, 0],
-        lower_reward=values[:, :, 1],
-        lower_uncertainty=values[:, :, 2],
+        lower=np.where(in_a, score, np.nan),
+        lower_reward=np.where(in_a, reward, np.nan),
+        lower_uncertainty=np.where(in_a, uncertainty, np.nan),
         searched=searched,
         upper=upper,
         exact=_all_exact(proof, in_a),
         reward_lower=reward_lower,
         reward_upper=reward_upper,
-        certain_lower=reward_lower if same else _lower(certain),
-        certain_upper=reward_upper if same else certain.outputs.table[:, :, 3],
+        certain_lower=certain_lower,
+        certain_upper=certain_upper,
         selected=selected,
         searched_selected=plan.outputs.out_i[:, 1],
     )
@@ -148,11 +161,12 @@ def certify_panel(
     if isinstance(policy, ConstrainedBeam):
         route = _route(plan, policy, evidence, reward_only)
         evidence = evidence._replace(selected=route.released)
-    nodes = proof.expansions + extra_nodes
+    nodes = extra_nodes if proof is plan else proof.expansions + extra_nodes
+    activity = np.zeros(len(plan), np.int64)
     if reward_only is not proof:
-        nodes = nodes + reward_only.expansions + more_nodes
+        activity = activity + reward_only.expansions + more_nodes
     if certain is not reward_only:
-        nodes = nodes + certain.expansions
+        activity = activity + certain.expansions
     return CertifiedPanel(
         plan=plan,
         kind=chosen,
@@ -162,17 +176,16 @@ def certify_panel(
         route=route,
         released=np.where(plan.status == Status.TASK_ERROR, -1, evidence.selected),
         paths=paths,
-        oracle_nodes=nodes,
+        oracle_nodes=nodes + activity,
+        activity_nodes=activity,
     )
 
 
 def _kind(kind: Kind, plan: PanelPlan, needs_oracle: bool) -> str:
-    if needs_oracle:
-        if kind == "bound":
-            raise InputError("kind", "'bound'", "'oracle' or 'auto' for a policy with oracle suffix protection")
-        return "oracle"
     if kind != "auto":
         return kind
+    if needs_oracle:
+        return "oracle"
     settings, m = plan.settings, plan.outputs.flags.shape[1]
     if plan.policy.mode == "members":
         return "oracle" if m**settings.depth <= _FEW_PLANS else "bound"
@@ -187,10 +200,11 @@ def _exact(policy: Policy, risk: float, node_budget: int, every: bool) -> Exact:
     )  # fmt: skip
 
 
-def _upper(task: Task, plan: PanelPlan, proof: PanelPlan, every: bool) -> tuple[Floats, NDArray[np.int64]]:
-    """Upper bounds per first action. A finished proof bounds all of them; in members mode the penalised bound helps
-    where the proof ran out of nodes."""
-    upper = np.array(proof.outputs.table[:, :, 3])
+def _upper(
+    task: Task, plan: PanelPlan, proof: PanelPlan, every: bool, upper: Floats
+) -> tuple[Floats, NDArray[np.int64]]:  # fmt: skip
+    """Upper bounds per first action, `upper` being the proof's. A finished proof bounds all of them; in members mode
+    the penalised bound helps where it ran out of nodes."""
     nodes = np.zeros(len(plan), np.int64)
     unproved = proof.status == Status.NOT_PROVED
     if plan.policy.mode == "members" and not every and unproved.any() and not task.continuations:
@@ -206,20 +220,19 @@ def _upper(task: Task, plan: PanelPlan, proof: PanelPlan, every: bool) -> tuple[
     return upper, nodes
 
 
-def _lower(plan: PanelPlan) -> Floats:
-    return plan.outputs.table[:, :, 0]
-
-
 def _all_exact(proof: PanelPlan, in_a: NDArray[np.bool_]) -> NDArray[np.bool_]:
     exact = proof.outputs.flags & First.EXACT != 0
     whole: NDArray[np.bool_] = (exact | ~in_a).all(axis=1) & (proof.status == Status.PROVED)
     return whole
 
 
-def _retained(
+def _put_in(
     plan: PanelPlan, proof: PanelPlan, in_a: NDArray[np.bool_], protect: bool, constrained: bool, reward_only: PanelPlan
 ) -> tuple[Floats, NDArray[np.int32]]:
-    """(W, m, 3) score, reward and uncertainty of each retained first action, oracle suffixes put in where asked."""
+    """(W, m, 3) score, reward and uncertainty of each retained first action, with proved suffixes; and their paths.
+
+    Kind oracle has the exact suffix of every first action; kind bound those its proof reached, the best one always.
+    """
     values = np.array(plan.outputs.table[:, :, :3])
     values[~in_a] = np.nan
     paths = np.array(plan.outputs.paths)
@@ -235,6 +248,13 @@ def _retained(
     put_in &= ~(values[:, :, 0] >= proof.outputs.table[:, :, 0])
     values[put_in] = proof.outputs.table[put_in][:, :3]
     paths[put_in] = proof.outputs.paths[put_in]
+    if constrained:  # a0 is always retained, if only by the path that makes it reward-only optimal
+        own = reward_only.outputs.table[rows, first[rows], 1:3]
+        score = own[:, 0] - plan.settings.risk * own[:, 1]
+        kept = in_a[rows, first[rows]] & ~(values[rows, first[rows], 0] >= score)
+        rows, score, own = rows[kept], score[kept], own[kept]
+        values[rows, first[rows]] = np.column_stack([score, own])
+        paths[rows, first[rows]] = reward_only.outputs.path[rows]
     return values, paths
 
 

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from ucsearch.engine.status import First
 
-__all__ = ["Claims", "Evidence", "derive", "tolerance"]
+__all__ = ["Claims", "Evidence", "action_set", "columns", "derive", "tolerance"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
+_BLOCK = 2048  # windows handled at a time, so that what is computed on the way stays in the processor's cache
 
 
 class Evidence(NamedTuple):
@@ -61,36 +62,60 @@ class Claims(NamedTuple):
     uncertainty_active: Bools
 
 
+def columns(table: Floats, *which: int) -> tuple[Floats, ...]:
+    """Columns of (W, m, n), each (W, m) with the windows of an action side by side in memory: that way a few actions
+    are reduced at full speed."""
+    windows, m, _ = table.shape
+    out = np.empty((len(which), m, windows))
+    for lo in range(0, windows, _BLOCK):
+        part = table[lo : lo + _BLOCK].T
+        for k, column in enumerate(which):
+            out[k, :, lo : lo + _BLOCK] = part[column]
+    return tuple(values.T for values in out)
+
+
+def _is_action(index: Ints, count: int) -> Bools:
+    """(W, m) true at each window's own action."""
+    return np.asarray((np.arange(count)[:, None] == index[None]).T)
+
+
 def tolerance(*values: Floats) -> Floats:
     """tau = 1e-9 * (1 + max|S|) over the finite values given, per window."""
     largest = np.zeros(values[0].shape[0])
     for array in values:
-        largest = np.maximum(largest, np.max(np.where(np.isfinite(array), np.abs(array), 0.0), axis=1, initial=0.0))
+        size = np.abs(array)
+        largest = np.maximum(largest, np.max(np.where(size < np.inf, size, 0.0), axis=1, initial=0.0))
     return 1e-9 * (1.0 + largest)
 
 
 def derive(e: Evidence, eps_m: float) -> Claims:
     """Every claim from the evidence; nothing else enters."""
+    count = e.selected.size
+    blocks = [slice(lo, lo + _BLOCK) for lo in range(0, max(count, 1), _BLOCK)]
+    same = e.certain_lower is e.reward_lower
     with np.errstate(invalid="ignore"):  # inf - inf where nothing is known: NaN, which fails every comparison
-        return _derive(e, eps_m)
+        parts = [_derive(Evidence(*(array[block] for array in e)), eps_m, same) for block in blocks]
+    return parts[0] if len(parts) == 1 else Claims(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _derive(e: Evidence, eps_m: float) -> Claims:
+def _derive(e: Evidence, eps_m: float, certain_is_reward_only: bool) -> Claims:
     rows = np.arange(e.selected.size)
     found = e.selected >= 0
     selected = np.maximum(e.selected, 0)
-    inside = e.actions & (np.arange(e.actions.shape[1])[None] == selected[:, None])
+    inside = e.actions & _is_action(selected, e.actions.shape[1])
     found &= inside.any(axis=1)  # a selected action must itself be in A
     rivals = e.actions & ~inside
+    # An unknown value counts as unbounded: nothing is proved by ignorance.
+    upper = np.where(np.isnan(e.upper), np.inf, e.upper)
     tau = tolerance(e.lower, np.where(e.actions, e.upper, np.nan))
     sole = found & (e.actions.sum(axis=1) == 1)
     best_lower = np.where(found, e.lower[rows, selected], np.nan)
-    gap = best_lower - _largest(e.upper, rivals)
+    gap = best_lower - _largest(upper, rivals)
     optimal = found & (sole | (gap >= -tau))
     unique = found & (sole | (gap > tau))
     robust = found & (sole | (gap > 2.0 * eps_m + tau))
     passed = optimal if eps_m == 0.0 else robust
-    top = _largest(e.upper, e.actions)
+    top = _largest(upper, e.actions)
     values = np.where(e.actions & e.exact[:, None], e.upper, np.nan)  # Q, where known
     retained = e.actions & ~np.isnan(e.lower)
     others = retained & ~inside
@@ -101,10 +126,11 @@ def _derive(e: Evidence, eps_m: float) -> Claims:
     oracle_retained = e.exact & (maximal & retained).any(axis=1)
     selected_maximal = found & maximal[rows, selected]
     paper_margin = np.where(sole, np.inf, margin)
-    risk_gap, risk_active = _activity(e, e.reward_lower, e.reward_upper, best_lower, values, tau, found)
+    seen = _Seen(upper, best_lower, top, tau, found)
+    risk_gap, risk_active = _activity(e, seen, e.reward_lower, e.reward_upper)
     uncertainty_active = risk_active
-    if e.certain_lower is not e.reward_lower:
-        _, uncertainty_active = _activity(e, e.certain_lower, e.certain_upper, best_lower, values, tau, found)
+    if not certain_is_reward_only:
+        _, uncertainty_active = _activity(e, seen, e.certain_lower, e.certain_upper)
     reward_first = _argmax(e.reward_lower, e.actions)
     return Claims(
         tau=tau,
@@ -114,7 +140,7 @@ def _derive(e: Evidence, eps_m: float) -> Claims:
         unique=unique,
         robust=robust,
         passed=passed,
-        search_pass=_search_pass(e, eps_m, tau),
+        search_pass=_search_pass(e, eps_m, tau, upper),
         regret_bound=np.where(sole, 0.0, np.where(found, np.maximum(0.0, -gap), np.inf)),
         exact_regret=np.where(e.exact & found, top - values[rows, selected], np.nan),
         oracle_retained=oracle_retained,
@@ -129,40 +155,44 @@ def _derive(e: Evidence, eps_m: float) -> Claims:
     )
 
 
-def _search_pass(e: Evidence, eps_m: float, tau: Floats) -> Bools:
+def _search_pass(e: Evidence, eps_m: float, tau: Floats, upper: Floats) -> Bools:
     """`certificate_pass` of what the search itself retained, before protection."""
     rows = np.arange(e.selected.size)
     selected = np.maximum(e.searched_selected, 0)
-    inside = e.actions & (np.arange(e.actions.shape[1])[None] == selected[:, None])
+    inside = e.actions & _is_action(selected, e.actions.shape[1])
     found = (e.searched_selected >= 0) & inside.any(axis=1)
-    gap = e.searched[rows, selected] - _largest(e.upper, e.actions & ~inside)
+    gap = e.searched[rows, selected] - _largest(upper, e.actions & ~inside)
     sole = e.actions.sum(axis=1) == 1
     passed: Bools = found & (sole | (gap >= -tau if eps_m == 0.0 else gap > 2.0 * eps_m + tau))
     return passed
 
 
-def _activity(
-    e: Evidence, lower0: Floats, upper0: Floats, best: Floats, values: Floats, tau: Floats, found: Bools
-) -> tuple[Floats, Bools]:
+class _Seen(NamedTuple):
+    """What was derived on the way."""
+
+    upper: Floats  # (W, m) unbounded where unknown
+    best: Floats  # (W,) LB of the selected action
+    top: Floats  # (W,) the largest upper value
+    tau: Floats  # (W,)
+    found: Bools  # (W,)
+
+
+def _activity(e: Evidence, seen: _Seen, lower0: Floats, upper0: Floats) -> tuple[Floats, Bools]:
     """Whether every action that may be optimal at risk 0 is strictly worse here, and (kind oracle) by how much.
 
     A0 is taken as large as the evidence allows: every action whose value at risk 0 may reach the best known one.
     """
     tau0 = tolerance(np.where(e.actions, lower0, np.nan), np.where(e.actions, upper0, np.nan))
     best0 = _best_known(lower0, e.actions)
-    unknown = e.actions & np.isnan(upper0)
-    could_be_best0 = e.actions & ((upper0 >= (best0 - tau0)[:, None]) | unknown)
-    exact_gap = _largest(values, e.actions) - _largest(values, could_be_best0)
-    bound_gap = best - _largest(e.upper, could_be_best0)
-    gap = np.where(e.exact, exact_gap, bound_gap)
-    known = found & could_be_best0.any(axis=1)
-    return np.where(known, gap, np.nan), known & (gap > tau)
+    could_be_best0 = e.actions & ~(upper0 < (best0 - tau0)[:, None])  # an unknown value may be
+    gap = np.where(e.exact, seen.top, seen.best) - _largest(seen.upper, could_be_best0)
+    known = seen.found & could_be_best0.any(axis=1)
+    return np.where(known, gap, np.nan), known & (gap > seen.tau)
 
 
 def _largest(values: Floats, where: Bools) -> Floats:
-    """Per window, the largest value; -inf if none, +inf when one is unknown: nothing is proved by ignorance."""
-    filled = np.where(where, np.where(np.isnan(values), np.inf, values), -np.inf)
-    largest: Floats = np.max(filled, axis=1, initial=-np.inf)
+    """Per window, the largest value; -inf if there is none."""
+    largest: Floats = np.max(np.where(where, values, -np.inf), axis=1, initial=-np.inf)
     return largest
 
 
@@ -173,9 +203,12 @@ def _best_known(values: Floats, where: Bools) -> Floats:
 
 
 def _argmax(values: Floats, where: Bools) -> Ints:
-    filled = np.where(where & ~np.isnan(values), values, -np.inf)
-    best = np.argmax(filled, axis=1)
-    return np.where(np.isfinite(filled[np.arange(best.size), best]), best, -1).astype(np.int64)
+    """Per window, the first action with the largest known value; -1 when none is."""
+    best = _best_known(values, where)
+    index = np.full(best.size, -1)
+    for i in range(values.shape[1] - 1, -1, -1):
+        index = np.where(where[:, i] & (values[:, i] == best), i, index)
+    return np.where(np.isfinite(best), index, -1)
 
 
 def action_set(flags: NDArray[np.uint8]) -> Bools:

@@ -79,8 +79,8 @@ def decide(
 
     Started again after it was cut off, it goes on where it stopped.
 
-    Exit codes: 0 all decided; 1 done, but some series are REFUSED or on HOLD; 2 unusable settings or files; 3 --strict
-    found something; 130 stopped.
+    Exit codes: 0 all decided; 1 done, but some are on HOLD or could not be used; 2 unusable settings or files; 3
+    --strict found something; 130 stopped.
     """
     from datetime import UTC, datetime
 
@@ -180,7 +180,7 @@ def explain(
         found = None if settings is None else load_settings(settings)
         told = explain_series(log, series, found)
         typer.echo(told.text)
-        if not no_plot:
+        if not no_plot and told.members.shape[1] > 0:  # a refusal left nothing to draw
             from ucsearch.planning.pictures import draw_decision, has_matplotlib
 
             if has_matplotlib():

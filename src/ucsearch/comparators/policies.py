@@ -195,13 +195,14 @@ class _Iterated(_Sampling):
         if self.warm is not None and not isinstance(self.warm, WarmStart):
             raise InputError("warm", repr(self.warm), "a WarmStart", hint="policy.warmed(plan) makes one.")
 
-    def warmed(self, plan: Plan | PanelPlan, states: Any = None, traces: Any = None) -> Self:
+    def warmed(self, plan: Plan | PanelPlan, states: Any = None, traces: Any = None, actions: Any = None) -> Self:
         """This policy, starting the next decision from `plan` moved on by one step.
 
         After a `Plan` it holds for any next window. After a `PanelPlan` the next windows' `states` and `traces` are
-        needed, in the same order, because a window is known by its content; unknown windows start cold.
+        needed, in the same order, because a window is known by its content; unknown windows start cold. Where every
+        window has a grid of its own that moves, give the next `actions` too.
         """
-        return replace(self, warm=WarmStart.after(plan, self.depth, states, traces))
+        return replace(self, warm=WarmStart.after(plan, self.depth, states, traces, actions))
 
     def _elites(self) -> int:
         """Grows with the root of an iteration's plans: 2 of 10, 10 of 256. Tuned on the benchmark's design panel."""

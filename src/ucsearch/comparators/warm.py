@@ -36,8 +36,12 @@ class WarmStart:
                 raise InputError("warm.plans", plan, "action indices, or -1 where there is no preference", index=i)
 
     @classmethod
-    def after(cls, plan: Plan | PanelPlan, depth: int, states: Any = None, traces: Any = None) -> Self:
-        """From the last decision. `states` and `traces` (one panel) are the next windows' (panels only)."""
+    def after(
+        cls, plan: Plan | PanelPlan, depth: int, states: Any = None, traces: Any = None,
+        actions: NDArray[np.float64] | None = None,
+    ) -> Self:  # fmt: skip
+        """From the last decision. `states` and `traces` (one panel) are the next windows', and so are `actions` (W, m)
+        where each window's grid moves: the plan's actions are then found again by value (panels only)."""
         if isinstance(plan, Plan):
             return cls((_shifted(plan.outputs.path[plan.window]),))
         if states is None or traces is None:
@@ -48,7 +52,8 @@ class WarmStart:
             if count != len(plan):
                 raise InputError(name, f"{count} windows", f"{len(plan)}, as many as the previous plan has")
         contents = contents_of_rows(_content_rows(rows, trace, depth))
-        return cls(tuple(_shifted(path) for path in plan.outputs.path), tuple(int(c) for c in contents))
+        paths = plan.outputs.path if actions is None else _nearest(plan.path, np.asarray(actions, np.float64))
+        return cls(tuple(_shifted(path) for path in paths), tuple(int(c) for c in contents))
 
     def rows(self, depth: int, actions: int) -> tuple[tuple[tuple[int, ...], ...], bool]:
         """As the kernels read them: plans of `depth` steps, each after its window's content, sorted by it."""
@@ -69,6 +74,15 @@ def _content_rows(states: NDArray[np.float64], trace: Trace, depth: int) -> NDAr
     windows = states.shape[0]
     scores = np.concatenate([trace.q[:, :depth], trace.u[:, :depth]], axis=2)
     return np.concatenate([states, trace.mean[:, :depth].reshape(windows, -1), scores.reshape(windows, -1)], axis=1)
+
+
+def _nearest(values: NDArray[np.float64], actions: NDArray[np.float64]) -> NDArray[np.int32]:
+    """(W, d) where each value stands in its window's new grid: the nearest action, the smaller one on ties."""
+    if actions.ndim != 2 or actions.shape[0] != values.shape[0]:
+        raise InputError("actions", f"shape {actions.shape}", f"shape ({values.shape[0]}, m), one row per window")
+    away = np.abs(values[:, :, None] - actions[:, None, :])
+    found = np.argmin(np.where(np.isnan(away), np.inf, away), axis=2)
+    return np.where(np.isnan(values), -1, found).astype(np.int32)
 
 
 def _shifted(path: NDArray[np.int32]) -> tuple[int, ...]:

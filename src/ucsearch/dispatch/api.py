@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -20,14 +21,14 @@ from ucsearch.policies import Policy
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["Log", "decide", "decide_panel"]
+__all__ = ["Log", "decide", "decide_panel", "refuse"]
 
 
 class Log(Protocol):
     """Where decisions are written before they are handed over, such as `uc.AuditLog`."""
 
     def write(self, decisions: Any, *, series: Any = "", where: str = "") -> Any:
-        """Return only when the decisions are on disk."""
+        """Return only when the decisions are on disk: a sequence with an entry for each, which has an `id`, or None."""
 
 
 def decide(
@@ -58,20 +59,14 @@ def decide(
         try:
             trace = Trace.from_members(trace)
         except InputError as error:
-            refused = _refused(task, state, gate, params, str(error), now)
-            if log is not None:
-                log.write(refused, series=series, where=where)
-            return refused
+            return _written(refuse(task, state, gate, str(error), params=params, now=now), log, series, where)
     if trace.windows != 1:
         raise InputError("trace", f"{trace.windows} windows", "one window", hint="Use decide_panel.")
     panel = decide_panel(
         task, [state], trace, policy, gate=gate, now=now, clock=clock, calibration=calibration, kind=kind, eps_m=eps_m,
         params=params, actions=actions, engine=engine, node_budget=node_budget, threads=1,
     )  # fmt: skip
-    decision = panel[0]
-    if log is not None:
-        log.write(decision, series=series, where=where)
-    return decision
+    return _written(panel[0], log, series, where)
 
 
 def decide_panel(
@@ -129,9 +124,22 @@ def decide_panel(
         fallback_cost=_fallback_cost(certified, fallback),
         now="" if now is None else _utc(now).isoformat(),
     )
-    if log is not None:
-        log.write(panel, series=series, where=where)
-    return panel
+    if log is None:
+        return panel
+    return dataclasses.replace(panel, records=_ids(log.write(panel, series=series, where=where)))
+
+
+def _written(decision: Decision, log: Log | None, series: str, where: str) -> Decision:
+    """The decision, on disk if there is a log, and then with the id of its record."""
+    if log is None:
+        return decision
+    ids = _ids(log.write(decision, series=series, where=where))
+    return dataclasses.replace(decision, record_id=ids[0] if ids else "")
+
+
+def _ids(entries: Any) -> tuple[str, ...]:
+    """Of a log that says what it wrote."""
+    return tuple(str(e.id) for e in entries) if isinstance(entries, Sequence) else ()
 
 
 def _causes(conditions: tuple[Any, ...], count: int) -> tuple[Reason, ...]:
@@ -208,10 +216,13 @@ def _utc(moment: datetime) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-def _refused(task: Task, state: Any, gate: Gate, params: Any, detail: str, now: datetime | None) -> Decision:
-    """The trace itself was refused: nothing was searched, the fallback is all there is."""
+def refuse(
+    task: Task, state: Any, gate: Gate, detail: str, *, params: Any = None, now: datetime | None = None
+) -> Decision:  # fmt: skip
+    """The decision about a trace that was refused: nothing was searched, the fallback is all there is. Without a
+    `state` there is not even that, and the outcome is HOLD."""
     p = task.params if params is None else params
-    action, feasible = checked_fallback(task, state, p, task.action_array)
+    action, feasible = (math.nan, False) if state is None else checked_fallback(task, state, p, task.action_array)
     fallback = None if math.isnan(action) else action
     shown = None if not feasible or fallback is None else task.label(task.actions.index(fallback), fallback)
     return Decision(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ucsearch.certificate.api import CertifiedPanel
 from ucsearch.certificate.record import Certificate
 from ucsearch.dispatch.gate import Condition, Context, Gate, Reason
-from ucsearch.dispatch.words import explain_fallback, explain_release
+from ucsearch.dispatch.words import explain_condition, explain_fallback, explain_release
 
 __all__ = ["Decision", "DecisionPanel", "GateRow", "Outcome"]
 
@@ -59,6 +59,7 @@ class Decision:
     fallback_feasible: bool
     fallback_cost: float  # one-step score of the rejected candidate's first step minus the fallback's; NaN unknown
     now: str  # the clock reading that was passed in; "" when none was
+    record_id: str = ""  # of its record in the log it was written to; "" when there was none
 
     @property
     def released(self) -> bool:
@@ -68,8 +69,9 @@ class Decision:
         """Several lines: the sentence, the gate's rows, and how the alternatives stand."""
         lines = [f"{self.outcome.value}: {self.sentence}"]
         for row in self.rows:
-            mark = "ok  " if row.passed else "FAIL"
-            lines.append(f"  {mark} {row.name}: {row.left:g} {row.operator} {row.right:g}")
+            lines.append(
+                f"  {explain_condition(row.name, f'{row.left:g}', row.operator, f'{row.right:g}', row.passed)}"
+            )  # fmt: skip
         if self.certificate is not None:
             for r in self.certificate.rivals:
                 score = "not retained" if math.isnan(r.score) else f"scores {r.score:.6g}"
@@ -100,6 +102,7 @@ class DecisionPanel:
     fallback_feasible: NDArray[np.bool_]  # (W,)
     fallback_cost: NDArray[np.float64]  # (W,)
     now: str
+    records: tuple[str, ...] = ()  # (W,) ids of the records in the log; () when there was none
 
     def __len__(self) -> int:
         return len(self.certified)
@@ -141,6 +144,7 @@ class DecisionPanel:
             fallback_feasible=bool(self.fallback_feasible[w]),
             fallback_cost=float(self.fallback_cost[w]),
             now=self.now,
+            record_id=self.records[w] if self.records else "",
         )
 
     @staticmethod

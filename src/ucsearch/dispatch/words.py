@@ -7,7 +7,31 @@ import math
 from ucsearch.certificate.record import Certificate, Rival
 from ucsearch.dispatch.gate import Reason
 
-__all__ = ["explain_fallback", "explain_release"]
+__all__ = ["explain_condition", "explain_fallback", "explain_release"]
+
+_CONDITIONS = {
+    "task": "the task's rules ran without a fault",
+    "conditions": "the gate asks for something",
+    "completion": "some plan keeps the rules to the end",
+    "path": "the search found a plan",
+    "certificate_pass": "the first action is proved best under the forecast",
+    "release_margin_above_tau": "its lead over the alternatives is positive",
+    "risk_active": "uncertainty changed the choice",
+    "regret_bound": "what it may lose against the best plan is within the limit",
+    "trace_issued_before_now": "the forecast was made before now",
+    "trace_age_s": "the forecast is fresh enough",
+    "eps_c": "the forecaster's calibration error is within its limit",
+    "undercoverage": "the forecaster's intervals cover enough",
+    "nodes": "the effort stayed within the budget",
+    "elapsed_s": "the time stayed within the budget",
+}
+
+
+def explain_condition(name: str, left: str, operator: str, right: str, passed: bool) -> str:
+    """A row of the gate as a sentence with its verdict; with figures where it compares some, not where it asks yes
+    or no."""
+    figures = name if operator == "==" else f"{name}: {left} {operator} {right}"
+    return f"{'yes' if passed else 'NO '}  {_CONDITIONS.get(name, name)} ({figures})"
 
 
 def explain_release(c: Certificate, label: str, pass_kind: str) -> str:

@@ -47,8 +47,9 @@ class RidgeSettings:
     """
 
     lags: tuple[int, ...] | None = None  # rising, the first is 1; None: `default_lags` of the season
-    ridge: float = 10.0  # penalty in observations: 10 weighs like ten rows of "no effect"
-    pull: float = 5.0  # times `ridge` for the regressor that pulls to the mean
+    # ridge, pull and discount, and `vary` below, were chosen on design data: scripts/choose_ridge.py.
+    ridge: float = 3.0  # penalty in observations: 3 weighs like three rows of "no effect"
+    pull: float = 25.0  # times `ridge` for the regressor that pulls to the mean
     discount: float = 0.998  # weight of a row relative to the next newer one
     residuals: int = 200  # the latest one-step errors that are used
     widen: float = 1.0  # paths stay within the range seen, widened by this share on both sides

@@ -9,6 +9,7 @@ without a feasible action ends the episode (`terminated`, `info["dead_end"]`); t
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -57,6 +58,21 @@ class _World:
         self.actions = gymnasium.spaces.Discrete(task.action_array.size)
         if not self.simulator.mask(self.start[None]).any():
             raise InputError("start", repr(start), "a state with at least one feasible action")
+
+    def about(self) -> dict[str, Any]:
+        """What an episode is made of, for the evidence of a policy trained here."""
+        total = hashlib.sha256()
+        for array in (*self.series, *self.features, self.start, self.simulator.params):
+            total.update(np.ascontiguousarray(array).tobytes())
+        return {
+            "task": self.task.name,
+            "actions": self.task.action_array.tolist(),
+            "start": self.start.tolist(),
+            "series": len(self.series),
+            "length": self.length,
+            "features": int(self.features[0].shape[1]),
+            "digest": total.hexdigest(),
+        }
 
     def feasible(
         self, index: NDArray[np.int64], mask: NDArray[np.bool_]
@@ -163,6 +179,10 @@ class TaskEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         """(m,) what may be taken now (the name masked PPO looks for)."""
         return self._mask.copy()
 
+    def about(self) -> dict[str, Any]:
+        """What episodes are made of: task, actions, start, and a digest of series, features and parameters."""
+        return self._world.about()
+
     def _observe(self) -> NDArray[np.float32]:
         at = min(self._at, len(self._world.series[self._which]) - 1)
         return np.concatenate([self._row, self._world.features[self._which][at]]).astype(np.float32)
@@ -178,7 +198,9 @@ class TaskEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
 
 
 class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[Any]]):
-    """N windows at once in one compiled call per step; finished ones restart on the next step (Gymnasium's rule)."""
+    """N windows at once in one compiled call per step. Finished ones restart on the next step (Gymnasium's rule) or,
+    with `autoreset="same_step"`, at once: `info["final_obs"]` then holds what they ended with, `_final_obs` says which.
+    """
 
     def __init__(
         self,
@@ -193,10 +215,17 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.i
         dead_end_reward: float = 0.0,
         invalid: Literal["nearest", "raise"] = "nearest",
         engine: str = "compiled",
+        autoreset: Literal["next_step", "same_step"] = "next_step",
     ) -> None:
         self._world = _World(task, start, series, features, length, params, dead_end_reward, invalid, engine)
+        if autoreset not in ("next_step", "same_step"):
+            raise InputError("autoreset", repr(autoreset), "'next_step' or 'same_step'")
+        if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
+            raise InputError("num_envs", repr(num_envs), "a whole number of at least 1")
         self.num_envs = num_envs
-        self.metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP}
+        mode = gymnasium.vector.AutoresetMode
+        self._at_once = autoreset == "same_step"
+        self.metadata = {"autoreset_mode": mode.SAME_STEP if self._at_once else mode.NEXT_STEP}
         self.single_observation_space = self._world.observation
         self.single_action_space = self._world.actions
         batch = gymnasium.vector.utils.batch_space
@@ -211,6 +240,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.i
         self._mask = np.zeros((num_envs, task.action_array.size), np.bool_)
         self._at = np.zeros(num_envs, np.int64)  # position in the concatenated series
         self._end = np.zeros(num_envs, np.int64)
+        self._last = np.zeros(num_envs, np.int64)  # the last position of the window's own series
         self._over = np.zeros(num_envs, np.bool_)
 
     def reset(
@@ -235,13 +265,23 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.i
         terminated = dead & ~truncated
         rewards = done.rewards + self._world.dead_end_reward * terminated
         self._over = truncated | terminated
+        final: dict[str, Any] = {}
+        if self._at_once and self._over.any():
+            final = {"final_obs": self._observe(), "_final_obs": self._over.copy()}
+            over = self._over
         if over.any():
-            self._restart(over)
-        return self._observe(), rewards, terminated, truncated, self._info(dead, replaced & ~over)
+            self._restart(over.copy())
+        # In the same-step mode no window is ever over when an action is asked for, so nothing is masked by `over`.
+        info = self._info(dead, replaced if self._at_once else replaced & ~over)
+        return self._observe(), rewards, terminated, truncated, info | final
 
     def action_masks(self) -> NDArray[np.bool_]:
         """(N, m) what may be taken now."""
         return self._mask.copy()
+
+    def about(self) -> dict[str, Any]:
+        """What episodes are made of: task, actions, start, and a digest of series, features and parameters."""
+        return self._world.about()
 
     def _restart(self, which: NDArray[np.bool_]) -> None:
         count = int(which.sum())
@@ -249,12 +289,13 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.i
         room = self._lengths[series] - self._world.length
         self._at[which] = self._offsets[series] + self.np_random.integers(room + 1)
         self._end[which] = self._at[which] + self._world.length
+        self._last[which] = self._offsets[series] + self._lengths[series] - 1
         self._rows[which] = self._world.start
         self._mask[which] = self._world.simulator.mask(self._world.start[None])[0]
         self._over[which] = False
 
     def _observe(self) -> NDArray[np.float32]:
-        at = np.minimum(self._at, len(self._known) - 1)
+        at = np.minimum(self._at, self._last)
         return np.concatenate([self._rows, self._known[at]], axis=1).astype(np.float32)
 
     def _info(self, dead: NDArray[np.bool_], replaced: NDArray[np.bool_]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What learned policies share: transitions from feasible random play, masked choices, evidence kept with weights.
+"""What learned policies share: transitions from feasible random play, masked choices, tables of values.
 
 A learned policy sees the observation of `ucsearch.gym` (state, then forecast features) and picks among feasible actions
 only: an infeasible action never wins, whatever its value.
@@ -7,20 +7,18 @@ only: an infeasible action never wins, whatever its value.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
+from ucsearch.learned.store import Evidence, read_arrays, write_arrays
 
-__all__ = ["Evidence", "Progress", "QTable", "Transitions", "collect", "masked_argmax", "read_arrays", "write_arrays"]
+__all__ = ["Evidence", "Progress", "QTable", "Transitions", "collect", "masked_argmax"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,19 +42,6 @@ class Transitions(NamedTuple):
         for array in self:
             total.update(np.ascontiguousarray(array).tobytes())
         return total.hexdigest()
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """How a policy came about; saved with it."""
-
-    method: str
-    settings: dict[str, Any]
-    seed: int
-    data: str  # digest of the transitions
-    steps: int  # training steps done so far
-    loss: float  # last training loss, NaN when there is none
-    notes: tuple[str, ...] = field(default=())
 
 
 def collect(env: Any, steps: int, rng: np.random.Generator, progress: Progress | None = None) -> Transitions:
@@ -134,29 +119,3 @@ def discretise(observations: NDArray[Any], edges: tuple[Floats, ...]) -> NDArray
     for i, cuts in enumerate(edges):
         table[:, i] = np.searchsorted(cuts, observations[:, i], side="right")
     return table
-
-
-def write_arrays(path: str | os.PathLike[str], evidence: Evidence, **arrays: NDArray[Any]) -> None:
-    """One .npz, whole or not at all."""
-    target = Path(path)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".policy-", suffix=".npz")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            np.savez(stream, evidence=np.array(json.dumps(asdict(evidence))), **arrays)  # type: ignore[arg-type]
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def read_arrays(path: str | os.PathLike[str]) -> tuple[Evidence, dict[str, NDArray[Any]]]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            body = json.loads(str(file["evidence"]))
-            arrays = {name: file[name] for name in file.files if name != "evidence"}
-        body["notes"] = tuple(body["notes"])
-        return Evidence(**body), arrays
-    except FileNotFoundError:
-        raise
-    except Exception as error:
-        raise InputError("policy file", f"{path} ({error})", "a policy saved by ucsearch.learned") from None

@@ -20,9 +20,8 @@ from ucsearch.learned.base import (
     Progress,
     Transitions,
     masked_argmax,
-    read_arrays,
-    write_arrays,
 )
+from ucsearch.learned.store import read_arrays, versions_of, write_arrays
 
 __all__ = ["ConservativeQ", "train_cql"]
 
@@ -37,7 +36,7 @@ class ConservativeQ:
     target: Weights
     moments: tuple[Weights, Weights]  # Adam's first and second moments
     centre: Floats  # (k,) observation mean
-    scale: Floats  # (k,) observation deviation
+    scale: Floats  # (k,) observation deviation; infinite where an entry is constant
     reward_scale: float
     evidence: Evidence
 
@@ -70,8 +69,8 @@ def train_cql(
     *,
     actions: int,
     steps: int = 4_000,
-    hidden: int = 64,
-    batch: int = 256,
+    hidden: int = 32,  # with this batch, products small enough that no BLAS spreads them over threads
+    batch: int = 128,
     rate: float = 1e-3,
     discount: float = 0.95,
     penalty: float = 0.5,
@@ -108,7 +107,9 @@ def train_cql(
         if progress is not None:
             progress(step + 1 - begin, steps)
     settings = dict(hidden=hidden, batch=batch, rate=rate, discount=discount, penalty=penalty, sync=sync)
-    evidence = Evidence("conservative Q-network", settings, seed, data.digest(), begin + steps, loss)
+    evidence = Evidence(
+        "conservative Q-network", settings, seed, data.digest(), begin + steps, loss, versions=versions_of()
+    )
     return replace(
         model, weights=tuple(weights), target=target, moments=(tuple(first), tuple(second)), evidence=evidence
     )
@@ -126,7 +127,9 @@ def _fresh(data: Transitions, actions: int, hidden: int, seed: int) -> Conservat
     scale = observed.std(axis=0)
     evidence = Evidence("conservative Q-network", {}, seed, data.digest(), 0, math.nan)
     spread = float(data.rewards.std()) or 1.0
-    centre, width = observed.mean(axis=0), np.where(scale > 0, scale, 1.0)
+    centre = observed.mean(axis=0)
+    # A constant entry ("no limit" is 1e18) says nothing; rounding of its mean must not look like a signal.
+    width = np.where(scale > 1e-9 * (1.0 + np.abs(centre)), scale, np.inf)
     return ConservativeQ(weights, weights, (zeros, zeros), centre, width, spread, evidence)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ucsearch.errors import InputError
 from ucsearch.learned.base import Evidence, Progress, QTable, Transitions, discretise
+from ucsearch.learned.store import versions_of
 
 __all__ = ["train_fqi"]
 
@@ -63,5 +64,5 @@ def train_fqi(
     values = np.where(count > 0, values, lowest)  # what was never tried is not preferred
     settings = {"bins": bins, "sweeps": sweeps, "discount": discount}
     done = sweeps if start is None else start.evidence.steps + sweeps
-    evidence = Evidence("tabular FQI", settings, seed, data.digest(), done, change)
+    evidence = Evidence("tabular FQI", settings, seed, data.digest(), done, change, versions=versions_of())
     return QTable(edges, cells, values, evidence)

@@ -20,14 +20,13 @@ import numpy as np
 from ucsearch.certificate.record import Certificate, Rival
 from ucsearch.dispatch.decision import Decision, DecisionPanel
 from ucsearch.errors import RecordError
-from ucsearch.records.audit import AuditLog as ChainedLog
-from ucsearch.records.audit import Entry, _Draft
+from ucsearch.records.audit import AuditLog, Entry, Sealed
 from ucsearch.records.blobs import blob_id, encode_array
 from ucsearch.records.canonical import canonical, digest_bytes, seal_bytes
 from ucsearch.records.decisions import decision_record
 from ucsearch.trace import Trace
 
-__all__ = ["Body", "PanelLog", "panel_bodies"]
+__all__ = ["Body", "append_bodies", "panel_bodies", "refusal_body"]
 
 _ARRAYS = ("members", "weights", "mean", "q", "u")
 
@@ -42,37 +41,18 @@ class Body(NamedTuple):
     decision: Decision
 
 
-class PanelLog(ChainedLog):
-    """The audit log with an entrance for records that are bytes already."""
-
-    def append_bodies(self, bodies: Sequence[Body]) -> tuple[Entry, ...]:
-        """Record all of them in one transaction, in order, or none; see `AuditLog.append_batch`."""
-        if not bodies:
-            return ()
-        drafts = [_Draft(b.id, b.body, b.refs, None) for b in bodies]
-        blobs: dict[str, bytes] = {}
-        for b in bodies:
-            blobs.update(b.blobs)
-        written_at = None if self._clock is None else _moment(self._clock())
-        with self._guarded() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            entries = self._insert(connection, drafts, blobs, written_at)
-            connection.execute("COMMIT")
-            if all(entry.repeated for entry in entries):
-                self._sync_wal()
-        return tuple(entries)
-
-    def has_all(self, ids: Sequence[str]) -> bool:
-        """Whether every one of these records is in the log."""
-        with self._guarded() as connection:
-            (count,) = connection.execute(
-                "SELECT count(*) FROM entries WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),)
-            ).fetchone()
-        return int(count) == len(set(ids))
+def append_bodies(log: AuditLog, bodies: Sequence[Body]) -> tuple[Entry, ...]:
+    """Record all of them in one transaction, in order, or none."""
+    blobs: dict[str, bytes] = {}
+    for b in bodies:
+        blobs.update(b.blobs)
+    return log.append_sealed([Sealed(b.id, b.body, b.refs) for b in bodies], blobs)
 
 
-def _moment(time: Any) -> str:
-    return time if isinstance(time, str) else str(time.isoformat())
+def refusal_body(decision: Decision, series: str) -> Body:
+    """The record of a series whose inputs were refused."""
+    record, _ = decision_record(decision, series=series)
+    return Body(*seal_bytes(record), (), {}, decision)
 
 
 def panel_bodies(panel: DecisionPanel, series: Sequence[str], where: str) -> list[Body]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ucsearch.dispatch.decision import Decision
 from ucsearch.errors import DataError, InputError
 from ucsearch.layout import Layout
-from ucsearch.planning.objects import address, without_labels
+from ucsearch.planning.objects import address
 from ucsearch.planning.tables import Block, Problem, Table
 from ucsearch.settings import Settings
 from ucsearch.task import Task
@@ -34,6 +34,7 @@ __all__ = [
     "StateColumns",
     "StateFile",
     "order_size",
+    "ordered_by",
     "panel_inputs",
     "state_columns",
 ]
@@ -129,10 +130,8 @@ class Kinds:
         zero may (a terminal value or a plan to keep is then absent)."""
         key = tuple((k, v > 0.0 if isinstance(v, float) else v) for k, v in sorted(changes.items()))
         if key not in self._kinds:
-            # With a grid for each series a label would name a place in it, not a size.
-            by_value = self.settings.actions.multiples is not None
-            task = without_labels(config.task()) if by_value else config.task()
-            self._kinds[key] = Kind(len(self._kinds), config, task, address(config, by_value=by_value))
+            where = address(config, own_grid=self.settings.actions.multiples is not None)
+            self._kinds[key] = Kind(len(self._kinds), config, config.task(), where)
         return self._kinds[key]
 
 
@@ -262,6 +261,13 @@ def order_size(decision: Decision) -> float | None:
     state = plan.layout.build(plan.inputs.states[w].tolist())
     params = layout.build(plan.inputs.params[w if plan.inputs.params.shape[0] > 1 else 0].tolist())
     return float(rules.ordered(state, decision.action, params))
+
+
+def ordered_by(case: Case, action: float | None) -> float | None:
+    """Units that an action orders in a series' own state; None when it orders nothing known."""
+    if action is None or case.kind.task.name != ORDERING_TASK:
+        return None
+    return float(rules.ordered(case.state, action, case.params))
 
 
 def panel_inputs(cases: Sequence[Case], trace: Trace, settings: Settings) -> tuple[Any, Any, Floats | None]:

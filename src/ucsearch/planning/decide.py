@@ -22,20 +22,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucsearch.dispatch.api import decide_panel
-from ucsearch.dispatch.decision import DecisionPanel
+from ucsearch.dispatch.api import decide_panel, refuse
+from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
 from ucsearch.errors import DataError, InputError
-from ucsearch.planning.bodies import PanelLog, panel_bodies
-from ucsearch.planning.cases import ORDERING_TASK, Case, Kind, StateFile, order_size, panel_inputs
+from ucsearch.planning.bodies import Body, append_bodies, panel_bodies, refusal_body
+from ucsearch.planning.cases import ORDERING_TASK, Case, Kind, StateFile, order_size, ordered_by, panel_inputs
 from ucsearch.planning.forecasts import ForecastFile, Values, make_trace
 from ucsearch.planning.tables import Problem, check_writable, open_table, write_table
+from ucsearch.records.audit import AuditLog
 from ucsearch.records.canonical import canonical, encode_number, loads
 from ucsearch.records.files import whole_file
 from ucsearch.settings import Settings
 
 __all__ = ["COLUMNS", "DecideReport", "StrictError", "run_decide"]
 
-REFUSED = "REFUSED"  # no decision: its rows in the files cannot be used
+REFUSED = "REFUSED"  # its rows in the files cannot be used, and there is no fallback: a HOLD in the log
 COLUMNS: dict[str, type] = {
     "series": str,
     "outcome": str,
@@ -76,7 +77,7 @@ class DecideReport:
 
     @property
     def needs_a_person(self) -> bool:
-        return self.outcomes.get(REFUSED, 0) + self.outcomes.get("HOLD", 0) > 0
+        return sum(self.outcomes.get(x, 0) for x in (REFUSED, "HOLD")) + self.reasons.get("invalid_trace", 0) > 0
 
 
 def run_decide(
@@ -103,7 +104,7 @@ def run_decide(
     if strict and (found := plan.all_problems()):
         raise StrictError(found)
     with _work_folder(out, _fingerprint(settings, forecasts, states), now, fresh) as (folder, moment):
-        with PanelLog(log, clock=clock) as book:
+        with AuditLog(log, clock=clock) as book:
             resumed = _decide_all(plan, settings, folder, book, moment, progress)
         return _finish(plan, folder, out, log, resumed)
 
@@ -165,6 +166,13 @@ class _Plan:
         text = f"crossed quantiles at step {step + 1}: below {names[k]}; forecast.crossing = 'sort' would repair it"
         return Problem(str(self.forecasts.table.path), "", names[k + 1], values.series, text)
 
+    def refuse(self, series: str, problem: Problem, now: datetime | None) -> Decision:
+        """The fallback where the state can be used and the actions are known without a forecast, else a HOLD."""
+        case, known = self.states.cases.get(series), self.settings.actions.multiples is None
+        task = self.settings.task.task() if case is None else case.kind.task
+        state, params = (case.state, case.params) if case is not None and known else (None, None)
+        return refuse(task, state, self.settings.gate, str(problem), params=params, now=now)
+
     def all_problems(self) -> list[Problem]:
         """Every problem there is, values included (the forecasts are read once more for it)."""
         found = list(self.problems)
@@ -180,12 +188,12 @@ class _Chunk(NamedTuple):
     number: int
     series: list[str]
     panels: list[tuple[DecisionPanel, list[str], Kind]]
-    refused: dict[str, Problem]
+    refused: dict[str, tuple[Problem, Decision]]
     problems: list[Problem]  # found only now
 
 
 def _decide_all(
-    plan: _Plan, settings: Settings, folder: Path, book: PanelLog, now: datetime | None, progress: Progress | None
+    plan: _Plan, settings: Settings, folder: Path, book: AuditLog, now: datetime | None, progress: Progress | None
 ) -> int:
     """Decide what is not yet kept; returns how many series were kept already."""
     done = [n for n in range(len(plan.chunks)) if _kept(folder, n, book)]
@@ -195,7 +203,7 @@ def _decide_all(
     if progress is not None:
         progress(count, total)
     for chunk in _ahead(_decided(plan, settings, todo, now)):
-        _keep(folder, chunk, _log_chunk(chunk, book))
+        _keep(folder, chunk, _log_chunk(plan, chunk, book))
         count += len(chunk.series)
         if progress is not None:
             progress(count, total)
@@ -228,7 +236,8 @@ def _decided(plan: _Plan, settings: Settings, todo: Sequence[int], now: datetime
         refused.update({series: plan.by_series[series] for series in plan.series[max(lo, held) : hi]})
         panels = [_decide_group(plan, settings, group, now) for group in ready.values()]
         at = hi
-        yield _Chunk(number, plan.series[lo:hi], panels, refused, fresh)
+        told = {series: (problem, plan.refuse(series, problem, now)) for series, problem in refused.items()}
+        yield _Chunk(number, plan.series[lo:hi], panels, told, fresh)
 
 
 def _decide_group(
@@ -263,10 +272,10 @@ def _ahead(items: Iterator[_Chunk]) -> Iterator[_Chunk]:
             yield item  # type: ignore[misc]
 
 
-def _log_chunk(chunk: _Chunk, book: PanelLog) -> list[list[Any]]:
+def _log_chunk(plan: _Plan, chunk: _Chunk, book: AuditLog) -> list[list[Any]]:
     """Write the chunk's decisions to the log, then make its rows; both in the order of its series."""
     rows: dict[str, list[Any]] = {}
-    made = {}
+    made: dict[str, Body] = {}
     for panel, names, kind in chunk.panels:
         for body, name in zip(panel_bodies(panel, names, kind.where), names, strict=True):
             made[name] = body
@@ -275,9 +284,13 @@ def _log_chunk(chunk: _Chunk, book: PanelLog) -> list[list[Any]]:
                 name, d.outcome.value, d.action, order_size(d), d.reason.value, d.release_margin, d.regret_bound,
                 body.id, d.sentence, "",
             ]  # fmt: skip
-    book.append_bodies([made[name] for name in chunk.series if name in made])
-    for name, problem in chunk.refused.items():
-        rows[name] = [name, REFUSED, None, None, "invalid_input", None, None, "", "", str(problem)]
+    for name, (problem, d) in chunk.refused.items():
+        made[name] = refusal_body(d, name)
+        sent = d.outcome is Outcome.FALLBACK
+        order = ordered_by(plan.states.cases[name], d.action) if sent else None
+        outcome, reason = (d.outcome.value, d.reason.value) if sent else (REFUSED, "invalid_input")
+        rows[name] = [name, outcome, d.action, order, reason, None, None, made[name].id, d.sentence, str(problem)]
+    append_bodies(book, [made[name] for name in chunk.series])
     return [rows[name] for name in chunk.series]
 
 
@@ -359,12 +372,12 @@ def _read_part(folder: Path, number: int) -> dict[str, Any]:
     return content
 
 
-def _kept(folder: Path, number: int, book: PanelLog) -> bool:
+def _kept(folder: Path, number: int, book: AuditLog) -> bool:
     """Whether a chunk's rows are there and all its decisions are in this log."""
     if not _part(folder, number).exists():
         return False
     place = list(COLUMNS).index("certificate")
-    return book.has_all([row[place] for row in _read_part(folder, number)["rows"] if row[place]])
+    return book.has_all([row[place] for row in _read_part(folder, number)["rows"]])
 
 
 def _finish(plan: _Plan, folder: Path, out: Path, log: Path, resumed: int) -> DecideReport:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.dispatch.words import explain_condition
 from ucsearch.errors import RecordError, UCSearchError
 from ucsearch.layout import Layout
 from ucsearch.planning.cases import ORDERING_TASK
@@ -30,21 +31,6 @@ __all__ = ["Told", "explain_series"]
 
 Floats = NDArray[np.float64]
 _SHOWN = 12  # alternatives listed
-_CONDITIONS = {
-    "task": "the task's rules ran without a fault",
-    "completion": "some plan keeps the rules to the end",
-    "path": "the search found a plan",
-    "certificate_pass": "the first action is proved best under the forecast",
-    "release_margin_above_tau": "its lead over the alternatives is positive",
-    "risk_active": "uncertainty changed the choice",
-    "regret_bound": "what it may lose against the best plan is within the limit",
-    "trace_issued_before_now": "the forecast was made before now",
-    "trace_age_s": "the forecast is fresh enough",
-    "eps_c": "the forecaster's calibration error is within its limit",
-    "undercoverage": "the forecaster's intervals cover enough",
-    "nodes": "the effort stayed within the budget",
-    "elapsed_s": "the time stayed within the budget",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +41,7 @@ class Told:
     text: str
     title: str
     units: str
-    members: Floats  # (J, H, F) of the recorded forecast
+    members: Floats  # (J, H, F) of the recorded forecast; J and H are 0 for a refusal
     weights: Floats  # (J,)
     tracks: Floats | None  # (J, d + 1) the first state field along the plan, by member
     field: str
@@ -66,8 +52,8 @@ class Told:
 def explain_series(log: str | Path, series: str, settings: Settings | None = None) -> Told:
     """Tell the newest decision of a series; an id, or its first 8 digits, names a decision directly."""
     with AuditReader(log) as reader:
-        rows = reader.list(series=series, kind="decision", limit=1, newest_first=True)
-        row = rows[0] if rows else _by_id(reader, series)
+        found = [reader.list(series=series, kind=k, limit=1, newest_first=True) for k in ("decision", "refusal")]
+        row = max((rows[0] for rows in found if rows), key=lambda r: r.seq, default=None) or _by_id(reader, series)
         blobs = {name: decode_array(data) for name, data in reader.blobs_of(row).items()}
         overrides = [r.record for r in reader.overrides(row.id)]
     try:
@@ -83,13 +69,15 @@ def _by_id(reader: AuditReader, text: str) -> Row:
         known = sorted({str(r.record.get("series", "")) for r in reader.list(kind="decision", limit=5)} - {""})
         hint = f"; the first there: {', '.join(known)}" if known else ""
         raise RecordError(f"{reader.path}: no decision of a series {text!r}{hint}") from None
-    if row.record.get("kind") != "decision":
+    if row.record.get("kind") not in ("decision", "refusal"):
         raise RecordError(f"{reader.path}: {text!r} is an override, expected a decision")
     return row
 
 
 def _tell(row: Row, blobs: dict[str, Floats], overrides: list[dict[str, Any]], settings: Settings | None) -> Told:
     record = row.record
+    if record["kind"] == "refusal":
+        return _tell_refusal(row, overrides)
     outcome, claim = record["outcome"], record["claim"]
     trace = record["inputs"]["trace"]
     members, weights = blobs[trace["members"]["$blob"]][0], blobs[trace["weights"]["$blob"]][0]
@@ -117,17 +105,29 @@ def _tell(row: Row, blobs: dict[str, Floats], overrides: list[dict[str, Any]], s
         lines.append(f"{word}, {len(plan)} steps: {sizes} {units if _orders(record) else ''}".rstrip() + ".")
     lines += ["", "Conditions:"]
     for gate in record["gate"]["rows"]:
-        words = _CONDITIONS.get(gate["name"], gate["name"])
-        figures = f"{_figure(gate['left'])} {gate['operator']} {_figure(gate['right'])}"
-        lines.append(f"  {'yes' if gate['pass'] else 'NO '}  {words} ({gate['name']}: {figures})")
+        left, right = _figure(gate["left"]), _figure(gate["right"])
+        lines.append(f"  {explain_condition(gate['name'], left, gate['operator'], right, gate['pass'])}")
     lines += ["", *_alternatives(record, money)]
-    for other in overrides:
-        lines.append(f"Overridden by {other['who']}: {other['action']} instead, because {other['why']}.")
-    lines += ["", f"certificate {row.id}"]
+    lines += [*_overridden(overrides), "", f"certificate {row.id}"]
     return Told(
         series, "\n".join(lines), title, units, members, weights, tracks, field, orders,
         outcome["outcome"] == "RELEASED",
     )  # fmt: skip
+
+
+def _tell_refusal(row: Row, overrides: list[dict[str, Any]]) -> Told:
+    """There is no forecast to show: it, or the state, was refused."""
+    record = row.record
+    outcome, series = record["outcome"], record["series"]
+    title = f"{series or row.id[:12]}: {outcome['outcome']}"
+    when = f", written {row.written_at}" if row.written_at else ""
+    lines = [f"{title}, entry {row.seq} of the log{when}", "", outcome["sentence"], *_overridden(overrides)]
+    text = "\n".join([*lines, "", f"certificate {row.id}"])
+    return Told(series, text, title, "", np.zeros((0, 0, 1)), np.zeros(0), None, "", (), False)
+
+
+def _overridden(overrides: list[dict[str, Any]]) -> list[str]:
+    return [f"Overridden by {o['who']}: {o['action']} instead, because {o['why']}." for o in overrides]
 
 
 def _orders(record: dict[str, Any]) -> bool:

@@ -3,7 +3,7 @@
 `canonical` the function stays in `ucsearch.records.canonical`: exported here it would hide its module.
 """
 
-from ucsearch.records.audit import AuditLog, Entry
+from ucsearch.records.audit import AuditLog, Entry, Sealed
 from ucsearch.records.blobs import blob_id, blob_ref, decode_array, decode_floats, encode_array
 from ucsearch.records.canonical import (
     decode_number,
@@ -23,6 +23,7 @@ __all__ = [
     "Checkpoint",
     "Entry",
     "Row",
+    "Sealed",
     "blob_id",
     "blob_ref",
     "decode_array",

@@ -18,7 +18,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records.blobs import blob_id, blob_shape
@@ -26,7 +26,7 @@ from ucsearch.records.canonical import encode_number, seal, seal_bytes
 from ucsearch.records.chain import blob_refs, check_members, entry_digest, next_head
 from ucsearch.records.reader import AuditReader, tail
 
-__all__ = ["AuditLog", "Entry"]
+__all__ = ["AuditLog", "Entry", "Sealed"]
 
 OVERRIDE_SCHEMA = "ucsearch.override/1"
 
@@ -40,6 +40,14 @@ class Entry:
     digest: str  # of the record
     head: str  # of the chain after it
     repeated: bool = False  # the same record was in the log already; nothing was added
+
+
+class Sealed(NamedTuple):
+    """A record that is canonical bytes already, as `records.canonical.seal_bytes` makes them."""
+
+    id: str
+    body: bytes
+    refs: tuple[str, ...]  # ids of the blobs it refers to, each once
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +92,20 @@ class AuditLog(AuditReader):
         drafts = [_draft(record, index) for index, record in enumerate(records)]
         given = dict(blobs or {})
         _check_blobs(given, drafts)
+        return self._append(drafts, given)
+
+    def append_sealed(self, records: Sequence[Sealed], blobs: Mapping[str, bytes]) -> tuple[Entry, ...]:
+        """As `append_batch`, for a writer that seals many decisions itself: ids, bodies and blobs are taken as they
+        are, and `verify` finds out if they were wrong."""
+        return self._append([_Draft(r.id, r.body, r.refs, None) for r in records], dict(blobs))
+
+    def _append(self, drafts: Sequence[_Draft], blobs: dict[str, bytes]) -> tuple[Entry, ...]:
         if not drafts:
             return ()
         written_at = None if self._clock is None else _time_text(self._clock(), "clock")
         with self._guarded() as connection:
             connection.execute("BEGIN IMMEDIATE")
-            entries = self._insert(connection, drafts, given, written_at)
+            entries = self._insert(connection, drafts, blobs, written_at)
             connection.execute("COMMIT")
             if all(entry.repeated for entry in entries):
                 self._sync_wal()

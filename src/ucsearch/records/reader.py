@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -105,6 +106,14 @@ class AuditReader:
                 (*wanted.values(), limit, offset),
             ).fetchall()
         return tuple(Row(*row) for row in rows)
+
+    def has_all(self, ids: Sequence[str]) -> bool:
+        """Whether every one of these records is in the log."""
+        with self._guarded() as connection:
+            (count,) = connection.execute(
+                "SELECT count(*) FROM entries WHERE id IN (SELECT value FROM json_each(?))", (json.dumps([*ids]),)
+            ).fetchone()
+        return int(count) == len(set(ids))
 
     def overrides(self, decision_id: str) -> tuple[Row, ...]:
         """The overrides of a decision, oldest first."""

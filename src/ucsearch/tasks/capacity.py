@@ -252,15 +252,17 @@ class CapacityPlan(StablePlan):
         }  # fmt: skip
 
 
+def label(action: float) -> str:
+    return "no change" if action == 0.0 else f"{'start' if action > 0.0 else 'stop'} {abs(action):g}"
+
+
 @lru_cache(maxsize=256)
 def _task(config: CapacityPlan) -> Task:
     params = config.params()
-    words = ("stop {:g}", "no change", "start {:g}")
     return Task(
         name="capacity_plan",
         state=State,
         actions=params.grid,
-        labels=tuple(words[(a > 0.0) - (a < 0.0) + 1].format(abs(a)) for a in params.grid),
         params=params,
         feasible=feasible,
         step=step,
@@ -269,4 +271,5 @@ def _task(config: CapacityPlan) -> Task:
         invariant=invariant,
         prepare=prepare,
         bound=bound,
+        label_of=label,
     )

@@ -300,6 +300,10 @@ class DelayedExposure(StablePlan):
         }
 
 
+def label(action: float) -> str:
+    return "hold" if action == 0.0 else f"change by {action:+g}"
+
+
 @lru_cache(maxsize=256)
 def _task(config: DelayedExposure) -> Task:
     params = config.params()
@@ -307,7 +311,6 @@ def _task(config: DelayedExposure) -> Task:
         name="delayed_exposure",
         state=State,
         actions=params.grid,
-        labels=tuple("hold" if a == 0.0 else f"change by {a:+g}" for a in params.grid),
         params=params,
         feasible=feasible,
         step=step,
@@ -317,4 +320,5 @@ def _task(config: DelayedExposure) -> Task:
         terminal=terminal if params.closing_cost > 0.0 else None,
         prepare=prepare,
         bound=bound,
+        label_of=label,
     )

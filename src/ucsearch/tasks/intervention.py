@@ -240,6 +240,10 @@ class Intervention(StablePlan):
         }
 
 
+def label(action: float) -> str:
+    return "watch" if action == 0.0 else f"dose {action:g}"
+
+
 @lru_cache(maxsize=256)
 def _task(config: Intervention) -> Task:
     params = config.params()
@@ -247,7 +251,6 @@ def _task(config: Intervention) -> Task:
         name="intervention",
         state=State,
         actions=params.grid,
-        labels=tuple("watch" if a == 0.0 else f"dose {a:g}" for a in params.grid),
         params=params,
         feasible=feasible,
         step=step,
@@ -257,4 +260,5 @@ def _task(config: Intervention) -> Task:
         terminal=terminal if params.budget_value > 0.0 else None,
         prepare=prepare,
         bound=bound,
+        label_of=label,
     )

@@ -141,22 +141,33 @@ class LeadTimeInventory:
         budget = self.change_budget if allowance is None else allowance
         return rules.PlannedState(stock, pipeline, previous, actions, left, limit("allowance", budget))
 
-    def scaled(self, trace: Trace, multiples: Sequence[float]) -> tuple[Floats, rules.Params]:
+    def scaled(self, trace: Trace, multiples: Sequence[float], arrivals: int = 1) -> tuple[Floats, rules.Params]:
         """Actions (W, m) and per-window params whose grid fits each series: forecast plus `multiples` of its spread.
 
         Quantities are placed around one period's demand at the arrival of an order, levels around the demand of lead
-        time + 1 periods; what falls below zero becomes zero. Continuation levels and caps get the same scales.
-        Needs as many multiples as there are order_sizes. Pass both results to `search_panel`.
+        time + 1 periods; what falls below zero becomes zero. A plan uses one grid at all its steps, so where demand
+        moves within the horizon let the grid hold the orders of several `arrivals`: of this period's order, the next
+        one's and so on. Continuation levels and caps get the same scales. Needs `arrivals` times as many order_sizes
+        as multiples. Pass both results to `search_panel`.
         """
         steps = ascending("multiples", multiples)
-        if len(steps) != len(self.order_sizes):
-            raise InputError("multiples", f"{len(steps)} values", f"{len(self.order_sizes)}, one per order size")
-        if trace.is_scores or trace.horizon <= self.lead_time:
-            raise InputError("trace", f"{trace!r}", f"members over more than {self.lead_time} steps, the lead time")
-        span = np.maximum(trace.members[:, :, : self.lead_time + 1, 0], 0.0)  # (W, J, L + 1)
-        total, arrival = _moments(span.sum(axis=2), trace.weights), _moments(span[:, :, -1], trace.weights)
-        centre, spread = total if self.orders == "level" else arrival
-        grid = centre[:, None] + spread[:, None] * np.array(steps)
+        whole("arrivals", arrivals, 1, 1000)
+        if len(steps) * arrivals != len(self.order_sizes):
+            each = "one per order size" if arrivals == 1 else f"so that {arrivals} arrivals give one per order size"
+            raise InputError("multiples", f"{len(steps)} values", f"{len(self.order_sizes) / arrivals:g}, {each}")
+        last = self.lead_time + arrivals
+        if trace.is_scores or trace.horizon < last:
+            raise InputError("trace", f"{trace!r}", f"members over at least {last} steps, lead time and arrivals")
+        demand = np.maximum(trace.members[:, :, :last, 0], 0.0)  # (W, J, L + arrivals)
+        lead = self.lead_time
+        total = _moments(demand[:, :, : lead + 1].sum(axis=2), trace.weights)
+        arrival = _moments(demand[:, :, lead], trace.weights)
+        parts = []
+        for k in range(arrivals):
+            by_level = demand[:, :, k : k + lead + 1].sum(axis=2)
+            centre, spread = _moments(by_level if self.orders == "level" else demand[:, :, lead + k], trace.weights)
+            parts.append(centre[:, None] + spread[:, None] * np.array(steps))
+        grid = np.sort(np.concatenate(parts, axis=1), axis=1)
         if self.orders == "quantity":
             grid = np.maximum(grid, 0.0)
         # Equal values are one action: all but the first are unavailable.
@@ -222,7 +233,6 @@ def _task(config: LeadTimeInventory) -> Task:
         name="lead_time_inventory",
         state=rules.PlannedState if stable else rules.State,
         actions=params.grid,
-        labels=tuple(text.format(a) for a in params.grid),
         params=params,
         feasible=rules.feasible_planned if stable else rules.feasible,
         step=rules.step_planned if stable else rules.step,
@@ -233,4 +243,5 @@ def _task(config: LeadTimeInventory) -> Task:
         prepare=prepare,
         bound=bound,
         continuations=continuations,
+        label_of=text.format,
     )

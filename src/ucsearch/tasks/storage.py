@@ -260,15 +260,17 @@ class Storage(StablePlan):
         }  # fmt: skip
 
 
+def label(action: float) -> str:
+    return "idle" if action == 0.0 else f"{'charge' if action > 0.0 else 'discharge'} {abs(action):g}"
+
+
 @lru_cache(maxsize=256)
 def _task(config: Storage) -> Task:
     params = config.params()
-    words = ("discharge {:g}", "idle", "charge {:g}")
     return Task(
         name="storage",
         state=State,
         actions=params.grid,
-        labels=tuple(words[(a > 0.0) - (a < 0.0) + 1].format(abs(a)) for a in params.grid),
         params=params,
         feasible=feasible,
         step=step,
@@ -278,4 +280,5 @@ def _task(config: Storage) -> Task:
         terminal=terminal if params.end_value > 0.0 else None,
         prepare=prepare,
         bound=bound,
+        label_of=label,
     )

@@ -32,7 +32,7 @@ __all__ = ["BUDGET", "NoTask", "Verdict", "find_task", "verify_file", "verify_lo
 
 BUDGET = 2_000_000  # states looked at per record; in members mode a node has one for each member
 _NEEDED = (
-    "name", "version", "source_hash", "state", "actions", "labels", "named", "params", "outcome", "feasible", "step",
+    "name", "version", "source_hash", "state", "actions", "label", "params", "outcome", "feasible", "step",
     "reward", "fallback", "terminal", "prepare", "bound", "continuations",
 )  # fmt: skip
 
@@ -114,7 +114,8 @@ def _tasks(task: Any) -> Callable[[str], Any]:
 
 
 def _verify(entry: Entry, task_of: Callable[[str], Any], budget: int) -> Verdict:
-    name = "record" if entry.seq is None else f"entry {entry.seq}"
+    number = entry.seq or 0
+    name = f"entry {number}" if number else "record"
     doubts: list[str] = []
     try:
         record = read_record(entry.body)
@@ -123,7 +124,7 @@ def _verify(entry: Entry, task_of: Callable[[str], Any], budget: int) -> Verdict
         if record.get("kind") == "override":
             check(record, OVERRIDE)
             seq, body = entry.find(record["overrides"]) or (0, b"{}")
-            target = read_record(body) if 0 < seq < (entry.seq or 0) else {}
+            target = read_record(body) if 0 < seq < number else {}
             expect("override.overrides", record["overrides"], target.get("id"))
             check(target, DECISION)
             verify_override(record, target, body, task_of(target["task"]["object"]))

@@ -28,7 +28,7 @@ class _Decision:
         self.prover = Prover(p, meter)
         self.found: Found | None = None  # what a beam retains
         self.root: tuple[Edge, ...] = ()
-        self.failed = r["gate"]["rows"][:1] != [] and r["gate"]["rows"][0]["left"] == 1
+        self.failed = any(row["name"] == "task" and row["left"] == 1 for row in r["gate"]["rows"])
 
     def verify(self) -> list[str]:
         r, p = self.r, self.p
@@ -38,14 +38,13 @@ class _Decision:
         self._first_actions()
         self._uppers()
         searched = {rival["index"]: num(rival["score"]) for rival in r["rivals"]}
-        first = self.claim["action_index"]
+        first: int | None = self.claim["action_index"]
         if self.found is not None:
             # Scores before any oracle suffix was put in.
             paths = {rival["index"]: tuple(rival["path"]) for rival in r["rivals"]}
             own = self.found.paths
-            searched = {i: x if i in own and own[i].path == paths[i] else math.nan for i, x in searched.items()}
-            searched |= {i: n.score for i, n in own.items() if n.path != paths.get(i)}
-            first = next(iter(own), -1)
+            searched = {i: searched[i] if n.path == paths.get(i) else n.score for i, n in own.items()}
+            first = next(iter(own), None)
         for name, value in certificate(r, searched, first).items():
             expect(f"claim.{name}", self.claim[name], value)
         self._counters()
@@ -72,12 +71,12 @@ class _Decision:
 
     def _witnesses(self) -> None:
         """Every retained path keeps the rules at every step and earns what is claimed."""
-        p, last = self.p, -1
-        for k, rival in enumerate(self.r["rivals"]):
+        p, rivals = self.p, self.r["rivals"]
+        for k, rival in enumerate(rivals):
             where, i = f"rivals[{k}]", rival["index"]
-            require(f"{where}.index", i > last, i, f"more than {last}")
+            require(f"{where}.index", all(i > before["index"] for before in rivals[:k]), i, "in ascending order")
             require(f"{where}.index", i in self.edges, i, "not feasible, or a smaller action stands for it")
-            last, edge = i, self.edges[i]
+            edge = self.edges[i]
             expect(f"{where}.action", rival["action"], p.actions[i])
             expect(f"{where}.label", rival["label"], self.r["task"]["labels"][i])
             expect_close(f"{where}.step_score", rival["step_score"], edge.q - p.risk * edge.u)

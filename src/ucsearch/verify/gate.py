@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,7 +22,7 @@ def _tolerance(*figures: Figures) -> float:
     return 1e-9 * (1.0 + max([abs(x) for f in figures for x in f.values() if math.isfinite(x)], default=0.0))
 
 
-def certificate(r: Record, searched: Figures, first: int) -> dict[str, Any]:
+def certificate(r: Record, searched: Mapping[Any, float], first: int | None) -> dict[str, Any]:
     """Every member of `claim` that follows from the figures of the rivals.
 
     `searched` and `first` are scores and choice before any oracle suffix was put in.

@@ -43,7 +43,7 @@ def _rules(r: Record, task: Any) -> tuple[Any, Any, list[float]]:
     expect("task.actions", len(actions), len(task.actions))
     there = [a for a in actions if a == a]
     require("task.actions", there == sorted(set(there)), t["actions"], "ascending values")
-    expect("task.labels", t["labels"], list(task.labels) if task.named else [f"{a:g}" for a in actions])
+    expect("task.labels", t["labels"], [task.label(i, a) for i, a in enumerate(actions)])
     expect("inputs.state_lengths", len(inputs["state_lengths"]), len(task.state._fields))
     expect("inputs.params_lengths", inputs["params_lengths"], shape(task.params or ()))
     state = _named_tuple("state", task.state, inputs)
@@ -114,7 +114,6 @@ def _settings(r: Record, p: Problem) -> None:
     require("settings.width", s["keep"] < 2 or s["width"] >= s["top_k"], s["width"], f"at least {s['top_k']}")
     require("settings.risk", s["mode"] != 2 or s["spread"] != 2 or s["risk"] <= 1, s["risk"], "at most 1")
     require("settings.use_bound", p.has_bound or not s["use_bound"], s["use_bound"], "no bound")
-    require("settings.kind", s["kind"] == "oracle" or not (own[1:] or s.get("protect")), s["kind"], "oracle")
     for name in () if free else UNUSED[s["algorithm"]]:
         expect(f"settings.{name}", s[name], 0)
     if needed := USED.get(s["algorithm"]):

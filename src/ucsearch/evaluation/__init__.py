@@ -1,0 +1,59 @@
+"""Evaluation: suites, splits, selection, promotion gate, claims, evidence. Names are loaded when first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ucsearch.evaluation.claims import ClaimError as ClaimError
+    from ucsearch.evaluation.claims import claim as claim
+    from ucsearch.evaluation.claims import classify as classify
+    from ucsearch.evaluation.claims import status_rows as status_rows
+    from ucsearch.evaluation.claims import supports as supports
+    from ucsearch.evaluation.derive import conclude as conclude
+    from ucsearch.evaluation.manifest import Evidence as Evidence
+    from ucsearch.evaluation.manifest import read_evidence as read_evidence
+    from ucsearch.evaluation.manifest import write_evidence as write_evidence
+    from ucsearch.evaluation.promotion import gate_rows as gate_rows
+    from ucsearch.evaluation.protocol import Protocol as Protocol
+    from ucsearch.evaluation.recheck import verify_evidence as verify_evidence
+    from ucsearch.evaluation.rows import EvidenceError as EvidenceError
+    from ucsearch.evaluation.run import evaluate as evaluate
+    from ucsearch.evaluation.selection import select as select
+    from ucsearch.evaluation.suite import Suite as Suite
+    from ucsearch.evaluation.suite import load_suite as load_suite
+    from ucsearch.evaluation.suite import suite_names as suite_names
+
+_HOME = {
+    "ClaimError": "claims",
+    "Evidence": "manifest",
+    "EvidenceError": "rows",
+    "Protocol": "protocol",
+    "Suite": "suite",
+    "claim": "claims",
+    "classify": "claims",
+    "conclude": "derive",
+    "evaluate": "run",
+    "gate_rows": "promotion",
+    "load_suite": "suite",
+    "read_evidence": "manifest",
+    "select": "selection",
+    "status_rows": "claims",
+    "suite_names": "suite",
+    "supports": "claims",
+    "verify_evidence": "recheck",
+    "write_evidence": "manifest",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,82 @@
+"""Everything in a predicate that follows from rows, selection and looks: written by the runner, repeated by recheck."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ucsearch.evaluation.audit import audit_rows, is_stopped
+from ucsearch.evaluation.claims import classify
+from ucsearch.evaluation.promotion import delta_rows, gate_rows, secondary_rows
+from ucsearch.evaluation.protocol import Protocol
+from ucsearch.evaluation.rows import Row, sort_rows
+from ucsearch.evaluation.tables import check_row, fill
+from ucsearch.records.canonical import canonical
+
+__all__ = ["DERIVED", "FACTS", "conclude", "derive"]
+
+FACTS = (
+    "suite", "kind", "title", "endpoint", "settings", "card", "data", "splits", "seeds", "versions", "protocol",
+    "extra",
+)  # fmt: skip
+"""Members of a predicate that a run states."""
+
+DERIVED = ("selection", "looks", "tables", "deltas", "secondary", "gate", "audit", "checks", "verdict")
+"""Members that follow from the files beside the manifest; tables and checks bring their specification along."""
+
+
+def derive(
+    facts: Mapping[str, Any],
+    rows: Sequence[Row],
+    *,
+    tables: Sequence[Mapping[str, Any]],
+    checks: Sequence[Mapping[str, Any]],
+    selection: Mapping[str, Any] | None,
+    looks: int,
+) -> dict[str, Any]:
+    """The derived members. `tables` and `checks` are specifications; figures they hold already are computed again."""
+    rows = sort_rows(rows)
+    filled = [fill(spec, rows) for spec in tables]
+    audit = audit_rows(rows)
+    deltas: list[dict[str, Any]] = []
+    secondary: list[dict[str, Any]] = []
+    gate: list[dict[str, Any]] = []
+    # A route that nobody could run has an empty test split and fails every condition; one that was stopped has no gate.
+    if facts["protocol"] is not None and not is_stopped(audit):
+        protocol = Protocol.from_json(facts["protocol"])
+        deltas, secondary = delta_rows(rows, protocol), secondary_rows(rows, protocol)
+        gate = gate_rows(rows, protocol, selection, deltas) if protocol.gate else []
+    derived = {
+        "selection": None if selection is None else _chosen(selection),
+        "looks": looks,
+        "tables": filled,
+        "deltas": deltas,
+        "secondary": secondary,
+        "gate": gate,
+        "audit": audit,
+        "checks": [check_row(spec, filled) for spec in checks],
+    }
+    return {**derived, "verdict": classify({**facts, **derived}, rows)}
+
+
+def conclude(
+    facts: Mapping[str, Any],
+    rows: Sequence[Row],
+    *,
+    tables: Sequence[Mapping[str, Any]],
+    checks: Sequence[Mapping[str, Any]],
+    selection: Mapping[str, Any] | None,
+    looks: int,
+) -> dict[str, Any]:
+    """A whole predicate: the facts and what follows from them."""
+    own = {name: facts[name] for name in FACTS}
+    return {**own, **derive(own, rows, tables=tables, checks=checks, selection=selection, looks=looks)}
+
+
+def _chosen(selection: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "candidate": selection["candidate"],
+        "risk": selection["risk"],
+        "sha256": hashlib.sha256(canonical(selection)).hexdigest(),
+    }

@@ -1,0 +1,45 @@
+"""The kinds of suites: where each one's settings and run function are, loaded when first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ucsearch.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import BaseModel
+
+    from ucsearch.evaluation.job import Findings, Job
+    from ucsearch.evaluation.suite import Suite
+
+__all__ = ["KINDS", "runner_of", "settings_of"]
+
+# kind: (module, name of its settings class)
+KINDS = {
+    "synthetic": ("synthetic", "SyntheticSettings"),
+    "direction": ("direction", "DirectionSettings"),
+    "scaling": ("scaling", "ScalingSettings"),
+    "lost_sales": ("lost_sales", "LostSalesSettings"),
+    "walkforward": ("walkforward", "WalkForwardSettings"),
+    "mechanism": ("mechanism", "MechanismSettings"),
+}
+
+
+def _module(kind: str) -> Any:
+    if kind not in KINDS:
+        raise InputError("kind", repr(kind), f"one of {', '.join(KINDS)}")
+    return import_module(f"ucsearch.evaluation.kinds.{KINDS[kind][0]}")
+
+
+def settings_of(kind: str) -> type[BaseModel]:
+    """The model of a kind's own table."""
+    model: type[BaseModel] = getattr(_module(kind), KINDS[kind][1])
+    return model
+
+
+def runner_of(kind: str) -> Callable[[Suite, Job], Findings]:
+    run: Callable[[Suite, Job], Findings] = _module(kind).run
+    return run

@@ -1,0 +1,74 @@
+"""What is proved about the decisions of a walk, and a few of them as exported records for the verifier."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.dispatch.api import decide_panel
+from ucsearch.dispatch.decision import Decision, DecisionPanel
+from ucsearch.policies import Policy
+from ucsearch.records.canonical import canonical
+from ucsearch.records.chain import GENESIS, entry_digest, next_head
+from ucsearch.records.decisions import decision_record
+from ucsearch.tasks.direction import Direction
+from ucsearch.trace import Trace
+
+__all__ = ["TASK", "certificate", "certified_walk", "chained", "entry"]
+
+Floats = NDArray[np.float64]
+
+TASK = Direction().task()
+"""What the records name as their task; costs travel in the records."""
+
+_COUNTS = (
+    "passed", "risk_active", "search_pass", "paper_pass", "oracle_retained", "search_active", "uncertainty_active",
+    "optimal", "unique",
+)  # fmt: skip
+_MEANS = ("margin", "gap", "eps_a", "proxy_slack")
+
+
+def certified_walk(
+    config: Direction, members: Floats, taken: Floats, policy: Policy, *, model: str, threads: int | None = None
+) -> DecisionPanel:
+    """The decisions of a walk that took the actions `taken` (T,), with their certificates. Members: (T, J, H)."""
+    held = np.concatenate([[0.0], taken[:-1]]) if config.charge == "change" else np.zeros(len(taken))
+    states = [config.state(float(x)) for x in held]
+    return decide_panel(
+        config.task(), states, Trace.from_members(members, model=model), policy, kind="oracle", threads=threads
+    )
+
+
+def certificate(panel: DecisionPanel) -> dict[str, Any]:
+    """The certificate tuple of a window's row: counts of decisions, and means over those where a figure is defined."""
+    claims = panel.certified.claims
+    out: dict[str, Any] = {"decisions": len(panel)}
+    out |= {name: int(getattr(claims, name).sum()) for name in _COUNTS}
+    out["released"] = int((panel.outcome == "RELEASED").sum())
+    for name in _MEANS:
+        values = getattr(claims, name)
+        known = values[np.isfinite(values)]
+        out[name] = float(known.mean()) if known.size else None
+    worst = claims.regret_bound.max()
+    out["regret_bound"] = float(worst) if np.isfinite(worst) else None
+    return out
+
+
+def entry(series: str, decision: Decision) -> dict[str, Any]:
+    """A decision of a series as JSON values: its sealed record and the blobs it refers to."""
+    record, blobs = decision_record(decision, series=series, where=f"{__name__}:TASK")
+    return {"record": record, "blobs": {name: b64encode(data).decode("ascii") for name, data in blobs.items()}}
+
+
+def chained(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Entries as lines of an exported log, chained from its beginning; no clock."""
+    lines, head = [], GENESIS
+    for seq, one in enumerate(entries, start=1):
+        digest = entry_digest(canonical(one["record"]))
+        head = next_head(head, seq, digest, None)
+        lines.append({**one, "digest": digest, "head": head, "seq": seq, "written_at": None})
+    return lines

@@ -1,0 +1,80 @@
+"""The settings of a mechanism suite: sources, the beams that are diagnosed, and the splits."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ucsearch.policies import CertifiedBeam, ParetoBeam, UCBeam
+
+__all__ = ["BeamSettings", "MechanismSettings", "SourceSettings"]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SourceSettings(_Table):
+    """One task on some families."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    families: tuple[str, ...] = Field(min_length=1)
+    task: dict[str, Any]
+    multiples: tuple[float, ...] | None = Field(None, description="order grid, in units of the forecast's spread")
+    arrivals: int = Field(1, ge=1)
+    floor: float | None = Field(None, description="no forecast goes below")
+    per_family: int = Field(ge=1, description="series of each family, first by id hash")
+    fit: int = Field(40, ge=10, description="least values before the first window")
+    scaling: Literal["level", "spread"] = "level"
+    latest: int | None = Field(None, ge=1, description="use only so many of the latest values of a series")
+
+
+class BeamSettings(_Table):
+    """A bounded search. `order` is what candidates and paths are ranked by."""
+
+    policy: Literal["beam", "pareto", "certified"]
+    order: Literal["score", "bound"] = "score"
+
+
+class MechanismSettings(_Table):
+    """A mechanism suite. All beams have the same width, cap, depth and risk, so that one bound on expansions holds."""
+
+    sources: tuple[SourceSettings, ...] = Field(min_length=1)
+    beams: dict[str, BeamSettings]
+    depth: int = Field(4, ge=1)
+    width: int = Field(3, ge=1)
+    top_k: int = Field(3, ge=1)
+    risk: float = Field(0.5, gt=0.0, description="lambda; Proposition 2 asks for one that is positive")
+    paths: int = Field(60, ge=2, description="members of a forecast")
+    levels: tuple[float, float] = (0.8, 0.95)
+    validation: int = Field(2, ge=1, description="windows of each series")
+    test: int = Field(2, ge=1, description="windows of each series")
+    decisions: int = Field(6, ge=1, description="in a window")
+    sampled: int = Field(4, ge=0, description="decisions of each source exported for the verifier")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> MechanismSettings:
+        if "uc" not in self.beams or "exact" in self.beams:
+            raise ValueError("beams must hold 'uc', which the certificate is about, and not 'exact'")
+        if self.width < self.top_k:
+            raise ValueError("width must be at least top_k, one place for every first action of a certified beam")
+        names = [source.name for source in self.sources]
+        families = [family for source in self.sources for family in source.families]
+        if len(set(names)) != len(names) or len(set(families)) != len(families):
+            raise ValueError("sources and their families must have names of their own")
+        if not all(0.0 < level < 1.0 for level in self.levels):
+            raise ValueError("levels must lie between 0 and 1")
+        return self
+
+    @property
+    def most_expansions(self) -> int:
+        """Of one decision, by Proposition 1."""
+        return self.top_k * (1 + self.width * (self.depth - 1))
+
+    def policy(self, name: str) -> UCBeam:
+        kind = {"beam": UCBeam, "pareto": ParetoBeam, "certified": CertifiedBeam}[self.beams[name].policy]
+        return kind(
+            depth=self.depth, width=self.width, top_k=self.top_k, risk=self.risk, spread="std",
+            order=self.beams[name].order,
+        )  # fmt: skip

@@ -1,0 +1,123 @@
+"""Tables and checks of a mechanism suite, as specifications."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ucsearch.evaluation.kinds.direction_tables import check
+from ucsearch.evaluation.kinds.mechanism_rules import RULES
+from ucsearch.evaluation.kinds.mechanism_settings import MechanismSettings
+
+__all__ = ["checks_of", "tables_of"]
+
+_MECHANISM = (
+    ("Oracle retained", "oracle_retained", "decisions"), ("Order preserved", "preserved", "decisions"),
+    ("One action left", "alone", "decisions"), ("Suffix margin", "suffix_margin", None),
+    ("Suffix advantage", "suffix_advantage", None), ("Local loss", "local_loss", None),
+    ("Gap", "gap", None), ("Retained margin", "margin", None), ("eps_a", "eps_a", None),
+    ("Proxy slack", "proxy_slack", None), ("Exact regret", "exact_regret", None), ("Expansions", "expansions", None),
+)  # fmt: skip
+_PROPOSITION = (
+    ("beta needed", "beta", None), ("beta <= lambda", "beta_within", "measured"), ("eps_c", "eps_c", None),
+    ("eps_r", "eps_r", None), ("eps_u", "eps_u", None), ("Regret", "regret", None), ("Bound", "bound", None),
+    ("Least slack", "bound_least", "min"), ("Plan regret", "plan_regret", None), ("Plan eps_r", "plan_eps_r", None),
+    ("Plan eps_u", "plan_eps_u", None), ("Plan bound", "plan_bound", None),
+    ("Least plan slack", "plan_bound_least", "min"), ("Within eps_c", "calibrated", "measured"),
+    ("Declared bound holds", "declared_held", "measured"),
+)  # fmt: skip
+_CHECKED = (
+    ("decisions not solved exactly", "Unsolved"), ("expansions beyond Proposition 1", "Over budget"),
+    ("bounds of Proposition 2 broken, against hindsight", "Broken"),
+    ("bounds of Proposition 2 broken, against the exact plan", "Plan broken"),
+    ("orders that Corollary 5 called preserved and were not", "False proofs"),
+)  # fmt: skip
+
+
+def tables_of(s: MechanismSettings) -> list[dict[str, Any]]:
+    beams, every = list(s.beams), [*s.beams, "exact"]
+    regimes = [_rate("Suffixes equal", "collapsed", "decisions"), _rate("First step misleads", "separated", "decisions"),
+               _mean("Nodes", "oracle_nodes")]  # fmt: skip
+    covers = [_rate(f"Cover {100 * level:g} %", f"covered_{100 * level:g}", "points") for level in s.levels]
+    counts = [
+        {"name": name, "from": source, "how": "sum"}
+        for name, source in (
+            ("Decisions", "decisions"), ("Measured", "measured"), ("Plans met a rule", "met_rule"),
+            ("Unsolved", "unsolved"), ("Over budget", "over_budget"), ("Broken", "bound_broken"),
+            ("Plan broken", "plan_bound_broken"), ("False proofs", "false_proofs"),
+        )
+    ]  # fmt: skip
+    walked = [{"name": "Windows", "from": "", "how": "count"}, {"name": "Violations", "from": "violations", "how": "sum"}]
+    return [
+        _table("mechanism", "Retained search by source and beam", ["source", "policy"], beams, _columns(_MECHANISM)),
+        _table("mechanism, all sources", "Retained search by beam", ["policy"], beams, _columns(_MECHANISM)),
+        _table("mechanism by family", "Retained search of uc by family", ["family"], ["uc"], _columns(_MECHANISM)),
+        _table("proposition 2", "Calibration, proxy slacks, realised regret and its bound", ["source", "policy"], beams,
+               _columns(_PROPOSITION)),
+        _table("predictor", "Will the order be preserved? By beam", ["policy"], beams, _predictor("all")),
+        _table("predictor by source", "The same by source", ["source", "policy"], beams, _predictor("source")),
+        _table("predictor on validation", "The same where it was fitted", ["source", "policy"], beams,
+               _predictor("source"), split="validation"),
+        _table("regimes", "What the exact planner met, by family", ["source", "family"], ["exact"], [*regimes, *covers]),
+        _table("regimes by source", "What the exact planner met", ["source"], ["exact"], [*regimes, *covers]),
+        _table("hindsight", "Realised regret to hindsight of the whole plan", ["source", "policy"], every,
+               [_mean("Regret", "regret")]),
+        _table("counts", "Decisions counted", ["policy"], beams, counts),
+        _table("walk", "The exact planner's walk", ["policy"], ["exact"], walked),
+    ]  # fmt: skip
+
+
+def checks_of(s: MechanismSettings, weighed: Sequence[str]) -> list[dict[str, Any]]:
+    """What must hold in every single decision. `weighed`: beams whose orders were preserved sometimes, not always."""
+    found = [check("violations of the exact planner's walk", "walk", ["exact"], "Violations")]
+    for name in s.beams:
+        found += [check(f"{text} ({name})", "counts", [name], column) for text, column in _CHECKED]
+    for name in weighed:
+        # Both classes weigh the same, or the balanced accuracy would not be one.
+        for op, right in ((">=", 0.5 - 1e-9), ("<=", 0.5 + 1e-9)):
+            found.append(check(f"weight of preserved orders ({name})", "predictor", [name], "Weight", op, right))
+    return found
+
+
+def _predictor(scope: str) -> list[dict[str, Any]]:
+    """Shares of decisions, windows of all sizes pooled. Balanced accuracy: right answers under weights that give both
+    classes half of the total within the scope."""
+    columns = [_ratio("Base rate", "preserved", "decisions")]
+    for rule in RULES:
+        columns.append(_ratio(f"Accuracy, {rule}", f"{rule}_hits", "decisions"))
+        if rule != "majority":
+            columns.append(_ratio(f"Balanced, {rule}", f"{rule}_weight_{scope}", f"weight_{scope}"))
+            columns.append(_ratio(f"Kept found, {rule}", f"{rule}_kept", "preserved"))
+    columns.append(_ratio("Weight", f"preserved_weight_{scope}", f"weight_{scope}"))
+    return columns
+
+
+def _columns(wanted: Sequence[tuple[str, str, str | None]]) -> list[dict[str, Any]]:
+    out = []
+    for name, source, over in wanted:
+        if over == "min":
+            out.append({"name": name, "from": source, "how": "min"})
+        else:
+            out.append(_mean(name, source) if over is None else _rate(name, source, over))
+    return out
+
+
+def _mean(name: str, source: str) -> dict[str, Any]:
+    return {"name": name, "from": source, "how": "family_mean"}
+
+
+def _rate(name: str, source: str, over: str) -> dict[str, Any]:
+    return {"name": name, "from": source, "over": over, "how": "rate_family_mean"}
+
+
+def _ratio(name: str, source: str, over: str) -> dict[str, Any]:
+    return {"name": name, "from": source, "over": over, "how": "ratio"}
+
+
+def _table(
+    name: str, title: str, group: list[str], policies: list[str], columns: list[dict[str, Any]], split: str = "test"
+) -> dict[str, Any]:
+    return {
+        "name": name, "title": title, "split": split, "group": group, "where": {"policy": policies}, "order": policies,
+        "columns": columns,
+    }  # fmt: skip

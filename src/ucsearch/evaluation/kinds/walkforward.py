@@ -1,0 +1,255 @@
+"""Walk-forward suites: choose on validation, look at the test once, compare at matched compute."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.comparators import key_from
+from ucsearch.evaluation.audit import audit_rows, is_stopped
+from ucsearch.evaluation.bindings import Binding, bind
+from ucsearch.evaluation.choosers import Certified
+from ucsearch.evaluation.job import Findings, Job
+from ucsearch.evaluation.kinds.walkforward_records import Samples, credits_of
+from ucsearch.evaluation.kinds.walkforward_rivals import Rivals
+from ucsearch.evaluation.kinds.walkforward_settings import WalkForwardSettings
+from ucsearch.evaluation.kinds.walkforward_tables import checks_of, tables_of
+from ucsearch.evaluation.metrics import cvar20, max_drawdown, utility
+from ucsearch.evaluation.protocol import Protocol
+from ucsearch.evaluation.selection import select
+from ucsearch.evaluation.sources import Pool, choose, load_family
+from ucsearch.evaluation.suite import Suite
+from ucsearch.evaluation.walk import Panel, Walk, make_panel, walk
+from ucsearch.forecast import RidgePaths
+
+__all__ = ["WalkForwardSettings", "figures_of", "run"]
+
+Floats = NDArray[np.float64]
+Figures = list[dict[str, Any]]  # one per window
+SALT = "ucsearch"  # of the id hash that orders series; the same in all suites, so that suites share series
+_COUNTS = (
+    "passed", "risk_active", "search_pass", "paper_pass", "oracle_retained", "released", "search_active",
+    "uncertainty_active", "optimal", "unique", "robust",
+)  # fmt: skip
+_MEANS = ("margin", "gap", "eps_a", "proxy_slack")
+
+
+def run(suite: Suite, job: Job) -> Findings:
+    return _Run(suite, job).go()
+
+
+class _Run:
+    def __init__(self, suite: Suite, job: Job) -> None:
+        self.suite, self.job = suite, job
+        self.s: WalkForwardSettings = suite.settings
+        self.binding: Binding = bind(self.s.task, self.s.multiples, self.s.arrivals)
+        self.key = key_from(np.random.default_rng([suite.seed, 0]))
+        depth = max(self.s.candidates.depths)
+        self.horizon = max(depth, self.binding.delay + self.s.arrivals) + 1
+        self.datasets: dict[str, str] = {}
+        self.files: list[Any] = []
+        self.pool = self._pool()
+        self.panels: dict[str, Panel] = {}
+
+    # ---------------------------------------------------------------- data
+
+    def _pool(self) -> Pool:
+        s = self.s.splits
+        pool = Pool(
+            {}, {"validation": s.validation, "test": s.test}, s.decisions, self.horizon, s.fit, s.scaling, s.latest
+        )
+        for name in self.s.families:
+            family = load_family(name, self.job.data_dir)
+            chosen = family.series
+            if s.per_family is not None:
+                chosen = choose(family.series, s.per_family, pool.least, "evaluation", SALT)
+            pool.families[name] = tuple(chosen)
+            self.datasets[name] = family.dataset
+            self.files.extend(family.files)
+        return pool
+
+    def panel(self, split: str) -> Panel:
+        if split not in self.panels:
+            floor = -math.inf if self.s.floor is None else self.s.floor
+            self.panels[split] = make_panel(
+                self.pool.stretches(split, self.job), self.binding, RidgePaths(paths=self.s.paths, floor=floor),
+                horizon=self.horizon, key=self.key,
+            )  # fmt: skip
+        return self.panels[split]
+
+    # ---------------------------------------------------------------- the protocol
+
+    def go(self) -> Findings:
+        rows, candidates = self._validation()
+        protocol = Protocol(
+            suite=self.suite.name, seed=self.suite.seed, form=self.binding.form,
+            metric="cost" if self.binding.form == "cost" else "utility", utility="utility", families=self.datasets,
+            windows={"validation": self.s.splits.validation, "test": self.s.splits.test}, gate=self.s.gate,
+        )  # fmt: skip
+        text = hashlib.sha256(self.suite.text.encode()).hexdigest()
+        record = select(
+            rows, protocol, candidates, card_sha256=self.job.identity["card_sha256"], suite_sha256=text
+        )
+        self.job.select(record)
+        sample: list[dict[str, Any]] = []
+        opened = not is_stopped(audit_rows(rows)) and record["candidate"] is not None
+        if opened:
+            chosen = next(c for c in candidates if c["id"] == record["candidate"])
+            self.job.open_test()
+            found = self._test(chosen)
+            rows.extend(found["rows"])
+            sample = found["sample"]
+            for name, (seconds, decisions) in found["timing"].items():
+                self.job.timing(name, seconds, decisions)
+        ids = {family: sorted(x.id for x in series) for family, series in self.pool.families.items()}
+        return Findings(
+            rows=rows,
+            tables=tables_of(rows, self.binding.form) if opened else [],
+            checks=checks_of(rows) if opened else [],
+            extra={"series_scale": "each series is divided by the scale of its fitting part before anything else"},
+            data=self.files,
+            splits=dict.fromkeys(("validation", "test") if opened else ("validation",), ids),
+            sample=sample,
+            gated=self.s.gate,
+        )
+
+    def _validation(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        candidates = list(self.s.candidates.each())
+        rows: list[dict[str, Any]] = []
+        for n, candidate in enumerate(candidates):
+            self.job.progress("candidates on validation", n, len(candidates))
+            found = self.job.shard(f"validation-{candidate['id']}", partial(self._candidate, dict(candidate)))
+            candidate.update(found["settings"])
+            if not rows:
+                rows = [self._head("validation", i) | {"candidates": {}} for i in range(len(found["windows"]))]
+            for row, window in zip(rows, found["windows"], strict=True):
+                row["candidates"][candidate["id"]] = {k: window[k] for k in ("policies", "certificate")}
+                if self.s.audit:
+                    seen = row.setdefault("audit", {"delayed_credit": 0.0, "risk_reduction": 0.0})
+                    for name in seen:
+                        seen[name] = max(seen[name], window["audit"][name])
+        self.job.progress("candidates on validation", len(candidates), len(candidates))
+        return rows, candidates
+
+    def _head(self, split: str, i: int) -> dict[str, Any]:
+        one = self.panel(split).stretches[i]
+        return {
+            "split": split, "family": one.family, "series": one.series, "window": one.window, "start": one.start,
+            "decisions": one.decisions,
+        }  # fmt: skip
+
+    def _candidate(self, candidate: dict[str, Any]) -> dict[str, Any]:
+        """One candidate and its comparators, at its risk and budget, on validation."""
+        panel = self.panel("validation")
+        credit: list[dict[str, Floats]] = []
+        keep = (lambda t, decided: credit.append(credits_of(decided)) if t == 0 else None) if self.s.audit else None
+        policy = self.s.candidates.policy(candidate)
+        own = walk(panel, self.binding, Certified(
+            self.binding.task, policy, kind=self.s.candidates.proof, threads=self.job.threads, keep=keep,
+        ))  # fmt: skip
+        best = self._hindsight(panel, candidate["depth"])
+        decisions = panel.decisions * len(panel)
+        spent = (own.expansions.sum() + own.oracle_nodes.sum()) / decisions
+        wide = spent + own.activity_nodes.sum() / decisions
+        depth = candidate["depth"]
+        samples, more = max(2, int(spent // depth)), max(2, int(wide // depth))
+        rivals = Rivals(panel, self.binding, self.s, candidate, samples, self.suite.seed, self.job.threads)
+        options, others = {}, {}
+        for name in ("cem", "mppi", "risk-random"):
+            tried = {option: self._mean(rivals.walks(name, option), best) for option in rivals.options(name)}
+            # A comparator is taken at its best: the option with the highest utility on validation.
+            options[name] = max(tried, key=lambda o: (sum(f["utility"] for f in tried[o]), o))
+            others[name] = tried[options[name]]
+        windows = []
+        certificate = certificates_of(own)
+        mine = figures_of(own, best, self.s.utility, self.binding.form)
+        for i in range(len(panel)):
+            policies = {"uc": mine[i], **{name: found[i] for name, found in others.items()}}
+            windows.append({"policies": policies, "certificate": certificate[i]})
+            if credit:
+                windows[-1]["audit"] = {name: float(values[i]) for name, values in credit[0].items()}
+        return {"settings": {"samples": samples, "samples_wide": more, "options": options}, "windows": windows}
+
+    def _test(self, chosen: dict[str, Any]) -> dict[str, Any]:
+        panel = self.panel("test")
+        samples = Samples(panel, self.binding.where, self.s.sampled)
+        timing: dict[str, tuple[float, int]] = {}
+        begun = perf_counter()
+        policy = self.s.candidates.policy(chosen)
+        own = walk(panel, self.binding, Certified(
+            self.binding.task, policy, kind=self.s.candidates.proof, threads=self.job.threads, keep=samples.keep,
+        ))  # fmt: skip
+        each = panel.decisions * len(panel)
+        timing["uc"] = (perf_counter() - begun, each)
+        best = self._hindsight(panel, chosen["depth"])
+        found: dict[str, Figures] = {"uc": figures_of(own, best, self.s.utility, self.binding.form)}
+        found["hindsight"] = figures_of(best, best, self.s.utility, self.binding.form)
+        rivals = Rivals(panel, self.binding, self.s, chosen, chosen["samples"], self.suite.seed, self.job.threads)
+        jobs = rivals.test_jobs(chosen, lambda: self.panel("validation"))
+        for n, (name, make) in enumerate(jobs.items()):
+            self.job.progress("policies on test", n, len(jobs))
+            begun = perf_counter()
+            found[name] = self.job.shard(f"test-{name}", lambda make=make: self._mean(make(), best))
+            timing[name] = (perf_counter() - begun, each * (rivals.seeds(name)))
+        self.job.progress("policies on test", len(jobs), len(jobs))
+        certificate = certificates_of(own)
+        rows = []
+        for i in range(len(panel)):
+            policies = {name: figures[i] for name, figures in found.items()}
+            rows.append(self._head("test", i) | {"policies": policies, "certificate": certificate[i]})
+        return {"rows": rows, "sample": samples.lines(), "timing": timing}
+
+    def _hindsight(self, panel: Panel, depth: int) -> Walk:
+        """The same receding horizon, told what will happen."""
+        from ucsearch.evaluation.choosers import Searched
+        from ucsearch.policies import Exact
+
+        chooser = Searched(self.binding.task, Exact(depth=depth, risk=0.0), threads=self.job.threads)
+        return walk(panel, self.binding, chooser, foresee=True)
+
+    def _mean(self, walks: list[Walk], best: Walk) -> Figures:
+        """Figures of several seeds, averaged window by window."""
+        found = [figures_of(w, best, self.s.utility, self.binding.form) for w in walks]
+        return [
+            {name: math.fsum(f[i][name] for f in found) / len(found) for name in found[0][i]}
+            for i in range(len(found[0]))
+        ]
+
+
+def figures_of(w: Walk, best: Walk, weights: dict[str, float], form: str) -> Figures:
+    """The metrics of every window."""
+    out = []
+    for i in range(len(w.rewards)):
+        reward = math.fsum(w.rewards[i])
+        figures: dict[str, Any] = {
+            "reward": reward, "regret": math.fsum(best.rewards[i]) - reward, "drawdown": max_drawdown(w.rewards[i]),
+            "cvar20": cvar20(w.rewards[i]), "violations": int(w.violations[i]), "expansions": int(w.expansions[i]),
+            "oracle_nodes": int(w.oracle_nodes[i]), "activity_nodes": int(w.activity_nodes[i]),
+        }  # fmt: skip
+        if form == "cost":
+            figures["cost"] = -reward
+        figures |= {name: float(values[i]) for name, values in w.figures.items()}
+        figures["utility"] = utility(figures, weights)
+        out.append(figures)
+    return out
+
+
+def certificates_of(w: Walk) -> list[dict[str, Any]]:
+    """The certificate tuple of every window: counts of decisions, means where a figure is defined, the worst bound."""
+    out = []
+    for i in range(len(w.rewards)):
+        one: dict[str, Any] = {"decisions": w.rewards.shape[1]}
+        one |= {name: int(w.certificate[name][i].sum()) for name in _COUNTS}
+        for name in _MEANS:
+            known = w.certificate[name][i][np.isfinite(w.certificate[name][i])]
+            one[name] = float(known.mean()) if known.size else None
+        worst = float(w.certificate["regret_bound"][i].max())
+        one["regret_bound"] = worst if math.isfinite(worst) else None
+        out.append(one)
+    return out

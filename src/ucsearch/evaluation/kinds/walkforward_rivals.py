@@ -1,0 +1,148 @@
+"""The policies a walk-forward suite compares with, each at the chosen candidate's risk, depth and budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ucsearch.comparators import (
+    CEM,
+    MPPI,
+    DelayAwareGreedy,
+    Greedy,
+    RandomShooting,
+    RiskGreedy,
+    RiskRandom,
+    beam,
+    key_from,
+    match_exposure,
+)
+from ucsearch.errors import InputError
+from ucsearch.evaluation.bindings import Binding, InventoryBinding
+from ucsearch.evaluation.choosers import CLASSICS, Classic, RollingQuantile, Searched
+from ucsearch.evaluation.kinds.walkforward_settings import Option, WalkForwardSettings
+from ucsearch.evaluation.walk import Panel, Walk, walk
+from ucsearch.policies import Exact, Policy
+
+__all__ = ["Rivals"]
+
+_SAMPLED = ("cem", "mppi", "risk-random", "rand-shoot")
+
+
+class Rivals:
+    """Comparators on one panel."""
+
+    def __init__(
+        self, panel: Panel, binding: Binding, settings: WalkForwardSettings, candidate: dict[str, Any], samples: int,
+        seed: int, threads: int | None,
+    ) -> None:  # fmt: skip
+        self.panel, self.binding, self.s, self.threads = panel, binding, settings, threads
+        self.risk, self.depth, self.samples = float(candidate["risk"]), int(candidate["depth"]), samples
+        rng = np.random.default_rng([seed, 1])
+        self.keys = [key_from(rng) for _ in range(settings.comparators.seeds)]
+
+    def options(self, name: str) -> list[str]:
+        """Ways to set a comparator that validation may choose between."""
+        return [o.name for o in self.s.comparators.options] if name in ("cem", "mppi") else ["plain"]
+
+    def _option(self, name: str) -> Option:
+        return next((o for o in self.s.comparators.options if o.name == name), Option())
+
+    def seeds(self, name: str) -> int:
+        """Runs whose figures are averaged."""
+        return len(self.keys) if name.removesuffix("-wide") in _SAMPLED else 1
+
+    def walks(self, name: str, option: str = "plain", samples: int | None = None) -> list[Walk]:
+        """One walk for each seed."""
+        chosen, count = self._option(option), self.samples if samples is None else samples
+        common: dict[str, Any] = {"depth": self.depth, "risk": self.risk, "spread": self.s.candidates.spread}
+        common |= {"samples": count}
+        rounds = {"iterations": min(chosen.iterations, count)}
+        makers: dict[str, Callable[[int], Policy]] = {
+            "cem": lambda key: CEM(seed=key, **common, **rounds),
+            "mppi": lambda key: MPPI(seed=key, **common, **rounds),
+            "risk-random": lambda key: RiskRandom(seed=key, **common),
+            "rand-shoot": lambda key: RandomShooting(seed=key, **common),
+        }
+        return [self._walk(makers[name](key), chosen.warm) for key in self.keys]
+
+    def _walk(self, policy: Policy, warm: bool = True) -> Walk:
+        return walk(self.panel, self.binding, Searched(self.binding.task, policy, threads=self.threads, warm=warm))
+
+    # ---------------------------------------------------------------- on test
+
+    def test_jobs(
+        self, chosen: dict[str, Any], validation: Callable[[], Panel]
+    ) -> dict[str, Callable[[], list[Walk]]]:
+        """All comparators of the test by name."""
+        c = self.s.comparators
+        jobs: dict[str, Callable[[], list[Walk]]] = {}
+        for name, option in chosen["options"].items():
+            jobs[name] = lambda name=name, option=option: self.walks(name, option)
+            if c.wide:
+                jobs[f"{name}-wide"] = lambda name=name, option=option: self.walks(
+                    name, option, chosen["samples_wide"]
+                )
+        for name in c.others:
+            jobs[name] = self._other(name)
+        if c.exposure_matched:
+            jobs["risk-greedy-matched"] = lambda: [self._matched(chosen, validation())]
+        for name in c.learned:
+            jobs[name] = lambda name=name: self._learned(name, validation())
+        return jobs
+
+    def _other(self, name: str) -> Callable[[], list[Walk]]:
+        spread = self.s.candidates.spread
+        if name == "rand-shoot":
+            return lambda: self.walks("rand-shoot")
+        if name in CLASSICS or name == "rolling-quantile":
+            return lambda: [self._classic(name)]
+        makers: dict[str, Callable[[], Policy]] = {
+            "greedy": lambda: Greedy(spread=spread),
+            "risk-greedy": lambda: RiskGreedy(risk=self.risk, spread=spread),
+            "delay-greedy": lambda: DelayAwareGreedy(delay=self.binding.delay, risk=self.risk, spread=spread),
+            "beam": lambda: beam(depth=self.depth, width=4, top_k=3),
+            "exact-dp": lambda: Exact(depth=self.depth, risk=self.risk, spread=spread),
+            "exact-reward-only": lambda: Exact(depth=self.depth, risk=0.0, spread=spread),
+        }
+        if name not in makers:
+            known = (*makers, "rand-shoot", *CLASSICS, "rolling-quantile")
+            raise InputError("comparators.others", repr(name), f"one of {', '.join(known)}")
+        return lambda: [self._walk(makers[name]())]
+
+    def _classic(self, name: str) -> Walk:
+        if not isinstance(self.binding, InventoryBinding):
+            raise InputError("comparators.others", repr(name), "an inventory task for an inventory rule")
+        if name in CLASSICS:
+            return walk(self.panel, self.binding, Classic(self.binding, CLASSICS[name]))
+        return walk(self.panel, self.binding, RollingQuantile(self.binding, self._rolling(self.binding)))
+
+    def _rolling(self, binding: InventoryBinding) -> Any:
+        """(N, T) critical quantiles of the demand over lead time and review in the latest values before a decision."""
+        c = binding.config
+        span, ratio = c.lead_time + 1, c.shortage / (c.shortage + c.holding)
+        levels = np.zeros((len(self.panel), self.panel.decisions))
+        for n, one in enumerate(self.panel.stretches):
+            for t in range(self.panel.decisions):
+                seen = np.maximum(one.y[: one.start + t], 0.0)[-max(30, 2 * one.season) - span :]
+                levels[n, t] = np.quantile(np.convolve(seen, np.ones(span), "valid"), ratio)
+        return levels
+
+    def _matched(self, chosen: dict[str, Any], validation: Panel) -> Walk:
+        """Risk-greedy at the risk that gives the candidate's mean exposure on validation."""
+        spread = self.s.candidates.spread
+
+        def exposure(policy: Policy) -> float:
+            found = walk(validation, self.binding, Searched(self.binding.task, policy, threads=self.threads))
+            return float(found.figures["exposure"].mean())
+
+        target = exposure(self.s.candidates.policy(chosen))
+        match = match_exposure(lambda risk: exposure(RiskGreedy(risk=risk, spread=spread)), target, bisections=10)
+        return self._walk(RiskGreedy(risk=match.risk, spread=spread))
+
+    def _learned(self, name: str, validation: Panel) -> list[Walk]:
+        from ucsearch.evaluation.kinds.walkforward_learned import learned_walk
+
+        return [learned_walk(name, self.panel, validation, self.binding)]

@@ -1,0 +1,112 @@
+"""The settings of a walk-forward suite, and the candidates they describe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ucsearch.certificate.api import Kind
+from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
+
+__all__ = ["Candidates", "Comparators", "Option", "Splits", "WalkForwardSettings"]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Splits(_Table):
+    """How series are chosen and cut."""
+
+    per_family: int | None = Field(None, ge=1, description="series of each family, first by id hash; none: all")
+    fit: int = Field(40, ge=10, description="least values before the first window")
+    validation: int = Field(1, ge=1, description="windows of each series")
+    test: int = Field(2, ge=1, description="windows of each series")
+    decisions: int = Field(36, ge=1, description="in a window")
+    scaling: Literal["level", "steps"] = Field(
+        "level", description="of its fitting part, by which a series is divided: mean size, or spread of its steps"
+    )
+    latest: int | None = Field(None, ge=1, description="use only so many of the latest values of a series")
+
+
+class Candidates(_Table):
+    """What validation chooses from."""
+
+    policies: tuple[Literal["exact", "beam", "pareto", "certified", "constrained"], ...] = ("exact",)
+    risks: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
+    depths: tuple[int, ...] = (3,)
+    widths: tuple[int, ...] = (4,)
+    top_k: tuple[int, ...] = (2,)
+    spread: Literal["variance", "std", "downside"] = "std"
+    proof: Kind = "bound"
+    near_equal: float = 0.0
+    utility_budget: float | None = None
+
+    def each(self) -> Iterator[dict[str, Any]]:
+        """Every candidate with the members that define it; width and cap only where a policy has them."""
+        for name, risk, depth in product(self.policies, self.risks, self.depths):
+            if name == "exact":
+                yield {"id": f"exact-r{risk:g}-d{depth}", "policy": name, "risk": risk, "depth": depth}
+                continue
+            for width, cap in product(self.widths, self.top_k):
+                yield {
+                    "id": f"{name}-r{risk:g}-d{depth}-b{width}-k{cap}", "policy": name, "risk": risk, "depth": depth,
+                    "width": width, "top_k": cap,
+                }  # fmt: skip
+
+    def policy(self, candidate: dict[str, Any]) -> Policy:
+        common: dict[str, Any] = {"depth": candidate["depth"], "risk": candidate["risk"], "spread": self.spread}
+        if candidate["policy"] == "exact":
+            return Exact(**common)
+        common |= {"width": candidate["width"], "top_k": candidate["top_k"]}
+        if candidate["policy"] == "constrained":
+            return ConstrainedBeam(near_equal=self.near_equal, utility_budget=math.inf if self.utility_budget is None else self.utility_budget, **common)
+        if candidate["policy"] == "certified":
+            return CertifiedBeam(protect=True, **common)
+        return {"beam": UCBeam, "pareto": ParetoBeam}[candidate["policy"]](**common)
+
+
+class Option(_Table):
+    """One way to set CEM or MPPI; validation takes the better one, so that a comparator is at its best."""
+
+    iterations: int = Field(3, ge=1)
+    warm: bool = True
+
+    @property
+    def name(self) -> str:
+        return f"i{self.iterations}{'w' if self.warm else 'c'}"
+
+
+class Comparators(_Table):
+    """Whom the chosen candidate is compared with."""
+
+    seeds: int = Field(10, ge=1, description="of every stochastic one, averaged per window")
+    options: tuple[Option, ...] = Field((Option(), Option(iterations=2, warm=False)), min_length=1)
+    others: tuple[str, ...] = Field(
+        ("greedy", "risk-greedy", "delay-greedy", "beam", "rand-shoot", "exact-dp"), description="on test only"
+    )
+    wide: bool = Field(True, description="also with the nodes of the risk-activity check added to the budget")
+    exposure_matched: bool = Field(False, description="risk-greedy at the exposure of the chosen candidate")
+    learned: tuple[str, ...] = Field((), description="trained policies, on test only")
+
+
+class WalkForwardSettings(_Table):
+    """A walk-forward suite."""
+
+    families: tuple[str, ...] = Field(min_length=1)
+    task: dict[str, Any]
+    multiples: tuple[float, ...] | None = Field(None, description="order grid, in units of the forecast's spread")
+    arrivals: int = Field(1, ge=1)
+    paths: int = Field(60, ge=2, description="members of a forecast")
+    floor: float | None = Field(None, description="no forecast goes below")
+    splits: Splits = Splits()
+    candidates: Candidates = Candidates()
+    comparators: Comparators = Comparators()
+    utility: dict[str, float] = Field({"reward": 1.0}, min_length=1)
+    gate: bool = True
+    audit: bool = Field(False, description="stop before test unless validation windows show a positive candidate")
+    sampled: int = Field(6, ge=0, description="decisions exported for the verifier")

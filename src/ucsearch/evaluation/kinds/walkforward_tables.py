@@ -1,0 +1,70 @@
+"""Tables and checks of a walk-forward suite, as specifications."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["checks_of", "tables_of"]
+
+_ORDER = (
+    "uc", "cem", "mppi", "risk-random", "cem-wide", "mppi-wide", "risk-random-wide", "rand-shoot", "exact-dp",
+    "exact-reward-only", "beam", "delay-greedy", "risk-greedy", "risk-greedy-matched", "greedy", "base-stock", "s-S",
+    "rolling-quantile", "fqi", "cql", "dqn", "ppo", "hindsight",
+)  # fmt: skip
+_RATES = (
+    ("Certificate", "cert_passed"), ("Risk-active", "cert_risk_active"), ("Before protection", "cert_search_pass"),
+    ("Paper's rule", "cert_paper_pass"), ("Released", "cert_released"), ("Search-active", "cert_search_active"),
+)  # fmt: skip
+
+
+def tables_of(rows: Sequence[dict[str, Any]], form: str) -> list[dict[str, Any]]:
+    test = [row for row in rows if row["split"] == "test"]
+    metrics = set(test[0]["policies"]["uc"])
+    columns = [_mean("Cost", "cost")] if form == "cost" else [_mean("Reward", "reward")]
+    columns += [_mean("Utility", "utility"), _mean("Regret", "regret"), _mean("CVaR20", "cvar20")]
+    columns += [_mean("Drawdown", "drawdown")]
+    for name, source in (("Fill rate", "fill_rate"), ("Exposure", "exposure"), ("Turnover", "turnover")):
+        if source in metrics:
+            columns.append(_mean(name, source))
+    columns += [_mean("Expansions", "expansions"), _mean("Proof nodes", "oracle_nodes")]
+    columns += [_mean("Activity nodes", "activity_nodes")]
+    columns.append({"name": "Violations", "from": "violations", "how": "sum"})
+    rates = [{"name": n, "from": source, "over": "cert_decisions", "how": "rate_family_mean"} for n, source in _RATES]
+    figures = [("Margin", "cert_margin"), ("Gap", "cert_gap")]
+    money = "cost" if form == "cost" else "reward"
+    return [
+        _table("policies", "All policies on the test windows, equal mean over families", ["policy"], columns),
+        _table(
+            "families", f"{money.capitalize()} by family", ["family", "policy"],
+            [_mean(money.capitalize(), money), _mean("Expansions", "expansions")],
+        ),
+        _table(
+            "certificates", "Certificates of the chosen policy by family", ["family"],
+            [*rates, *(_mean(n, source) for n, source in figures),
+             {"name": "Worst regret bound", "from": "cert_regret_bound", "how": "max"}], only="uc",
+        ),
+    ]  # fmt: skip
+
+
+def checks_of(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """No policy may break a rule."""
+    names = [row["policies"] for row in rows if row["split"] == "test"][0]
+    return [
+        {"name": f"violations of {name}", "from": {"table": "policies", "row": [name], "column": "Violations"},
+         "op": "==", "right": 0}
+        for name in sorted(names)
+    ]  # fmt: skip
+
+
+def _mean(name: str, source: str) -> dict[str, str]:
+    return {"name": name, "from": source, "how": "family_mean"}
+
+
+def _table(
+    name: str, title: str, group: list[str], columns: list[dict[str, Any]], only: str | None = None
+) -> dict[str, Any]:
+    spec: dict[str, Any] = {"name": name, "title": title, "split": "test", "group": group, "columns": columns}
+    if only is not None:
+        spec["where"] = {"policy": [only]}
+    return spec | {"order": list(_ORDER)}

@@ -1,0 +1,152 @@
+"""Which series a suite uses, and which part of each is for which purpose.
+
+Series are chosen by a rule that looks at nothing but length and a hash of the id. Some ids are set aside for design:
+definitions (costs, grids, horizons) may be tried on them, and they appear in no split. Every other series is cut by
+time: what comes first is for fitting, then the validation windows, then the test windows, with nothing shared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.data.records import ResolvedFile, Series
+from ucsearch.errors import DataError, InputError
+from ucsearch.evaluation.job import Job
+
+__all__ = ["Family", "Pool", "Stretch", "choose", "is_design", "load_family"]
+
+Floats = NDArray[np.float64]
+_DESIGN_SHARE = 8  # one id in so many is for design only
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """One window: `decisions` consecutive decisions on one series. `y` ends where the window's last look-ahead ends."""
+
+    family: str
+    series: str
+    window: int
+    start: int  # index of the first period decided
+    decisions: int
+    season: int
+    y: Floats  # (T,) in units of the series' own scale
+    scale: float  # of its fitting part: the mean absolute value, or the standard deviation of its steps
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """A group of series with the files they came from."""
+
+    name: str
+    dataset: str
+    series: tuple[Series, ...]
+    files: tuple[ResolvedFile, ...]
+
+
+def is_design(name: str) -> bool:
+    """Whether an id is set aside for fixing definitions."""
+    return hashlib.sha256(name.encode()).digest()[0] % _DESIGN_SHARE == 0
+
+
+def choose(series: Sequence[Series], count: int, least: int, purpose: str, salt: str) -> tuple[Series, ...]:
+    """The `count` series of at least `least` values that come first by a hash of their id; `purpose` design or other."""
+    wanted = purpose == "design"
+    long = [s for s in series if len(s.y) >= least and is_design(s.id) == wanted]
+    if len(long) < count:
+        raise DataError(f"{len(long)} series of at least {least} values, expected {count}")
+    return tuple(sorted(long, key=lambda s: hashlib.sha256(f"{salt}/{s.id}".encode()).digest())[:count])
+
+
+def load_family(name: str, data_dir: Path | None) -> Family:
+    """All series of a family: `m4-weekly`, `ett-ETTh1`, `ltsf-exchange_rate`, or `sample-daily` (embedded)."""
+    dataset, _, part = name.partition("-")
+    if dataset == "m4":
+        from ucsearch.data.m4 import load_m4
+
+        found = load_m4(part, data_dir=data_dir)
+        return Family(name, dataset, found.series, found.report.files)
+    if dataset == "sample":
+        from ucsearch.data.embedded import sample_demand
+
+        season = {"daily": 7, "other": 7}.get(part)
+        if season is None:
+            raise InputError("family", repr(name), "sample-daily or sample-other")
+        made = sample_demand(48, 260, seed=2024 if part == "daily" else 2025).series
+        renamed = tuple(_renamed(s, f"{part}-{s.id}") for s in made)
+        return Family(name, dataset, renamed, ())
+    if dataset in ("ett", "ltsf"):
+        from ucsearch.data.ett import load_ett
+        from ucsearch.data.ltsf import load_ltsf
+
+        table = load_ett(part, data_dir=data_dir) if dataset == "ett" else load_ltsf(part, data_dir=data_dir)
+        season = {"ETTh1": 24, "ETTh2": 24, "ETTm1": 96, "ETTm2": 96}.get(part, 1)
+        columns = []
+        for i, column in enumerate(table.columns):
+            y = np.asarray(table.values[:, i], np.float64)
+            if np.isfinite(y).all():
+                columns.append(Series(f"{part}/{column}", y, "", season, 1, len(y)))
+        return Family(name, dataset, tuple(columns), tuple(table.report.files))
+    raise InputError("family", repr(name), "m4-…, ett-…, ltsf-… or sample-…")
+
+
+def _renamed(s: Series, name: str) -> Series:
+    return Series(name, s.y, s.frequency, s.seasonal_period, s.horizon, s.n_train, s.category)
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Series of several families with their windows. Test windows are handed out only through an open job."""
+
+    families: dict[str, tuple[Series, ...]]
+    windows: dict[str, int]  # per split
+    decisions: int  # per window
+    ahead: int  # periods a decision looks ahead
+    fit: int  # least periods before the first window
+    scaling: str  # "level" or "steps"
+    latest: int | None = None  # only so many of the latest values are used
+
+    @property
+    def least(self) -> int:
+        """Values a series needs."""
+        return self.fit + sum(self.windows.values()) * self.decisions + self.ahead
+
+    def stretches(self, split: str, job: Job) -> list[Stretch]:
+        """All windows of a split. The last window of test ends with the series; validation ends before test begins."""
+        if split == "test":
+            job.require_open()
+        if split not in self.windows:
+            raise InputError("split", repr(split), f"one of {', '.join(self.windows)}")
+        out = []
+        for family, series in self.families.items():
+            for one in series:
+                out.extend(self._cut(family, one, split))
+        return out
+
+    def _cut(self, family: str, one: Series, split: str) -> list[Stretch]:
+        count, each = self.windows[split], self.decisions
+        y = one.y if self.latest is None else one.y[-self.latest :]
+        if len(y) < self.least:
+            raise DataError(f"series {one.id}: saw {len(y)} values, expected at least {self.least}")
+        test = self.windows.get("test", 0) * each + self.ahead
+        end = len(y) if split == "test" else len(y) - test
+        # Look-ahead beyond a window is for the hindsight comparator alone; validation must not see test values.
+        first = end - (self.ahead if split == "test" else 0) - count * each
+        fitting = y[: len(y) - test - self.windows.get("validation", 0) * each]
+        if self.scaling == "level":
+            scale = float(np.abs(fitting).mean())
+        else:
+            scale = float(np.diff(fitting).std())
+        if not 0.0 < scale < np.inf:
+            raise DataError(f"series {one.id}: its fitting part has no scale (all values are equal or zero)")
+        found = []
+        for w in range(count):
+            start = first + w * each
+            stop = min(start + each + self.ahead, end)
+            found.append(Stretch(family, one.id, w, start, each, one.seasonal_period, y[:stop] / scale, scale))
+        return found

@@ -1,0 +1,205 @@
+"""Bounds on a mean from few values: Student-t, bootstrap-t, percentile bootstrap, cluster bootstrap.
+
+Deterministic: draws come from Philox's raw stream under a key, which no version of NumPy changes, and sums run one
+element after the other. Everything fails closed: too few values, or one that is not finite, gives minus infinity.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from statistics import mean as exact_mean
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import InputError
+from ucsearch.evaluation.protocol import LEVEL
+from ucsearch.records.canonical import canonical
+
+__all__ = [
+    "LEAST",
+    "RESAMPLES",
+    "Bounds",
+    "bootstrap_key",
+    "bounds",
+    "cluster_interval",
+    "mean",
+    "scale_free_delta",
+    "student_quantile",
+]
+
+Floats = NDArray[np.float64]
+
+RESAMPLES = 9999  # one less than a round number: the rank of a 97.5 % quantile is whole
+LEAST = 3
+"""Fewer values than this have no bound."""
+_FLAT = 1e-12  # a relative spread below this is rounding
+
+
+class Bounds(NamedTuple):
+    """Of a mean of n values. `lower` and `upper` are the outer ones of Student-t and bootstrap-t."""
+
+    n: int
+    mean: float
+    student: float  # one-sided lower bounds
+    bootstrap: float
+    lower: float
+    upper: float
+    percentile: float  # a lower bound for comparison only: on few values it is too high
+
+
+def mean(values: Sequence[float]) -> float:
+    """Correctly rounded: order does not matter, and equal values are their own mean. NaN for none."""
+    if len(values) < 2:
+        return float(values[0]) if values else math.nan
+    return float(exact_mean(values))
+
+
+def scale_free_delta(own: float, other: float, form: str) -> float:
+    """How much better `own` is than `other`, from -1 to 1 whatever the unit; 0 if both are 0.
+
+    Form cost: `(other - own) / (other + own)` of costs that are never negative. Form reward:
+    `(own - other) / (|own| + |other|)`.
+    """
+    if not (math.isfinite(own) and math.isfinite(other)):
+        return math.nan
+    if form == "cost":
+        if not (own >= 0.0 and other >= 0.0):
+            raise InputError("cost", min(own, other), "a number from 0 up, since the suite compares costs")
+        gain, size = other - own, other + own
+    elif form == "reward":
+        gain, size = own - other, abs(own) + abs(other)
+    else:
+        raise InputError("form", repr(form), "cost or reward")
+    return gain / size if size > 0.0 else 0.0
+
+
+# -------------------------------------------------------------------- Student's t
+
+
+def student_cdf(t: float, df: int) -> float:
+    """P(T <= t) for whole degrees of freedom, by the finite sums of Abramowitz and Stegun 26.7.3 and 26.7.4."""
+    angle = math.atan(t / math.sqrt(df))
+    cosine, sine = math.cos(angle), math.sin(angle)
+    term = cosine if df % 2 else 1.0
+    total = term if df > 1 else 0.0
+    for i in range(3 if df % 2 else 2, df, 2):
+        term *= cosine * cosine * (i - 1) / i
+        total += term
+    inside = 2.0 / math.pi * (angle + sine * total) if df % 2 else sine * total
+    return 0.5 + 0.5 * inside
+
+
+@lru_cache(maxsize=256)
+def student_quantile(level: float, df: int) -> float:
+    """The t below which a share `level` (0.5 to 1) of Student's distribution lies, by bisection to the last bit."""
+    if not 0.5 <= level < 1.0:
+        raise InputError("level", level, "from 0.5 to below 1")
+    if df < 1:
+        raise InputError("df", df, "at least 1")
+    low, high = 0.0, 1.0
+    while student_cdf(high, df) < level:
+        high *= 2.0
+    while low < (middle := 0.5 * (low + high)) < high:
+        if student_cdf(middle, df) < level:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+# -------------------------------------------------------------------- bootstraps
+
+
+def bootstrap_key(seed: int, *names: str) -> int:
+    """A key of its own for every (suite, family, comparator): no bound depends on which others are computed."""
+    return int.from_bytes(hashlib.sha256(canonical([seed, *names])).digest()[:16], "big")
+
+
+def draws(key: int, count: int, resamples: int) -> NDArray[np.int64]:
+    """Indices (count, resamples), each from 0 to count - 1."""
+    raw = np.random.Philox(key=key).random_raw(count * resamples)
+    # The upper 53 bits as a fraction: exact, and biased by less than count / 2**53.
+    fraction = (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return (fraction * count).astype(np.int64).reshape(count, resamples)
+
+
+def bounds(values: Sequence[float], key: int, *, level: float = LEVEL, resamples: int = RESAMPLES) -> Bounds:
+    """Bounds on the mean of the distribution the values came from."""
+    return _bounds(tuple(map(float, values)), key, level, resamples)
+
+
+# A run derives its bounds, then checks what it wrote.
+@lru_cache(maxsize=1024)
+def _bounds(values: tuple[float, ...], key: int, level: float, resamples: int) -> Bounds:
+    x = np.asarray(values, np.float64)
+    n = x.size
+    if n == 0 or not np.isfinite(x).all():
+        return Bounds(n, math.nan, -math.inf, -math.inf, -math.inf, math.inf, -math.inf)
+    centre = mean(x.tolist())
+    if n < LEAST:
+        return Bounds(n, centre, -math.inf, -math.inf, -math.inf, math.inf, -math.inf)
+    least, most = float(x.min()), float(x.max())
+    if most - least <= _FLAT * (1.0 + abs(least)):
+        # Equal values say nothing beyond their value, which passes only if it is positive itself.
+        return Bounds(n, centre, least, least, least, most, least)
+    error = math.sqrt(math.fsum((v - centre) * (v - centre) for v in x.tolist()) / (n - 1) / n)
+    reach = student_quantile(level, n - 1) * error
+    means, ratios = _studentised(x, centre, draws(key, n, resamples))
+    top = min(math.ceil(level * (resamples + 1) - 1e-9), resamples) - 1
+    ordered = np.sort(ratios)
+    # A ratio above the mean stretches the lower bound, one below it the upper: t bounds are mirrored.
+    low = centre - float(ordered[top]) * error
+    high = centre - float(ordered[resamples - 1 - top]) * error
+    student = centre - reach
+    percentile = float(np.sort(means)[resamples - 1 - top])
+    return Bounds(n, centre, student, low, min(student, low), max(centre + reach, high), percentile)
+
+
+def _studentised(x: Floats, centre: float, index: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Mean of every resample, and its distance from `centre` in its own standard errors."""
+    n, resamples = index.shape
+    total = np.zeros(resamples)
+    for line in index:
+        total += x[line]
+    means = total / n
+    squares = np.zeros(resamples)
+    for line in index:
+        away = x[line] - means
+        squares += away * away
+    errors = np.sqrt(squares / (n - 1) / n)
+    gap = means - centre
+    # Drawing one value n times has no spread: infinitely far away on its side, and on the bad side if on none.
+    flat = errors <= _FLAT * (1.0 + np.abs(means))
+    ratios = np.divide(gap, errors, out=np.zeros(resamples), where=~flat)
+    ratios[flat] = np.where(gap[flat] < 0.0, -math.inf, math.inf)
+    return means, ratios
+
+
+def cluster_interval(
+    families: Mapping[str, float], clusters: Mapping[str, str], key: int, *, resamples: int = RESAMPLES
+) -> tuple[float, float, float]:
+    """Equal-family mean and its 95 % percentile interval when whole clusters of families are drawn again.
+
+    `families` holds each family's mean, `clusters` the data set each comes from. A description, not a test: with few
+    clusters the interval is too short. Fewer than two clusters have none (NaN).
+    """
+    groups: dict[str, list[float]] = {}
+    for family in sorted(families):
+        groups.setdefault(clusters[family], []).append(families[family])
+    centre = mean(list(families.values()))
+    if len(groups) < 2 or not math.isfinite(centre):
+        return centre, math.nan, math.nan
+    sums = np.array([math.fsum(groups[name]) for name in sorted(groups)])
+    sizes = np.array([float(len(groups[name])) for name in sorted(groups)])
+    total, weight = np.zeros(resamples), np.zeros(resamples)
+    for line in draws(key, len(groups), resamples):
+        total += sums[line]
+        weight += sizes[line]
+    ordered = np.sort(total / weight)
+    top = min(math.ceil(LEVEL * (resamples + 1) - 1e-9), resamples) - 1
+    return centre, float(ordered[resamples - 1 - top]), float(ordered[top])

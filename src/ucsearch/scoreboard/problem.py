@@ -1,0 +1,274 @@
+"""What is compared on: a task, its windows on several series, and the forecasts every policy sees.
+
+A built-in task gets its outcomes from any series: demand and prices as multiples of the series' mean, returns as
+changes in units of their standard deviation, both measured before the first window. So series of any scale count alike.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import DataError, InputError
+from ucsearch.forecast.ridge import RidgePaths
+from ucsearch.forecast.streams import series_stream
+from ucsearch.layout import Layout
+from ucsearch.task import Task
+from ucsearch.tasks import TASKS, LeadTimeInventory
+from ucsearch.trace import Trace
+
+__all__ = ["Problem", "Setup", "Source", "load_setup", "make_problem", "read_file", "read_known", "sample_sources"]
+
+Floats = NDArray[np.float64]
+Outcome = Literal["values", "relative", "changes"]
+_FEW = 3  # series below which no interval can be given
+
+
+class Source(NamedTuple):
+    """One series."""
+
+    name: str
+    y: Floats  # (T,)
+    season: int
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """A task and how a series becomes its outcomes."""
+
+    name: str
+    task: Task
+    start: Any  # the state every window starts from
+    outcome: Outcome  # values: as they are; relative: mean becomes `unit`; changes: deviation becomes `unit`
+    unit: float
+    floor: float  # no forecast goes below
+    delay: int  # steps from an action to its effect
+    inventory: LeadTimeInventory | None  # where the classics apply
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """N windows of T decisions with J members and H steps ahead."""
+
+    setup: Setup
+    series: tuple[str, ...]  # (N,) whose window it is
+    first: tuple[int, ...]  # (N,) index of the first value decided on
+    members: Floats  # (N, T, J, H)
+    realised: Floats  # (N, T)
+    history: tuple[Floats, ...]  # (N,) outcomes before each window
+    layout: Layout
+    model: str
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    @property
+    def steps(self) -> int:
+        return int(self.realised.shape[1])
+
+    def states(self) -> Floats:
+        """(N, n) where every window starts."""
+        row = self.layout.flatten(self.setup.start, "start")
+        return np.tile(np.array(row), (len(self), 1))
+
+    def trace(self, t: int) -> Trace:
+        return Trace.from_members(self.members[:, t], model=self.model)
+
+
+# -------------------------------------------------------------------- tasks
+
+
+def load_setup(
+    name: str, *, instance: str | None = None, start: str | None = None, outcome: Outcome | None = None,
+    unit: float | None = None,
+) -> Setup:  # fmt: skip
+    """A built-in task by name (and instance), or "package:object": a task, or a record with `task()` and `state()`."""
+    given = _json(start)
+    if name in TASKS:
+        kinds = TASKS[name].kind.instances()
+        if instance is not None and instance not in kinds:
+            raise InputError("--instance", repr(instance), f"one of {', '.join(kinds)}")
+        found, shown = (TASKS[name].kind(), name) if instance is None else (kinds[instance], f"{name}, {instance}")
+    else:
+        if ":" not in name:
+            raise InputError("TASK", repr(name), f"one of {', '.join(TASKS)}, or package:object")
+        if instance is not None:
+            raise InputError("--instance", repr(instance), "nothing beside package:object")
+        found, shown = _imported(name), name
+    fit = _fit(found)
+    config = found if isinstance(found, LeadTimeInventory) else None
+    if isinstance(found, Task):
+        if given is None:
+            hint = f"Give it as JSON: --start '{{\"{found.state._fields[0]}\": 0}}'."
+            raise InputError("--start", "nothing", "the state a bare task starts from", hint=hint)
+        task, state = found, _state_of(found, given)
+    else:
+        task = found.task()
+        try:
+            state = found.state(**(fit.start if given is None else given))
+        except TypeError as error:
+            raise InputError("--start", start, f"arguments of {type(found).__name__}.state ({error})") from None
+    scale = fit.unit if unit is None else unit
+    if not 0.0 < scale < np.inf:
+        raise InputError("--unit", scale, "a finite number above 0")
+    return Setup(shown, task, state, outcome or fit.outcome, scale, fit.floor, fit.delay, config)
+
+
+class _Fit(NamedTuple):
+    outcome: Outcome
+    unit: float
+    floor: float
+    start: dict[str, Any]
+    delay: int
+
+
+def _fit(config: Any) -> _Fit:
+    """How a series meets the task; what is not built in takes values as they are."""
+    kind = type(config).__name__
+    if isinstance(config, LeadTimeInventory):
+        sizes = config.order_sizes
+        level = float(sizes[len(sizes) // 2])
+        mean = level / (config.lead_time + 1) if config.orders == "level" else level
+        start = {"on_hand": mean, "open_orders": (mean,) * config.lead_time, "last": mean}
+        return _Fit("relative", mean, 0.0, start, config.lead_time)
+    if kind == "DelayedExposure":
+        return _Fit("changes", 1.0, -np.inf, {}, config.delay)
+    if kind == "Direction":
+        return _Fit("changes", 1.0, -np.inf, {}, 0)
+    if kind == "CapacityPlan":
+        half = config.largest // 2
+        return _Fit("relative", max(half, 1) * config.unit_output, 0.0, {"online": half}, config.startup_delay)
+    if kind == "Intervention":
+        return _Fit("relative", config.cost or 1.0, 0.0, {}, config.delay)
+    if kind == "Storage":
+        return _Fit("relative", 10.0, -np.inf, {"level": config.capacity / 2.0}, 0)
+    return _Fit("values", 1.0, -np.inf, {}, int(getattr(config, "delay", 0)))
+
+
+def _imported(spec: str) -> Any:
+    package, _, name = spec.partition(":")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = import_module(package)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError("TASK", repr(spec), f"an object that can be imported ({error})") from error
+    if not isinstance(found, Task) and not (hasattr(found, "task") and hasattr(found, "state")):
+        raise InputError("TASK", f"a {type(found).__name__}", "a uc.Task, or an object with task() and state()")
+    return found
+
+
+def _json(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise InputError("--start", text, f"JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise InputError("--start", text, "a JSON object of the state's fields")
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
+
+
+def _state_of(task: Task, given: Mapping[str, Any]) -> Any:
+    if set(given) != set(task.state._fields):
+        raise InputError("--start", ", ".join(given) or "no fields", f"the fields {', '.join(task.state._fields)}")
+    return task.state(**given)
+
+
+# -------------------------------------------------------------------- series
+
+
+def sample_sources(count: int) -> list[Source]:
+    """The embedded sample."""
+    from ucsearch.data.embedded import sample_demand
+
+    return [Source(s.id, np.asarray(s.y, np.float64), s.seasonal_period) for s in sample_demand(count).series]
+
+
+def read_file(path: Path, settings: Path | None, season: int | None) -> list[Source]:
+    """A history as `ucsearch backtest` reads it; a settings file may say what its columns are called."""
+    from ucsearch.planning.forecasts import ForecastFile
+    from ucsearch.planning.tables import open_table
+    from ucsearch.settings import load_settings, parse_settings
+
+    plain = b'[task]\nname = "lead_time_inventory"\n[policy]\nname = "exact"\ndepth = 1\n'
+    found = parse_settings(plain) if settings is None else load_settings(settings)
+    if not path.exists():
+        raise DataError(f"{path}: no such file")
+    table = ForecastFile.history(open_table(path), found)
+    length = found.backtest.season if season is None else season
+    out = []
+    for values in table.values():
+        if values.table is None:
+            raise DataError(str(values.problem or f"{path}: series {values.series!r} cannot be used"))
+        out.append(Source(values.series, np.ascontiguousarray(values.table[:, 0]), length))
+    return out
+
+
+def read_known(name: str, data_dir: Path | None, count: int, least: int) -> list[Source]:
+    """Series of a public data set such as m4-weekly or ett-ETTh1, chosen by length and a hash of the id."""
+    from ucsearch.evaluation.sources import choose, load_family
+
+    found = load_family(name, data_dir).series
+    most = min(count, sum(len(s.y) >= least for s in found))
+    picked = choose(found, most, least, "", "compare")
+    return [Source(s.id, np.asarray(s.y, np.float64), s.seasonal_period) for s in picked]
+
+
+def make_problem(
+    setup: Setup, sources: Sequence[Source], *, steps: int, windows: int, horizon: int, key: int, paths: int = 30,
+    skip: int = 0,
+) -> Problem:  # fmt: skip
+    """The last `windows` stretches of `steps` decisions of every series, `skip` values before its end."""
+    model = RidgePaths(paths=paths, floor=setup.floor)
+    names, first, members, realised, before = [], [], [], [], []
+    for source in sources:
+        least = model.min_history(source.season) + 1 + windows * steps + skip
+        if source.y.size < least:
+            raise DataError(f"series {source.name}: {source.y.size} values, expected at least {least}")
+        begin = source.y.size - skip - windows * steps
+        y = outcomes(setup, source, begin)
+        begin -= source.y.size - y.size
+        for w in range(windows):
+            at = begin + w * steps
+            marks = np.arange(at - 1, at - 1 + steps, dtype=np.int64)
+            made = model.forecast(
+                y[: at + steps], marks, horizon=horizon, season=source.season, stream=series_stream(key, source.name)
+            )
+            names.append(source.name)
+            first.append(at + source.y.size - y.size)
+            members.append(np.asarray(made.expand().members))
+            realised.append(y[at : at + steps])
+            before.append(y[:at])
+    if len(set(names)) < _FEW:
+        raise DataError(f"{len(set(names))} series, expected at least {_FEW}: the series is the unit of comparison")
+    return Problem(
+        setup, tuple(names), tuple(first), np.stack(members), np.stack(realised), tuple(before),
+        setup.task.layout(setup.start), model.name,
+    )  # fmt: skip
+
+
+def outcomes(setup: Setup, source: Source, begin: int) -> Floats:
+    """The series as outcomes of the task; the scale is measured on the values before `begin`."""
+    y = source.y
+    if setup.outcome == "values":
+        return y
+    if setup.outcome == "relative":
+        scale = float(np.abs(y[:begin]).mean())
+    else:
+        y = np.diff(y)
+        scale = float(y[: begin - 1].std())
+    if not 0.0 < scale < np.inf:
+        raise DataError(f"series {source.name}: all values before its windows are equal, so it has no scale")
+    return y * (setup.unit / scale)

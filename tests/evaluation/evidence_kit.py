@@ -1,0 +1,222 @@
+"""A small run with known truth, and the evidence it leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+import ucsearch as uc
+from ucsearch.cli import demo
+from ucsearch.evaluation.derive import conclude
+from ucsearch.evaluation.manifest import json_lines, seal, write_evidence
+from ucsearch.evaluation.protocol import Protocol
+from ucsearch.evaluation.rows import row_bytes, sort_rows
+from ucsearch.evaluation.selection import select
+from ucsearch.records.canonical import canonical
+
+FAMILIES = {"fam-a": "one", "fam-b": "two"}
+PROTOCOL = Protocol("kit", 7, "cost", "cost", "utility", FAMILIES, {"validation": 1, "test": 2})
+CANDIDATES = ({"id": "r0", "risk": 0.0, "depth": 3}, {"id": "r05", "risk": 0.5, "depth": 3})
+CARD = b"# Kit\n"
+SUITE = b"""name = "kit"
+kind = "walkforward"
+title = "A kit"
+endpoint = "Kit endpoint"
+card = "kit"
+seed = 7
+[walkforward]
+depth = 3
+"""
+TABLES = (
+    {
+        "name": "policies",
+        "title": "Policies",
+        "split": "test",
+        "group": ["policy"],
+        "order": ["uc"],
+        "columns": [
+            {"name": "Cost", "from": "cost", "how": "family_mean"},
+            {"name": "Windows", "how": "count"},
+        ],
+    },
+    {
+        "name": "rates",
+        "title": "Rates",
+        "split": "test",
+        "group": ["family"],
+        "where": {"policy": "uc"},
+        "columns": [
+            {"name": "Certificate", "from": "cert_passed", "over": "cert_decisions", "how": "rate_family_mean"}
+        ],
+    },
+)
+CHECKS = (
+    {
+        "name": "gap_mean",
+        "from": {"table": "policies", "row": ["uc"], "column": "Cost"},
+        "left": None,
+        "op": "<=",
+        "right": 20,
+    },
+)
+
+
+def policies(rng: np.random.Generator, edge: float) -> dict[str, dict[str, float]]:
+    """UC-Search is better by about `edge` than the three of the gate."""
+    cost = float(rng.uniform(8.0, 12.0))
+    out = {"uc": {"cost": cost, "utility": -cost, "violations": 0}}
+    for name in ("cem", "mppi", "risk-random"):
+        other = cost * (1.0 + edge) / (1.0 - edge) * float(rng.uniform(0.97, 1.03))
+        out[name] = {"cost": other, "utility": -other, "violations": 0}
+    return out
+
+
+def certificate(passed: int = 20, active: int = 20) -> dict[str, Any]:
+    return {"decisions": 20, "passed": passed, "risk_active": active, "margin": 0.5, "gap": None}
+
+
+def make_rows(
+    *, series: int = 6, edge: float = 0.1, active: int = 20, passed: int = 20, seed: int = 1
+) -> list[dict[str, Any]]:
+    """Validation and test rows; the candidate r05 is eligible, r0 is never risk-active."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for family in FAMILIES:
+        for s in range(series):
+            head = {"family": family, "series": f"S{s}", "decisions": 20}
+            sides = {
+                "r0": {"policies": policies(rng, edge), "certificate": certificate(20, 0)},
+                "r05": {"policies": policies(rng, edge), "certificate": certificate(20, 20)},
+            }
+            rows.append({**head, "split": "validation", "window": 0, "start": 100, "policies": {}, "candidates": sides})
+            for w in range(2):
+                own = {"policies": policies(rng, edge), "certificate": certificate(passed, active)}
+                rows.append({**head, "split": "test", "window": w, "start": 120 + 20 * w, **own})
+    return [dict(row) for row in sort_rows(rows)]
+
+
+def splits_of(rows: list[dict[str, Any]]) -> dict[str, dict[str, list[str]]]:
+    splits: dict[str, dict[str, list[str]]] = {"design": {"fam-a": ["D0"]}}
+    for row in sort_rows(rows):
+        ids = splits.setdefault(row["split"], {}).setdefault(row["family"], [])
+        if row["series"] not in ids:
+            ids.append(row["series"])
+    return splits
+
+
+def facts_of(rows: list[dict[str, Any]], protocol: Protocol | None = PROTOCOL) -> dict[str, Any]:
+    return {
+        "suite": "kit",
+        "kind": "walkforward",
+        "title": "A kit",
+        "endpoint": "Kit endpoint",
+        "settings": {
+            "name": "kit",
+            "kind": "walkforward",
+            "title": "A kit",
+            "endpoint": "Kit endpoint",
+            "card": "kit",
+            "seed": 7,
+            "walkforward": {"depth": 3, "width": 9},
+        },
+        "card": {"name": "kit", "sha256": hashlib.sha256(CARD).hexdigest()},
+        "data": [{"name": "file.csv", "sha256": "ab" * 32, "bytes": 12, "status": "verified"}],
+        "splits": splits_of(rows),
+        "seeds": [7],
+        "versions": {"ucsearch": "0.1.0"},
+        "protocol": None if protocol is None else protocol.as_json(),
+        "extra": {},
+    }
+
+
+def hashes() -> dict[str, str]:
+    return {"card_sha256": hashlib.sha256(CARD).hexdigest(), "suite_sha256": hashlib.sha256(SUITE).hexdigest()}
+
+
+@cache
+def sample() -> bytes:
+    """One decision of the demonstration's task, recorded and exported."""
+    members = np.array([[70.0, 60.0, 80.0], [90.0, 75.0, 60.0], [60.0, 80.0, 90.0]])
+    trace = uc.Trace.from_members(members, issued=demo.ISSUED)
+    policy = uc.CertifiedBeam(depth=3, width=9, risk=0.5)
+    made = uc.decide(
+        demo.TASK, demo.START, trace, policy, gate=uc.Gate(certificate=True), now=demo.NOW, engine="python"
+    )
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "log.db"
+        with uc.AuditLog(path, clock=lambda: datetime(2024, 5, 20, tzinfo=UTC)) as log:
+            log.write(made, series="S0", where=demo.WHERE)
+            log.export_jsonl(path.with_name("out.jsonl"))
+        return path.with_name("out.jsonl").read_bytes()
+
+
+def write(
+    out: Path,
+    rows: list[dict[str, Any]] | None = None,
+    *,
+    protocol: Protocol = PROTOCOL,
+    looks: int = 1,
+    with_sample: bool = True,
+    change: Callable[[dict[str, Any]], None] | None = None,
+    checks: Any = CHECKS,
+) -> Path:
+    """Evidence of a run on these rows, as a runner would write it. `change` may spoil the predicate before."""
+    rows = make_rows() if rows is None else rows
+    tested = any(row["split"] == "test" for row in rows)
+    selection = select(rows, protocol, CANDIDATES, **hashes()) if tested else None
+    tables = TABLES if tested else ()
+    predicate = conclude(
+        facts_of(rows, protocol),
+        rows,
+        tables=tables,
+        checks=checks if tested else (),
+        selection=selection,
+        looks=looks if tested else 0,
+    )
+    if change is not None:
+        change(predicate)
+    files = {"card.md": CARD, "suite.toml": SUITE}
+    if with_sample:
+        files["sample.jsonl"] = sample()
+    if selection is not None:
+        body = canonical(selection)
+        files["selection.json"] = body
+        sha = hashlib.sha256(body).hexdigest()
+        files["looks.jsonl"] = json_lines([{"look": i + 1, "selection": sha} for i in range(looks)])
+    write_evidence(out, predicate, rows, files)
+    return out
+
+
+def manifest_of(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "manifest.json").read_bytes())
+    return content
+
+
+def rewrite(folder: Path, statement: dict[str, Any], *, reseal: bool) -> None:
+    """Put a changed manifest in place; a forger seals it again and mends the digests."""
+    if reseal:
+        for subject in statement["subject"]:
+            if isinstance(subject, dict) and (folder / str(subject.get("name"))).is_file():
+                body = (folder / subject["name"]).read_bytes()
+                subject["digest"] = {"sha256": hashlib.sha256(body).hexdigest()}
+        statement["predicate"]["seal"] = seal(statement["predicate"])
+    (folder / "manifest.json").write_bytes(canonical(statement))
+
+
+def rewrite_rows(folder: Path, rows: list[dict[str, Any]], *, sort: bool = True) -> None:
+    """Forge the rows and everything that only repeats their digest."""
+    body = row_bytes(rows) if sort else b"".join(canonical(row) + b"\n" for row in rows)
+    (folder / "rows.jsonl").write_bytes(body)
+    rewrite(folder, manifest_of(folder), reseal=True)
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "rows.jsonl").read_bytes().splitlines()]
