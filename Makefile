@@ -127,6 +127,10 @@ bench: setup ## Print the benchmark table, with the peers where they can be inst
 		echo "The peers could not be installed; the benchmark goes on without them." >&2
 	$(VENV)/bin/python -m bench
 
+.PHONY: evidence
+evidence: setup ## Run all evaluation suites into evidence/ and write README's results table (needs UCSEARCH_DATA)
+	$(VENV)/bin/python scripts/evidence.py
+
 .PHONY: clean
 clean: ## Remove builds and caches
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/out

@@ -15,11 +15,13 @@ from rich.table import Table
 
 import ucsearch as uc
 from bench import audit_bench, forecast_bench
-from bench.inventory import Problem, make_problem, policies
-from bench.peers_run import regret, run_peers
+from bench.inventory import Problem, first_windows, make_problem, policies, samplers
+from bench.peers_run import PEERS, regret, run_peers
 from bench.timing import in_process, interleaved, startup
 
 OUT = Path(__file__).parent / "out"
+ICEM, PYTORCH_MPPI = "pytorch-icem 256 x 5", "pytorch-mppi 1024 x 5"
+SLOW_PEERS = PEERS[ICEM][1]  # windows they are run on
 PLAIN, EXACT = "beam, by score (B 8, k 3)", "exact, certified"
 
 
@@ -47,10 +49,22 @@ def searches(depth: int, windows: int, repeats: int) -> dict[str, Any]:
     for name in named:
         optimal, loss = regret(values, panel(problem, named[name], 2).outputs.out_i[:, 1])
         rows[name] = {"us": seconds[name] / windows * 1e6, "optimal": optimal, "regret": loss}
+    rows |= sampled(first_windows(problem, SLOW_PEERS), values[:SLOW_PEERS], repeats)
     rows["python engine"] = {"us": plain * 1e6, "optimal": rows[PLAIN]["optimal"], "regret": rows[PLAIN]["regret"]}
     for name in ("2 threads", "certify, kind bound", "certify, kind oracle"):
         rows[name] = {"us": seconds[name] / windows * 1e6}
     return {"rows": rows, "values": values, "instances": problem.instances}
+
+
+def sampled(problem: Problem, values: np.ndarray, repeats: int) -> dict[str, dict[str, float]]:
+    """CEM and MPPI with the peers' sample counts on the windows the peers get, averaged over keys."""
+    rows = {}
+    for name, keyed in samplers(problem.depth).items():
+        seconds = interleaved({name: lambda keyed=keyed: panel(problem, keyed[0], 1)}, repeats)[name]
+        found = [regret(values, panel(problem, policy, 1).outputs.out_i[:, 1]) for policy in keyed]
+        optimal, loss = np.mean(found, axis=0)
+        rows[name] = {"us": seconds / len(values) * 1e6, "optimal": float(optimal), "regret": float(loss)}
+    return rows
 
 
 def single_calls() -> dict[str, float]:
@@ -160,6 +174,9 @@ def targets(results: dict[str, Any]) -> list[Check]:
     def us(rows: dict[str, Any], name: str) -> float:
         return float(rows.get(name, {}).get("us", float("nan")))
 
+    def lost(name: str) -> float:
+        return float(six.get(name, {}).get("regret", float("nan")))
+
     mctx = "mctx, 16 simulations, batch 1024"
     bound_regret = six["beam, by bound (B 4, k 3)"]["regret"]
     mctx_regret = six.get(mctx, {}).get("regret", float("nan"))
@@ -168,6 +185,8 @@ def targets(results: dict[str, Any]) -> list[Check]:
         ("mctx against beam, d = 6", us(six, mctx) / us(six, PLAIN), ">=", 3,
          "the peer runs a look-ahead prior; the beam scores every feasible action over all members"),
         ("regret of the beam by bound below mctx's, d = 6", mctx_regret - bound_regret, ">", 0, ""),
+        ("regret of pytorch-icem beyond CEM's, d = 6", lost(ICEM) - lost("CEM 256 x 5"), ">=", 0, ""),
+        ("regret of pytorch-mppi beyond MPPI's, d = 6", lost(PYTORCH_MPPI) - lost("MPPI 1024 x 5"), ">=", 0, ""),
         ("2 threads against 1, d = 6", us(six, PLAIN) / us(six, "2 threads"), ">=", 1.7,
          "other work on the machine's cores shows here first"),
         ("one uc.search call, d = 3, us", single[f"{PLAIN}, d = 3"], "<=", 30, ""),

@@ -9,6 +9,7 @@ import numpy as np
 
 import ucsearch as uc
 from bench.peers.common import make_instances
+from ucsearch.comparators import CEM, MPPI, key_from
 from ucsearch.tasks import LeadTimeInventory
 
 RISK = 0.25
@@ -43,6 +44,31 @@ def make_problem(windows: int, depth: int, seed: int = 7, members: int = 4) -> P
     pipeline = instances["pipeline"]
     states = task.state(instances["on_hand"], (pipeline[:, 0], pipeline[:, 1]), instances["last"])
     return Problem(depth, task, states, uc.Trace.from_members(demand), instances)
+
+
+# Sample counts of the peers: plans per iteration, iterations.
+SAMPLERS = {"CEM 256 x 5": (CEM, 256, 5), "MPPI 1024 x 5": (MPPI, 1024, 5)}
+KEYS = 10  # a stochastic policy is averaged over so many
+
+
+def first_windows(problem: Problem, count: int) -> Problem:
+    """The first `count` windows, which are the ones the slower peers are run on."""
+    states = problem.states
+    few = type(states)(states[0][:count], tuple(x[:count] for x in states[1]), states[2][:count])
+    trace = uc.Trace.from_members(problem.trace.members[:count, :, :, 0])
+    return Problem(problem.depth, problem.task, few, trace, problem.instances)
+
+
+def samplers(depth: int) -> dict[str, list[Any]]:
+    """Our counterparts of the sampling peers, one policy per key."""
+    rng = np.random.default_rng(0)
+    return {
+        name: [
+            kind(depth=depth, risk=RISK, samples=samples * iterations, iterations=iterations, seed=key_from(rng))
+            for _ in range(KEYS)
+        ]
+        for name, (kind, samples, iterations) in SAMPLERS.items()
+    }
 
 
 def policies(depth: int) -> dict[str, Any]:

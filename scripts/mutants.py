@@ -41,17 +41,7 @@ SHARE = 0.95
 # By folder of the module: the files of tests that are about it.
 TESTS = {
     "dispatch": ["tests/unit/test_dispatch.py", "tests/unit/test_verify.py"],
-    "verify": ["tests/unit/test_verify.py", "tests/property/test_forgery.py"],
-}
-# What is most likely to notice, by a part of the test's name, tried before all the rest: it only saves time.
-FIRST = {
-    "__init__.py": ("override", "task", "exit", "log"),
-    "__main__.py": ("exit_codes", "usage", "module", "folder"),
-    "formats.py": ("canonical", "json", "blob", "chain", "log", "checkpoint", "exported", "bytes", "files"),
-    "schema.py": ("malformed", "missing", "refused", "override"),
-    "inputs.py": ("lie_is_named", "piece", "fit", "override", "refused", "valid_record"),
-    "replay.py": ("valid_record", "many_paths"),
-    "search.py": ("valid_record", "many_paths", "meter"),
+    "verify": ["tests/unit/test_verify.py", "tests/unit/test_verify_corners.py", "tests/property/test_forgery.py"],
 }
 RECENT = 12  # how many of the tests that noticed the module's mutants before are tried first
 TEST_CPU_S = 20.0  # processor time of one test; an endless loop is a mutant caught
@@ -63,6 +53,7 @@ class Mutant(NamedTuple):
     path: str
     key: str
     line: int
+    last: int  # line where what is changed ends; 0: it runs on import
     source: str
 
 
@@ -155,6 +146,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     tree = ast.parse(path.read_text())
     places = _Places()
     places.visit(tree)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     seen: dict[str, int] = {}
     name = path.relative_to(ROOT).as_posix()
     for n, (node, where) in enumerate(places.found):
@@ -171,7 +163,8 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
             seen[key] = seen.get(key, 0) + 1
             if seen[key] > 1:
                 key += f" ({seen[key]})"
-            yield Mutant(name, key, getattr(node, "lineno", 0), source)
+            inside = any(isinstance(f, ast.FunctionDef) and f.lineno < node.lineno <= f.end_lineno for f in functions)
+            yield Mutant(name, key, node.lineno, node.end_lineno if inside else 0, source)
 
 
 def _statement(tree: ast.AST, node: ast.AST) -> ast.AST:
@@ -208,17 +201,7 @@ def serve(folder: Path, group: str, timeout_s: float, quick: bool) -> None:
     os.dup2(2, 1)
     import pytest
 
-    options = [
-        "-qq",
-        "-s",
-        "-m",
-        "not slow",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        f"--basetemp={folder / 'temp'}",
-    ]
+    options = f"-qq -s -p no:cacheprovider -p no:xdist --basetemp={folder / 'temp'}".split() + ["-m", "not slow"]
     files = [name for name in TESTS[group] if not (quick and "property" in name)]
     pytest.main([*options, *files], plugins=[_Server(folder, group, timeout_s, answers)])
 
@@ -229,6 +212,7 @@ class _Server:
     def __init__(self, folder: Path, group: str, timeout_s: float, answers: TextIO) -> None:
         self.folder, self.group, self.timeout_s, self.answers = folder, group, timeout_s, answers
         self.recent: dict[str, list[str]] = {}
+        self.reach: dict[str, Reach] = {}
 
     def pytest_runtestloop(self, session: Any) -> bool:
         if self.group == "verify":
@@ -238,17 +222,18 @@ class _Server:
         # Two controls that must survive: the tree as it is; every module grafted unchanged, and the tests backwards.
         modules = sorted((self.folder / "src/ucsearch" / self.group).glob("*.py"))
         same = [(p.relative_to(self.folder).as_posix(), p.read_text()) for p in modules]
-        states = [self.run(session, plain, [])[0], self.run(session, plain[::-1], same)[0]]
+        states = [self.run(session, items, [], self.folder / "reach.json")[0], self.run(session, plain[::-1], same)[0]]
         self.answer("survived" if set(states) == {"survived"} else " ".join(states))
+        if set(states) == {"survived"}:
+            self.reach = {name: Reach(*found) for name, found in json.loads(Path("reach.json").read_text()).items()}
         for line in sys.stdin:
             task = json.loads(line)
             path = self.folder / task["path"]
             original = path.read_text()
             path.write_text(task["source"])
             try:
-                state, test = self.run(
-                    session, self.order(items, plain, task["path"]), [(task["path"], task["source"])]
-                )
+                order = self.order(items, plain, task)
+                state, test = self.run(session, order, [(task["path"], task["source"])])
             finally:
                 path.write_text(original)
             if test:
@@ -257,25 +242,27 @@ class _Server:
             self.answer(state)
         return True
 
-    def order(self, items: list[Any], plain: list[Any], path: str) -> list[Any]:
-        name = Path(path).name
-        own = items if name == "__main__.py" else plain
+    def order(self, items: list[Any], plain: list[Any], task: dict[str, Any]) -> list[Any]:
+        """The tests that reach the place, those first that noticed the module's last mutants, then the quick ones."""
+        path, lines = task["path"], set(range(task["line"], task["last"] + 1))
+        if path.endswith("__main__.py"):  # run by other processes too, whose lines are not seen
+            return items
+        reach = [x for x in plain if not lines or lines & set(self.reach[x.nodeid].lines.get(path, ()))]
         recent = self.recent.get(path, [])
-        words = FIRST.get(name, ()) if self.group == "verify" else ()
-        early = {item.nodeid for item in own if any(word in item.name for word in words)}
-        return sorted(
-            own, key=lambda x: (recent.index(x.nodeid) if x.nodeid in recent else RECENT, x.nodeid not in early)
-        )  # fmt: skip
+        rank = {name: i for i, name in enumerate(recent)}
+        return sorted(reach or plain, key=lambda x: (rank.get(x.nodeid, RECENT), self.reach[x.nodeid].cpu_s))
 
     def answer(self, result: str) -> None:
         print(result, file=self.answers, flush=True)
 
-    def run(self, session: Any, items: list[Any], grafts: list[tuple[str, str]]) -> tuple[str, str]:
-        """survived, killed or timeout; and the test that noticed."""
+    def run(
+        self, session: Any, items: list[Any], grafts: list[tuple[str, str]], reach: Path | None = None
+    ) -> tuple[str, str]:
+        """survived, killed or timeout; and the test that noticed. `reach` is where to write what each test reaches."""
         reader, writer = os.pipe()
         pid = os.fork()
         if pid == 0:
-            _child(session, items, grafts, writer)
+            _child(session, items, grafts, writer, reach)
         os.close(writer)
         deadline = time.monotonic() + self.timeout_s
         status = None
@@ -304,8 +291,26 @@ def make_records() -> None:
         forgery.case(n)
 
 
-def _child(session: Any, items: list[Any], grafts: list[tuple[str, str]], writer: int) -> None:
-    code = 1
+class Reach(NamedTuple):
+    """What one test does."""
+
+    cpu_s: float
+    lines: dict[str, list[int]]  # by path, of the modules that may be mutated
+
+
+def _child(
+    session: Any, items: list[Any], grafts: list[tuple[str, str]], writer: int, reach: Path | None
+) -> None:  # fmt: skip
+    code, found, lines = 1, {}, set()
+
+    def enter(frame: types.FrameType, event: str, argument: Any) -> Any:
+        return follow if frame.f_code.co_filename.startswith(watched) else None
+
+    def follow(frame: types.FrameType, event: str, argument: Any) -> Any:
+        lines.add((frame.f_code.co_filename, frame.f_lineno))
+        return follow
+
+    watched = tuple(str(Path.cwd() / "src/ucsearch" / group) for group in TESTS)
     try:
         os.setpgid(0, 0)
         null = os.open(os.devnull, os.O_RDWR)
@@ -316,12 +321,24 @@ def _child(session: Any, items: list[Any], grafts: list[tuple[str, str]], writer
         for i, item in enumerate(items):
             signal.setitimer(signal.ITIMER_VIRTUAL, TEST_CPU_S)
             following = items[i + 1] if i + 1 < len(items) else None
+            start = time.process_time()
+            if reach is not None:
+                lines.clear()
+                sys.settrace(enter)
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if reach is not None:
+                sys.settrace(None)
+                by_path: dict[str, list[int]] = {}
+                for name, line in lines:
+                    by_path.setdefault(str(Path(name).relative_to(Path.cwd())), []).append(line)
+                found[item.nodeid] = Reach(time.process_time() - start, by_path)
             if session.testsfailed:
                 os.write(writer, item.nodeid.encode())
                 break
         else:
             code = 0
+        if reach is not None:
+            reach.write_text(json.dumps(found))
     finally:
         os._exit(code)
 
@@ -398,7 +415,7 @@ def work(mutants: list[Mutant], group: str, jobs: int, timeout_s: float, quick: 
                         mutant = waiting.get_nowait()
                     except queue.Empty:
                         break
-                    server.stdin.write(json.dumps({"path": mutant.path, "source": mutant.source}) + "\n")
+                    server.stdin.write(json.dumps(mutant._asdict()) + "\n")
                     server.stdin.flush()
                     results[mutant.key] = server.stdout.readline().strip() or "killed"
                     print(f"{len(results)} of {len(mutants)}: {results[mutant.key]} {mutant.key}", file=sys.stderr)

@@ -195,6 +195,33 @@ def test_equals_exhaustive_search_when_every_plan_can_be_sampled(kind: Any) -> N
     assert alive > 30
 
 
+@pytest.mark.parametrize("name", ["random shooting", "beam, risk 0", "exact"])
+def test_reward_only_and_tree_policies_equal_exhaustive_search_too(name: str) -> None:
+    """Random shooting and the plain beam look at reward alone, so they are held against the best plan at risk 0."""
+    rng = np.random.default_rng(19)
+    states, params = TEMPLATES["maze"].windows(rng, 60)
+    demand = TEMPLATES["maze"].outcomes(rng, (60, 3, 3))
+    risk = 0.5 if name == "exact" else 0.0
+    policy = {
+        "random shooting": RandomShooting(depth=3, samples=64, risk=0.5, seed=1),
+        "beam, risk 0": beam(depth=3, width=64),
+        "exact": exact_dp(depth=3, risk=0.5),
+    }[name]
+    plan = uc.search_panel(maze, states, uc.Trace.from_members(demand), policy, params=params, engine="python")
+    alive = 0
+    for w, state in enumerate(states):
+        p = MazeParams(tuple(params.wall[w].tolist()), float(params.slope[w]))
+        top, plans = best_by_enumeration(maze, state, demand[w], p, 3, risk)
+        if top is None:
+            assert plan.status[w] == uc.Status.DEAD_END
+            continue
+        alive += 1
+        found = plan.score[w] if name == "exact" else plan.reward[w]
+        assert found == pytest.approx(top, abs=1e-9)
+        assert tuple(plan.path[w].tolist()) in plans
+    assert alive > 30
+
+
 @pytest.mark.parametrize("kind", [RiskRandom, CEM, MPPI])
 def test_as_many_samples_as_plans_try_each_plan_once(kind: Any) -> None:
     """27 plans, 27 samples in the first iteration: whichever plan is the best, it is found."""

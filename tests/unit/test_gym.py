@@ -96,6 +96,35 @@ def test_the_vector_environment_equals_single_ones_and_both_engines_agree() -> N
         assert (tr == tr2).all()
 
 
+def test_windows_that_restart_at_once_say_what_they_ended_with() -> None:
+    found = series()
+    features = [np.arange(len(y), dtype=float)[:, None] + 100 * i for i, y in enumerate(found)]
+    common: dict[str, Any] = dict(num_envs=3, features=features, length=60, engine="python")
+    env = TaskVectorEnv(stock, START, found, autoreset="same_step", **common)
+    later = TaskVectorEnv(stock, START, found, **common)
+    seen, info = env.reset(seed=2)
+    other, _ = later.reset(seed=2)
+    which = (seen[:, -1] // 100).astype(int)
+    for step in range(1, 61):
+        mask = info["action_mask"]
+        assert mask.any(axis=1).all()
+        chosen = np.argmax(mask, axis=1)
+        seen, rewards, _, over, info = env.step(chosen)
+        other, expected, _, _, _ = later.step(chosen)
+        assert rewards.tobytes() == expected.tobytes()
+        assert over.all() == (step == 60)
+        assert ("final_obs" in info) == (step == 60)
+    assert info["_final_obs"].all()
+    assert info["final_obs"].tobytes() == other.tobytes()
+    # The series is over: its own last forecast stands in, not the next series' first.
+    assert (info["final_obs"][:, -1] == 100 * which + 59).all()
+    assert seen[:, :4].tolist() == [[4.0, 2.0, 2.0, 2.0]] * 3
+    with pytest.raises(uc.InputError, match="autoreset"):
+        TaskVectorEnv(stock, START, found, autoreset="never", num_envs=1)  # type: ignore[arg-type]
+    with pytest.raises(uc.InputError, match="num_envs"):
+        TaskVectorEnv(stock, START, found, num_envs=0)
+
+
 def test_the_simulator_refuses_what_is_not_feasible() -> None:
     simulator = Simulator(stock, stock.layout(START), engine="python")
     rows = np.array([[4.0, 2.0, 2.0, 6.0]])

@@ -373,8 +373,6 @@ def test_a_false_claim_is_named(name: str, claim: str) -> None:
         ("exact", dict(settings__node_budget=0), "settings.node_budget"),
         ("mcts", dict(settings__simulations=0), "settings.simulations"),
         ("bound", dict(settings__width=2), "settings.width"),
-        ("protected", dict(settings__kind="bound", claim__kind="bound"), "settings.kind"),
-        ("routed", dict(settings__kind="bound", claim__kind="bound", settings__protect=False), "settings.kind"),
         ("routed", dict(settings__near_equal=-1.0), "settings.near_equal"),
         ("routed", dict(settings__band=-1.0), "settings.band"),
         ("routed", dict(settings__utility_budget="-inf"), "settings.utility_budget"),

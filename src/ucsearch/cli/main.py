@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ucsearch.cli.bench_lost_sales import lost_sales
+from ucsearch.cli.compare import compare
 from ucsearch.cli.data import data_app
+from ucsearch.cli.evaluate import evaluate, suites
+from ucsearch.cli.evidence import claims, evidence_app
 from ucsearch.cli.log import DEFAULT_LOG, INVALID, UNUSABLE, LogOption, log_app
 from ucsearch.cli.planner import backtest, decide, explain, new, schema, tasks
+from ucsearch.cli.report import report
 from ucsearch.errors import UCSearchError
 
 if TYPE_CHECKING:
@@ -46,7 +50,8 @@ app.add_typer(
 )
 app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")
-for _command in (new, decide, backtest, explain, tasks, schema):
+app.add_typer(evidence_app, name="evidence")
+for _command in (new, decide, backtest, explain, tasks, schema, compare, suites, evaluate, claims, report):
     app.command()(_command)
 
 

@@ -27,6 +27,11 @@ class Binding(Protocol):
     @property
     def task(self) -> Task: ...
     @property
+    def where(self) -> str:
+        """Under which name a verifier finds the task."""
+        ...
+
+    @property
     def form(self) -> str:
         """ "cost" or "reward": how results are compared."""
         ...

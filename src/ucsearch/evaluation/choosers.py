@@ -45,7 +45,13 @@ class Searched:
         if self.warm and self._last is not None and isinstance(policy, CEM | MPPI):
             policy = policy.warmed(self._last, states.named, trace, actions)
         plan = search_panel(
-            self.task, states.named, trace, policy, params=params, actions=actions, threads=self.threads,
+            self.task,
+            states.named,
+            trace,
+            policy,
+            params=params,
+            actions=actions,
+            threads=self.threads,
             engine="compiled",
         )
         self._last = plan

@@ -55,7 +55,7 @@ def is_design(name: str) -> bool:
 
 
 def choose(series: Sequence[Series], count: int, least: int, purpose: str, salt: str) -> tuple[Series, ...]:
-    """The `count` series of at least `least` values that come first by a hash of their id; `purpose` design or other."""
+    """The `count` series of at least `least` values that come first by a hash of their id, of those for a purpose."""
     wanted = purpose == "design"
     long = [s for s in series if len(s.y) >= least and is_design(s.id) == wanted]
     if len(long) < count:

@@ -94,7 +94,8 @@ class States(NamedTuple):
 
     @property
     def named(self) -> Any:
-        return self.layout.build([self.rows[:, i] for i in range(self.layout.size)])
+        columns: list[Any] = [self.rows[:, i] for i in range(self.layout.size)]
+        return self.layout.build(columns)
 
 
 class Chooser(Protocol):

@@ -22,7 +22,7 @@ from ucsearch.engine.panel import PanelPlan
 from ucsearch.evaluation.bindings import Binding
 from ucsearch.evaluation.kinds.mechanism_paths import Plans
 from ucsearch.evaluation.kinds.mechanism_settings import MechanismSettings
-from ucsearch.evaluation.walk import Choice, Panel
+from ucsearch.evaluation.walk import Choice, Panel, States
 from ucsearch.policies import Exact
 from ucsearch.trace import Trace
 
@@ -48,30 +48,32 @@ class Diagnosis:
         self.threads, self.keep = threads, keep
         self.found: list[list[dict[str, Any]]] = [[] for _ in range(len(panel))]
 
-    def __call__(self, t: int, states: Floats, trace: Trace, actions: Floats | None, params: Floats | None) -> Choice:
+    def __call__(self, t: int, states: States, trace: Trace, actions: Floats | None, params: Floats | None) -> Choice:
         s, task = self.s, self.binding.task
         common: dict[str, Any] = dict(params=params, actions=actions, threads=self.threads, engine="compiled")
         exact = search_panel(
-            task, states, trace, Exact(depth=s.depth, risk=s.risk, spread="std", every_action=True), **common
+            task, states.named, trace, Exact(depth=s.depth, risk=s.risk, spread="std", every_action=True), **common
         ).raise_for_errors()
         best = search_panel(
-            task, states, self.panel.hindsight(t), Exact(depth=s.depth, risk=0.0, spread="std"), **common
+            task, states.named, self.panel.hindsight(t), Exact(depth=s.depth, risk=0.0, spread="std"), **common
         ).raise_for_errors()
         certified: dict[str, CertifiedPanel] = {}
         for name in s.beams:
-            decided = decide_panel(task, states, trace, s.policy(name), gate=Gate(certificate=True), kind="oracle", **common)
+            decided = decide_panel(
+                task, states.named, trace, s.policy(name), gate=Gate(certificate=True), kind="oracle", **common
+            )
             decided.certified.plan.raise_for_errors()
             certified[name] = decided.certified
             if name == "uc" and self.keep is not None:
                 self.keep(t, decided)
-        reached = self._paths(t, states, trace, actions, params, exact, best, certified)
+        reached = self._paths(t, states.rows, trace, actions, params, exact, best, certified)
         for n in range(len(self.panel)):
             one: dict[str, Any] = {"complete": is_complete(self.panel, n, t, s.depth), **reached[n]}
             one["exact"] |= _regime(exact, n, s.risk)
             for name, panel in certified.items():
                 one["beams"][name] |= _tuple(panel, n)
             self.found[n].append(one)
-        none = np.zeros(len(states), np.int64)
+        none = np.zeros(len(states.rows), np.int64)
         return Choice(np.array(exact.outputs.out_i[:, 1], np.int64), np.array(exact.expansions, np.int64), none, none)
 
     def _paths(
@@ -97,7 +99,9 @@ class Diagnosis:
 
         plans = Plans(self.binding.task, exact.layout, states[at], np.stack(rows), own(actions), own(params))
         earned = plans.realised(self.panel.future[at, t])
-        forecast, uncertainty = plans.foreseen(trace.members[at, :, :, 0], trace.mean[at, :, 0], trace.weights[at])
+        members = trace.members[:, :, :, 0]
+        weights = np.broadcast_to(trace.weights, members.shape[:2])
+        forecast, uncertainty = plans.foreseen(members[at], trace.mean[at, :, 0], weights[at])
         out: list[dict[str, Any]] = [
             {"exact": {}, "hindsight": {}, "beams": {name: {"paths": []} for name in certified}} for _ in range(count)
         ]
@@ -139,13 +143,15 @@ def _tuple(panel: CertifiedPanel, n: int) -> dict[str, Any]:
 
 
 def _regime(exact: PanelPlan, n: int, risk: float) -> dict[str, Any]:
-    """Theorem 3: whether all suffixes are worth the same, and whether the best first step is not the best action."""
+    """Theorem 3: whether all suffixes are worth the same (i), and whether the best first step is not the best action
+    (ii); and whether first steps tell anything at all."""
     table, tau = exact.outputs.table[n], 1e-9 * (1.0 + abs(float(exact.score[n])))
     known = np.flatnonzero(np.isfinite(table[:, 3]) & np.isfinite(table[:, 4]))
     value, local = table[known, 3], table[known, 4] - risk * table[known, 5]
     suffix = value - local
     greedy = local >= local.max() - tau
     return {
+        "first_equal": bool(greedy.all()),
         "collapsed": bool(suffix.max() - suffix.min() <= tau),
         "separated": bool(value[greedy].max() < value.max() - tau),
         "nodes": int(exact.expansions[n]),

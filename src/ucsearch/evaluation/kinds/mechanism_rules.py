@@ -1,19 +1,22 @@
 """Predictors of ordering preservation: will the beam's first action be the exact planner's?
 
-Three rules, from the most to the least that is known. `corollary`: Corollary 5 as it stands. `tuple`: the same tuple
-(oracle retained, retained margin, eps_a) with its constants fitted. `margin`: the retained margin alone, which a search
-knows without an oracle. Constants are fitted on validation by balanced accuracy.
+`corollary`: Corollary 5 as it stands. `certificate`: this library's certificate, which counts rivals that were not
+retained. `tuple`: the corollary's tuple (oracle retained, retained margin, eps_a) with its constants fitted. `margin`:
+the retained margin alone, which a search knows without an oracle. Constants are fitted on validation by balanced
+accuracy. The first two are proofs: they may miss a preserved order, and never call one preserved that is not.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
-__all__ = ["RULES", "Case", "Counts", "balanced", "fit_rules", "predict"]
+__all__ = ["PROOFS", "RULES", "Case", "Counts", "balanced", "count", "fit_rules", "predict"]
 
-RULES = ("corollary", "tuple", "margin", "majority")
+PROOFS = ("corollary", "certificate")
+RULES = (*PROOFS, "tuple", "margin", "majority")
 _CUTS = 32  # thresholds tried, evenly spread over the values seen
 _WEIGHTS = (0.0, 1.0, 2.0)  # of eps_a
 
@@ -26,6 +29,7 @@ class Case(NamedTuple):
     sole: bool  # only one first action exists
     margin: float  # retained margin; infinite where no rival is retained
     eps_a: float
+    passed: bool  # the library's certificate
 
 
 class Counts(NamedTuple):
@@ -50,6 +54,8 @@ def predict(name: str, rule: Rule, case: Case) -> bool:
         # Without a retained rival there is no retained margin, and the corollary is silent.
         known = case.sole or math.isfinite(case.margin)
         return case.oracle_retained and known and case.margin > 2.0 * case.eps_a
+    if name == "certificate":
+        return case.passed
     if name == "tuple":
         return case.oracle_retained and _above(case.margin - rule["weight"] * case.eps_a, rule["threshold"])
     if name == "margin":
@@ -77,7 +83,7 @@ def balanced(counts: Counts) -> float | None:
 def fit_rules(cases: Sequence[Case]) -> dict[str, dict[str, Any]]:
     """The constants of every rule. Nothing is fitted without cases: then each says what the untrained rule would."""
     return {
-        "corollary": {},
+        **{name: {} for name in PROOFS},
         "tuple": _best("tuple", cases, lambda: _tuples(cases)),
         "margin": _best("margin", cases, lambda: _margins(cases)),
         "majority": {"answer": 2 * sum(case.preserved for case in cases) >= len(cases)},
@@ -109,7 +115,7 @@ def _margins(cases: Sequence[Case]) -> Iterator[dict[str, Any]]:
 def _cuts(values: Sequence[float]) -> list[float | None]:
     """No threshold, 0, and places between the values that were seen."""
     seen = sorted({v for v in values if math.isfinite(v)})
-    between = [0.5 * (a + b) for a, b in zip(seen, seen[1:], strict=False)]
+    between = [0.5 * (a + b) for a, b in pairwise(seen)]
     if len(between) > _CUTS:
         between = [between[round(i * (len(between) - 1) / (_CUTS - 1))] for i in range(_CUTS)]
     return [None, 0.0, *between]

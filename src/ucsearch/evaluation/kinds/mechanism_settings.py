@@ -18,7 +18,6 @@ class _Table(BaseModel):
 class SourceSettings(_Table):
     """One task on some families."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     families: tuple[str, ...] = Field(min_length=1)
     task: dict[str, Any]
     multiples: tuple[float, ...] | None = Field(None, description="order grid, in units of the forecast's spread")
@@ -40,7 +39,7 @@ class BeamSettings(_Table):
 class MechanismSettings(_Table):
     """A mechanism suite. All beams have the same width, cap, depth and risk, so that one bound on expansions holds."""
 
-    sources: tuple[SourceSettings, ...] = Field(min_length=1)
+    sources: dict[str, SourceSettings] = Field(min_length=1)
     beams: dict[str, BeamSettings]
     depth: int = Field(4, ge=1)
     width: int = Field(3, ge=1)
@@ -59,10 +58,9 @@ class MechanismSettings(_Table):
             raise ValueError("beams must hold 'uc', which the certificate is about, and not 'exact'")
         if self.width < self.top_k:
             raise ValueError("width must be at least top_k, one place for every first action of a certified beam")
-        names = [source.name for source in self.sources]
-        families = [family for source in self.sources for family in source.families]
-        if len(set(names)) != len(names) or len(set(families)) != len(families):
-            raise ValueError("sources and their families must have names of their own")
+        families = [family for source in self.sources.values() for family in source.families]
+        if len(set(families)) != len(families):
+            raise ValueError("a family belongs to one source")
         if not all(0.0 < level < 1.0 for level in self.levels):
             raise ValueError("levels must lie between 0 and 1")
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from ucsearch.comparators import key_from
 from ucsearch.evaluation.audit import audit_rows, is_stopped
 from ucsearch.evaluation.bindings import Binding, bind
-from ucsearch.evaluation.choosers import Certified
+from ucsearch.evaluation.choosers import Certified, Searched
 from ucsearch.evaluation.job import Findings, Job
 from ucsearch.evaluation.kinds.walkforward_records import Samples, credits_of
 from ucsearch.evaluation.kinds.walkforward_rivals import Rivals
@@ -27,6 +28,7 @@ from ucsearch.evaluation.sources import Pool, choose, load_family
 from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.walk import Panel, Walk, make_panel, walk
 from ucsearch.forecast import RidgePaths
+from ucsearch.policies import Exact
 
 __all__ = ["WalkForwardSettings", "figures_of", "run"]
 
@@ -76,12 +78,22 @@ class _Run:
 
     def panel(self, split: str) -> Panel:
         if split not in self.panels:
-            floor = -math.inf if self.s.floor is None else self.s.floor
+            stretches = self.pool.stretches(split, self.job)
             self.panels[split] = make_panel(
-                self.pool.stretches(split, self.job), self.binding, RidgePaths(paths=self.s.paths, floor=floor),
-                horizon=self.horizon, key=self.key,
-            )  # fmt: skip
+                stretches, self.binding, self.forecaster, horizon=self.horizon, key=self.key
+            )
         return self.panels[split]
+
+    @property
+    def forecaster(self) -> RidgePaths:
+        return RidgePaths(paths=self.s.paths, floor=-math.inf if self.s.floor is None else self.s.floor)
+
+    def _learned(self, name: str) -> Walk:
+        from ucsearch.evaluation.kinds.walkforward_learned import learned_walk
+
+        return learned_walk(
+            name, self.panel("test"), self.panel("validation"), self.binding, self.forecaster, self.horizon, self.key
+        )
 
     # ---------------------------------------------------------------- the protocol
 
@@ -93,9 +105,7 @@ class _Run:
             windows={"validation": self.s.splits.validation, "test": self.s.splits.test}, gate=self.s.gate,
         )  # fmt: skip
         text = hashlib.sha256(self.suite.text.encode()).hexdigest()
-        record = select(
-            rows, protocol, candidates, card_sha256=self.job.identity["card_sha256"], suite_sha256=text
-        )
+        record = select(rows, protocol, candidates, card_sha256=self.job.identity["card_sha256"], suite_sha256=text)
         self.job.select(record)
         sample: list[dict[str, Any]] = []
         opened = not is_stopped(audit_rows(rows)) and record["candidate"] is not None
@@ -190,12 +200,14 @@ class _Run:
         best = self._hindsight(panel, chosen["depth"])
         found: dict[str, Figures] = {"uc": figures_of(own, best, self.s.utility, self.binding.form)}
         found["hindsight"] = figures_of(best, best, self.s.utility, self.binding.form)
-        rivals = Rivals(panel, self.binding, self.s, chosen, chosen["samples"], self.suite.seed, self.job.threads)
+        rivals = Rivals(
+            panel, self.binding, self.s, chosen, chosen["samples"], self.suite.seed, self.job.threads, self._learned
+        )
         jobs = rivals.test_jobs(chosen, lambda: self.panel("validation"))
         for n, (name, make) in enumerate(jobs.items()):
             self.job.progress("policies on test", n, len(jobs))
             begun = perf_counter()
-            found[name] = self.job.shard(f"test-{name}", lambda make=make: self._mean(make(), best))
+            found[name] = self.job.shard(f"test-{name}", partial(self._figures, make, best))
             timing[name] = (perf_counter() - begun, each * (rivals.seeds(name)))
         self.job.progress("policies on test", len(jobs), len(jobs))
         certificate = certificates_of(own)
@@ -207,11 +219,11 @@ class _Run:
 
     def _hindsight(self, panel: Panel, depth: int) -> Walk:
         """The same receding horizon, told what will happen."""
-        from ucsearch.evaluation.choosers import Searched
-        from ucsearch.policies import Exact
-
         chooser = Searched(self.binding.task, Exact(depth=depth, risk=0.0), threads=self.job.threads)
         return walk(panel, self.binding, chooser, foresee=True)
+
+    def _figures(self, make: Callable[[], list[Walk]], best: Walk) -> Figures:
+        return self._mean(make(), best)
 
     def _mean(self, walks: list[Walk], best: Walk) -> Figures:
         """Figures of several seeds, averaged window by window."""

@@ -65,7 +65,7 @@ def credits_of(decided: DecisionPanel) -> dict[str, Floats]:
     steps = table[:, :, 4] - risk * table[:, :, 5]
 
     def over(values: Floats) -> Floats:
-        return values - values[rows, first][:, None]
+        return np.asarray(values - values[rows, first][:, None])
 
     gain = over(evidence.lower)
     credit = gain - over(steps)

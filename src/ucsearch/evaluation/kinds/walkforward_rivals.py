@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,10 @@ class Rivals:
 
     def __init__(
         self, panel: Panel, binding: Binding, settings: WalkForwardSettings, candidate: dict[str, Any], samples: int,
-        seed: int, threads: int | None,
+        seed: int, threads: int | None, learned: Callable[[str], Walk] | None = None,
     ) -> None:  # fmt: skip
         self.panel, self.binding, self.s, self.threads = panel, binding, settings, threads
+        self._learned = learned
         self.risk, self.depth, self.samples = float(candidate["risk"]), int(candidate["depth"]), samples
         rng = np.random.default_rng([seed, 1])
         self.keys = [key_from(rng) for _ in range(settings.comparators.seeds)]
@@ -59,7 +61,7 @@ class Rivals:
         chosen, count = self._option(option), self.samples if samples is None else samples
         common: dict[str, Any] = {"depth": self.depth, "risk": self.risk, "spread": self.s.candidates.spread}
         common |= {"samples": count}
-        rounds = {"iterations": min(chosen.iterations, count)}
+        rounds: dict[str, Any] = {"iterations": min(chosen.iterations, count)}
         makers: dict[str, Callable[[int], Policy]] = {
             "cem": lambda key: CEM(seed=key, **common, **rounds),
             "mppi": lambda key: MPPI(seed=key, **common, **rounds),
@@ -73,24 +75,22 @@ class Rivals:
 
     # ---------------------------------------------------------------- on test
 
-    def test_jobs(
-        self, chosen: dict[str, Any], validation: Callable[[], Panel]
-    ) -> dict[str, Callable[[], list[Walk]]]:
+    def test_jobs(self, chosen: dict[str, Any], validation: Callable[[], Panel]) -> dict[str, Callable[[], list[Walk]]]:
         """All comparators of the test by name."""
         c = self.s.comparators
         jobs: dict[str, Callable[[], list[Walk]]] = {}
         for name, option in chosen["options"].items():
-            jobs[name] = lambda name=name, option=option: self.walks(name, option)
+            jobs[name] = partial(self.walks, name, option)
             if c.wide:
-                jobs[f"{name}-wide"] = lambda name=name, option=option: self.walks(
-                    name, option, chosen["samples_wide"]
-                )
+                jobs[f"{name}-wide"] = partial(self.walks, name, option, chosen["samples_wide"])
         for name in c.others:
             jobs[name] = self._other(name)
         if c.exposure_matched:
             jobs["risk-greedy-matched"] = lambda: [self._matched(chosen, validation())]
         for name in c.learned:
-            jobs[name] = lambda name=name: self._learned(name, validation())
+            if self._learned is None:
+                raise InputError("comparators.learned", repr(name), "a run that can train")
+            jobs[name] = partial(_alone, self._learned, name)
         return jobs
 
     def _other(self, name: str) -> Callable[[], list[Walk]]:
@@ -142,7 +142,6 @@ class Rivals:
         match = match_exposure(lambda risk: exposure(RiskGreedy(risk=risk, spread=spread)), target, bisections=10)
         return self._walk(RiskGreedy(risk=match.risk, spread=spread))
 
-    def _learned(self, name: str, validation: Panel) -> list[Walk]:
-        from ucsearch.evaluation.kinds.walkforward_learned import learned_walk
 
-        return [learned_walk(name, self.panel, validation, self.binding)]
+def _alone(make: Callable[[str], Walk], name: str) -> list[Walk]:
+    return [make(name)]

@@ -22,15 +22,16 @@ class _Table(BaseModel):
 class Splits(_Table):
     """How series are chosen and cut."""
 
-    per_family: int | None = Field(None, ge=1, description="series of each family, first by id hash; none: all")
-    fit: int = Field(40, ge=10, description="least values before the first window")
-    validation: int = Field(1, ge=1, description="windows of each series")
-    test: int = Field(2, ge=1, description="windows of each series")
-    decisions: int = Field(36, ge=1, description="in a window")
+    per_family: int | None = Field(default=None, ge=1, description="series of each family, first by id hash; none: all")
+    fit: int = Field(default=40, ge=10, description="least values before the first window")
+    validation: int = Field(default=1, ge=1, description="windows of each series")
+    test: int = Field(default=2, ge=1, description="windows of each series")
+    decisions: int = Field(default=36, ge=1, description="in a window")
     scaling: Literal["level", "steps"] = Field(
-        "level", description="of its fitting part, by which a series is divided: mean size, or spread of its steps"
+        default="level",
+        description="of its fitting part, by which a series is divided: mean size, or spread of its steps",
     )
-    latest: int | None = Field(None, ge=1, description="use only so many of the latest values of a series")
+    latest: int | None = Field(default=None, ge=1, description="use only so many of the latest values of a series")
 
 
 class Candidates(_Table):
@@ -64,7 +65,8 @@ class Candidates(_Table):
             return Exact(**common)
         common |= {"width": candidate["width"], "top_k": candidate["top_k"]}
         if candidate["policy"] == "constrained":
-            return ConstrainedBeam(near_equal=self.near_equal, utility_budget=math.inf if self.utility_budget is None else self.utility_budget, **common)
+            budget = math.inf if self.utility_budget is None else self.utility_budget
+            return ConstrainedBeam(near_equal=self.near_equal, utility_budget=budget, **common)
         if candidate["policy"] == "certified":
             return CertifiedBeam(protect=True, **common)
         return {"beam": UCBeam, "pareto": ParetoBeam}[candidate["policy"]](**common)
@@ -73,7 +75,7 @@ class Candidates(_Table):
 class Option(_Table):
     """One way to set CEM or MPPI; validation takes the better one, so that a comparator is at its best."""
 
-    iterations: int = Field(3, ge=1)
+    iterations: int = Field(default=3, ge=1)
     warm: bool = True
 
     @property
@@ -84,14 +86,14 @@ class Option(_Table):
 class Comparators(_Table):
     """Whom the chosen candidate is compared with."""
 
-    seeds: int = Field(10, ge=1, description="of every stochastic one, averaged per window")
-    options: tuple[Option, ...] = Field((Option(), Option(iterations=2, warm=False)), min_length=1)
+    seeds: int = Field(default=10, ge=1, description="of every stochastic one, averaged per window")
+    options: tuple[Option, ...] = Field(default=(Option(), Option(iterations=2, warm=False)), min_length=1)
     others: tuple[str, ...] = Field(
-        ("greedy", "risk-greedy", "delay-greedy", "beam", "rand-shoot", "exact-dp"), description="on test only"
+        default=("greedy", "risk-greedy", "delay-greedy", "beam", "rand-shoot", "exact-dp"), description="on test only"
     )
-    wide: bool = Field(True, description="also with the nodes of the risk-activity check added to the budget")
-    exposure_matched: bool = Field(False, description="risk-greedy at the exposure of the chosen candidate")
-    learned: tuple[str, ...] = Field((), description="trained policies, on test only")
+    wide: bool = Field(default=True, description="also with the nodes of the risk-activity check added to the budget")
+    exposure_matched: bool = Field(default=False, description="risk-greedy at the exposure of the chosen candidate")
+    learned: tuple[str, ...] = Field(default=(), description="trained policies, on test only")
 
 
 class WalkForwardSettings(_Table):
@@ -99,14 +101,18 @@ class WalkForwardSettings(_Table):
 
     families: tuple[str, ...] = Field(min_length=1)
     task: dict[str, Any]
-    multiples: tuple[float, ...] | None = Field(None, description="order grid, in units of the forecast's spread")
-    arrivals: int = Field(1, ge=1)
-    paths: int = Field(60, ge=2, description="members of a forecast")
-    floor: float | None = Field(None, description="no forecast goes below")
+    multiples: tuple[float, ...] | None = Field(
+        default=None, description="order grid, in units of the forecast's spread"
+    )
+    arrivals: int = Field(default=1, ge=1)
+    paths: int = Field(default=60, ge=2, description="members of a forecast")
+    floor: float | None = Field(default=None, description="no forecast goes below")
     splits: Splits = Splits()
     candidates: Candidates = Candidates()
     comparators: Comparators = Comparators()
-    utility: dict[str, float] = Field({"reward": 1.0}, min_length=1)
+    utility: dict[str, float] = Field(default={"reward": 1.0}, min_length=1)
     gate: bool = True
-    audit: bool = Field(False, description="stop before test unless validation windows show a positive candidate")
-    sampled: int = Field(6, ge=0, description="decisions exported for the verifier")
+    audit: bool = Field(
+        default=False, description="stop before test unless validation windows show a positive candidate"
+    )
+    sampled: int = Field(default=6, ge=0, description="decisions exported for the verifier")

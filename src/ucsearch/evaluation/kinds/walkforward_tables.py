@@ -49,7 +49,7 @@ def tables_of(rows: Sequence[dict[str, Any]], form: str) -> list[dict[str, Any]]
 
 def checks_of(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """No policy may break a rule."""
-    names = [row["policies"] for row in rows if row["split"] == "test"][0]
+    names = next(row["policies"] for row in rows if row["split"] == "test")
     return [
         {"name": f"violations of {name}", "from": {"table": "policies", "row": [name], "column": "Violations"},
          "op": "==", "right": 0}

@@ -1,0 +1,90 @@
+"""Run every full suite, put its evidence into evidence/, and write README's results table from it.
+
+    python scripts/evidence.py                      # all suites (make evidence)
+    python scripts/evidence.py synthetic scaling    # some
+    python scripts/evidence.py --table              # only the table, from the evidence that is there
+
+A suite is run in a folder of its own and then takes the place of the committed evidence: the same code, settings and
+platform give the same bytes, and it is said where they do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import shutil
+import time
+from pathlib import Path
+
+from ucsearch.evaluation.claims import status_rows
+from ucsearch.evaluation.manifest import find_evidence, read_evidence
+from ucsearch.evaluation.recheck import verify_evidence
+from ucsearch.evaluation.report.write import write_reports
+from ucsearch.evaluation.run import evaluate
+from ucsearch.evaluation.suite import suite_names
+
+ROOT = Path(__file__).resolve().parents[1]
+EVIDENCE, README = ROOT / "evidence", ROOT / "README.md"
+BEGIN, END = "<!-- results: written by scripts/evidence.py -->", "<!-- end of results -->"
+
+
+def results_table(folder: Path) -> str:
+    """The certification status of all evidence as a Markdown table, under markers."""
+    rows = status_rows([read_evidence(one).predicate for one in find_evidence(folder)])
+    lines = ["| class | suite | endpoint | key figures | what may be said |", "|---|---|---|---|---|"]
+    for r in rows:
+        cells = (f"**{r['class']}**", f"[`{r['suite']}`](evidence/{r['suite']})", r["endpoint"], r["key"])
+        lines.append("| " + " | ".join((*cells, r["interpretation"])) + " |")
+    return "\n".join([BEGIN, *lines, END])
+
+
+def with_table(text: str, table: str) -> str:
+    """README's text with the table in its place."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    if not after:
+        raise SystemExit(f"README.md: no {BEGIN!r} ... {END!r} to write between")
+    return before + table + after
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suites", nargs="*", help="default: all full suites")
+    parser.add_argument("--data-dir", type=Path, help="local copies of public data; else UCSEARCH_DATA")
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--table", action="store_true", help="run nothing, only write README's table")
+    arguments = parser.parse_args()
+    names = [] if arguments.table else arguments.suites or suite_names(mini=False)
+    begun = time.perf_counter()
+    for n, name in enumerate(names):
+        started = time.perf_counter()
+        work = ROOT / "build" / "evidence"
+
+        def progress(label: str, done: int, total: int, name: str = name, n: int = n) -> None:
+            print(f"[{n + 1}/{len(names)}] {name}: {label} {done}/{total}", end="\x1b[K\r", flush=True)
+
+        found = evaluate(name, work, data_dir=arguments.data_dir, threads=arguments.threads, progress=progress)
+        verdict = verify_evidence(found.folder)
+        if not verdict.ok:
+            raise SystemExit(f"{name}: the evidence does not verify: {verdict.problems or verdict.malformed}")
+        write_reports(found.folder)
+        place = EVIDENCE / name
+        same = ""
+        if (place / "manifest.json").exists():
+            same = ", as committed" if _digest(place) == _digest(found.folder) else ", NOT as committed"
+            shutil.rmtree(place)
+        EVIDENCE.mkdir(exist_ok=True)
+        shutil.move(str(found.folder), place)
+        print(f"{name}: {found.verdict['class']}, {time.perf_counter() - started:.0f} s{same}\x1b[K", flush=True)
+    README.write_text(with_table(README.read_text("utf-8"), results_table(EVIDENCE)), "utf-8")
+    if names:
+        write_reports(EVIDENCE)
+        print(f"{len(names)} suites in {(time.perf_counter() - begun) / 60.0:.1f} minutes")
+
+
+def _digest(folder: Path) -> str:
+    return hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""Mechanism suites: what a bounded beam retains, and whether its certificate tuple tells when the order is preserved.
+
+Chosen on validation and declared before the test split is opened: beta and eps_c of Proposition 2, and the constants of
+the predictors, for every source and beam. The beams themselves are the suite's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ucsearch.comparators import key_from
+from ucsearch.evaluation.bindings import Binding, bind
+from ucsearch.evaluation.job import Findings, Job
+from ucsearch.evaluation.kinds.mechanism_measure import Diagnosis, coverage
+from ucsearch.evaluation.kinds.mechanism_rows import beam_figures, certificate_of, declare_source, exact_figures, weigh
+from ucsearch.evaluation.kinds.mechanism_settings import MechanismSettings
+from ucsearch.evaluation.kinds.mechanism_tables import checks_of, tables_of
+from ucsearch.evaluation.kinds.walkforward_records import Samples, chained
+from ucsearch.evaluation.protocol import Protocol
+from ucsearch.evaluation.selection import declare
+from ucsearch.evaluation.sources import Pool, choose, load_family
+from ucsearch.evaluation.suite import Suite
+from ucsearch.evaluation.walk import make_panel, walk
+from ucsearch.forecast import RidgePaths
+
+__all__ = ["MechanismSettings", "run"]
+
+SALT = "ucsearch/mechanism"  # its own: other suites' test windows are mostly of other series
+Rows = list[dict[str, Any]]
+
+
+def run(suite: Suite, job: Job) -> Findings:
+    s: MechanismSettings = suite.settings
+    sources = [_Source(name, suite, job) for name in s.sources]
+    found = _measure(sources, "validation", job)
+    declared = {name: declare_source(part["windows"], s) for name, part in found.items()}
+    job.select(_selection(suite, job, sources, declared))
+    job.open_test()
+    tested = _measure(sources, "test", job)
+    rows = _rows(found, "validation", s, declared)
+    weigh(rows, s.beams)
+    test_rows = _rows(tested, "test", s, declared)
+    both = weigh(test_rows, s.beams)
+    ids = {family: ids for one in sources for family, ids in one.ids().items()}
+    return Findings(
+        rows=[*rows, *test_rows],
+        tables=tables_of(s),
+        checks=checks_of(s, both),
+        extra={"declared": declared},
+        data=[file for one in sources for file in one.files],
+        splits={"validation": ids, "test": ids},
+        sample=chained([entry for part in tested.values() for entry in part["sample"]]),
+    )
+
+
+class _Source:
+    """The series of one source and what is measured on them."""
+
+    def __init__(self, name: str, suite: Suite, job: Job) -> None:
+        self.name, self.job = name, job
+        self.s: MechanismSettings = suite.settings
+        settings = self.settings = self.s.sources[name]
+        self.binding: Binding = bind(settings.task, settings.multiples, settings.arrivals)
+        self.horizon = max(self.s.depth, self.binding.delay + settings.arrivals)
+        self.key = key_from(np.random.default_rng([suite.seed, 0]))
+        self.datasets: dict[str, str] = {}
+        self.files: list[Any] = []
+        self.pool = Pool(
+            {}, {"validation": self.s.validation, "test": self.s.test}, self.s.decisions, self.horizon, settings.fit,
+            settings.scaling, settings.latest,
+        )  # fmt: skip
+        for part in settings.families:
+            family = load_family(part, job.data_dir)
+            chosen = choose(family.series, settings.per_family, self.pool.least, "evaluation", SALT)
+            self.pool.families[part] = chosen
+            self.datasets[part] = family.dataset
+            self.files.extend(family.files)
+
+    def ids(self) -> dict[str, list[str]]:
+        return {family: sorted(x.id for x in series) for family, series in self.pool.families.items()}
+
+    def measure(self, split: str) -> dict[str, Any]:
+        floor = -math.inf if self.settings.floor is None else self.settings.floor
+        panel = make_panel(
+            self.pool.stretches(split, self.job), self.binding, RidgePaths(paths=self.s.paths, floor=floor),
+            horizon=self.horizon, key=self.key,
+        )  # fmt: skip
+        samples = Samples(panel, self.binding.where, self.s.sampled)
+        diagnosis = Diagnosis(
+            panel, self.binding, self.s, threads=self.job.threads, keep=samples.keep if split == "test" else None
+        )
+        begun = perf_counter()
+        walked = walk(panel, self.binding, diagnosis)
+        heads = [
+            {"split": split, "source": self.name, "family": x.family, "series": x.series, "window": x.window,
+             "start": x.start, "decisions": x.decisions}
+            for x in panel.stretches
+        ]  # fmt: skip
+        return {
+            "heads": heads,
+            "windows": diagnosis.found,
+            "violations": walked.violations.tolist(),
+            "coverage": [coverage(panel, n, self.s.depth, self.s.levels) for n in range(len(panel))],
+            "sample": samples.entries,
+            "seconds": perf_counter() - begun,
+        }
+
+
+def _measure(sources: list[_Source], split: str, job: Job) -> dict[str, dict[str, Any]]:
+    out: dict[str, dict[str, Any]] = {}
+    for n, one in enumerate(sources):
+        job.progress(f"sources on {split}", n, len(sources))
+        found = out[one.name] = job.shard(f"{split}-{one.name}", partial(one.measure, split))
+        job.timing(one.name, found["seconds"], sum(head["decisions"] for head in found["heads"]))
+    job.progress(f"sources on {split}", len(sources), len(sources))
+    return out
+
+
+def _selection(suite: Suite, job: Job, sources: list[_Source], declared: dict[str, Any]) -> dict[str, Any]:
+    """The record of what validation chose. The promotion gate's own selection judges certificates, and this suite asks
+    for no promotion; so the constants are declared."""
+    s: MechanismSettings = suite.settings
+    protocol = Protocol(
+        suite=suite.name, seed=suite.seed, form="cost", metric="regret", utility="regret",
+        families={family: dataset for one in sources for family, dataset in one.datasets.items()},
+        windows={"validation": s.validation, "test": s.test}, gate=False,
+    )  # fmt: skip
+    candidate = {
+        "id": f"uc-r{s.risk:g}-d{s.depth}-b{s.width}-k{s.top_k}",
+        "risk": s.risk,
+        "beams": {name: beam.model_dump(mode="json") for name, beam in s.beams.items()},
+        "declared": declared,
+    }
+    text = hashlib.sha256(suite.text.encode()).hexdigest()
+    return declare(protocol, candidate, card_sha256=job.identity["card_sha256"], suite_sha256=text)
+
+
+def _rows(found: dict[str, dict[str, Any]], split: str, s: MechanismSettings, declared: dict[str, Any]) -> Rows:
+    rows = []
+    for name, part in found.items():
+        for i, (head, window) in enumerate(zip(part["heads"], part["windows"], strict=True)):
+            policies = {beam: beam_figures(window, beam, s, declared[name][beam]) for beam in s.beams}
+            policies["exact"] = exact_figures(window, part["coverage"][i], s.levels)
+            policies["exact"]["violations"] = part["violations"][i]
+            rows.append({**head, "policies": policies, "certificate": certificate_of(window)})
+    return rows

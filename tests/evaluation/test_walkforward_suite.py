@@ -1,0 +1,140 @@
+"""Suites as data, and the walk-forward protocol end to end on generated demand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ucsearch.cli.main import app
+from ucsearch.errors import InputError
+from ucsearch.evaluation.job import Job
+from ucsearch.evaluation.kinds import KINDS, runner_of
+from ucsearch.evaluation.recheck import verify_evidence
+from ucsearch.evaluation.run import card_text, evaluate
+from ucsearch.evaluation.suite import load_suite, parse_suite, suite_names
+
+MINI = "m4-balanced200-mini"
+WALKS = ("m4-balanced200-mini", "m4-expanded40-mini", "m4-standard48-mini", "ett-inventory-mini")
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_every_suite_is_valid_and_has_a_card(name: str) -> None:
+    suite = load_suite(name)
+    assert suite.name == name
+    assert suite.kind in KINDS
+    text = card_text(suite.card)
+    for part in ("Purpose", "Data and licence", "Splits", "Metrics", "Known limits", "What may be claimed"):
+        assert f"## {part}" in text, part
+
+
+def test_every_full_suite_has_a_mini() -> None:
+    full = suite_names(mini=False)
+    assert [n for n in full if f"{n}-mini" not in suite_names()] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where"),
+    [
+        ('seed = 20240701', 'seed = 20240701\nspeed = 1', "speed"),
+        ("[walkforward.splits]", "[walkforward.splits]\nwindows = 3", "splits.windows"),
+        ('kind = "walkforward"', 'kind = "run"', "kind"),
+        ("paths = 30", "paths = 1", "paths"),
+        ("paths = 30", 'paths = "many"', "paths"),
+        ('policies = ["exact"]', 'policies = ["magic"]', "policies"),
+        ('endpoint = "generated demand (protocol check)"', "", "endpoint"),
+        ("[walkforward]", "[walkforward", "TOML"),
+    ],
+)  # fmt: skip
+def test_unknown_keys_and_bad_values_are_refused(old: str, new: str, where: str) -> None:
+    text = load_suite(MINI).text
+    assert old in text
+    with pytest.raises(InputError, match=where):
+        parse_suite(text.replace(old, new, 1))
+
+
+def test_a_misspelt_suite_is_named() -> None:
+    with pytest.raises(InputError, match="Did you mean m4-balanced200"):
+        load_suite("m4-balanced20")
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_mini_suites_run_and_verify(name: str, tmp_path: Path) -> None:
+    found = evaluate(name, tmp_path, threads=1)
+    predicate = found.statement["predicate"]
+    assert predicate["looks"] == 1
+    assert predicate["verdict"]["class"] in ("certified", "boundary")
+    assert all(row["pass"] for row in predicate["checks"])
+    report = verify_evidence(found.folder)
+    assert report.code == 0, (report.problems, report.malformed)
+    assert not (found.folder / ".work").exists()
+
+
+def test_equal_runs_give_equal_bytes_and_a_second_look_is_said(tmp_path: Path) -> None:
+    one = evaluate(MINI, tmp_path / "a", threads=1)
+    other = evaluate(MINI, tmp_path / "b", threads=2)
+    for name in ("manifest.json", "rows.jsonl", "selection.json", "looks.jsonl", "sample.jsonl"):
+        assert (one.folder / name).read_bytes() == (other.folder / name).read_bytes(), name
+    again = evaluate(MINI, tmp_path / "a", threads=1)
+    assert again.statement["predicate"]["looks"] == 2
+    assert again.verdict["class"] != "certified"
+
+
+def test_a_killed_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = evaluate(MINI, tmp_path / "whole", threads=1)
+    kept = Job.shard
+    calls: list[str] = []
+
+    def dying(self: Job, key: str, make: object) -> object:
+        calls.append(key)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return kept(self, key, make)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Job, "shard", dying)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(MINI, tmp_path / "cut", threads=1)
+    assert any(key.startswith("test-") for key in calls)  # it died with the test split open
+    assert not (tmp_path / "cut" / MINI / "manifest.json").exists()
+    monkeypatch.setattr(Job, "shard", kept)
+    resumed = evaluate(MINI, tmp_path / "cut", threads=1)
+    assert resumed.statement == whole.statement  # one look, the same bytes
+
+
+def test_a_stopped_route_leaves_its_test_split_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(self: Job) -> None:
+        raise AssertionError("the test split was opened")
+
+    monkeypatch.setattr(Job, "open_test", never)
+    found = evaluate("delayed-service-mini", tmp_path, threads=1)
+    predicate = found.statement["predicate"]
+    assert predicate["verdict"]["class"] == "no-go"
+    assert predicate["looks"] == 0
+    assert "test" not in predicate["splits"]
+    assert predicate["audit"][0]["left"] < 0.95
+    assert verify_evidence(found.folder).code == 0
+
+
+def test_a_runner_that_reads_test_early_is_stopped(tmp_path: Path) -> None:
+    suite = load_suite(MINI)
+    job = Job(tmp_path / MINI, {"card_sha256": "0" * 64})
+    module = __import__("ucsearch.evaluation.kinds.walkforward", fromlist=["_Run"])
+    with pytest.raises(Exception, match="test split has not been opened"):
+        module._Run(suite, job).panel("test")
+    assert callable(runner_of("walkforward"))
+
+
+def test_the_command_writes_evidence_and_a_report(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["evaluate", MINI, "--out", str(tmp_path), "--threads", "1"])
+    assert done.exit_code == 0, done.output
+    assert f"{MINI}: boundary" in done.output
+    assert (tmp_path / MINI / "report.html").exists()
+    timing = json.loads((tmp_path / MINI / "timing.json").read_text())
+    assert timing["uc"]["decisions"] > 0
+    listed = CliRunner().invoke(app, ["suites"])
+    assert MINI in listed.output
+    status = CliRunner().invoke(app, ["claims", str(tmp_path)])
+    assert status.exit_code == 0
+    assert "boundary" in status.output.lower()
