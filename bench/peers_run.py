@@ -13,8 +13,8 @@ import numpy as np
 PEERS = {
     "mctx, 16 simulations, batch 1024": ("run_mctx.py", 4096, []),
     "mctx, 16 simulations, base-stock prior": ("run_mctx.py", 4096, ["--prior", "basestock"]),
-    "pytorch-mppi 1024 x 5": ("run_mppi.py", 24, []),
-    "pytorch-icem 256 x 5": ("run_icem.py", 24, []),
+    "pytorch-mppi 1024 x 5": ("run_mppi.py", 240, []),
+    "pytorch-icem 256 x 5": ("run_icem.py", 240, []),
     "CP-SAT, one worker": ("run_cpsat.py", 24, []),
     "CP-SAT, one worker, tuned": ("run_cpsat.py", 24, ["--tuned"]),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import pytest
 
 from ucsearch.engine.api import search_panel
 from ucsearch.errors import DataError, InputError
-from ucsearch.evaluation.job import Findings, Job
+from ucsearch.evaluation.claims import supports
+from ucsearch.evaluation.job import Job
 from ucsearch.evaluation.kinds import lost_sales
 from ucsearch.evaluation.kinds.lost_sales_chain import (
     Tabulated,
@@ -25,7 +27,9 @@ from ucsearch.evaluation.kinds.lost_sales_chain import (
     stationary,
 )
 from ucsearch.evaluation.kinds.lost_sales_members import Planner, demand_paths, plan_often_visited
-from ucsearch.evaluation.rows import check_rows, row_bytes, split_problems
+from ucsearch.evaluation.recheck import verify_evidence
+from ucsearch.evaluation.rows import row_bytes
+from ucsearch.evaluation.run import Run, evaluate
 from ucsearch.evaluation.suite import Suite, load_suite, parse_suite
 from ucsearch.evaluation.tables import check_row, fill
 from ucsearch.inventory.classics import CappedBaseStock
@@ -244,13 +248,13 @@ def job_in(folder: Path, data_dir: Path | None = None) -> Job:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Findings:
-    folder = tmp_path_factory.mktemp("lost-sales")
-    job = job_in(folder)
-    findings = lost_sales.run(load_suite(MINI), job)
-    assert (folder / "selection.json").is_file()
-    assert job.looks == 1
-    return findings
+def done(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return evaluate(MINI, tmp_path_factory.mktemp("lost-sales"), threads=1)
+
+
+@pytest.fixture(scope="module")
+def rows(done: Run) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (done.folder / "rows.jsonl").read_text("utf-8").splitlines()]
 
 
 def one_instance(more: str = "") -> Suite:
@@ -261,30 +265,35 @@ def one_instance(more: str = "") -> Suite:
     return parse_suite(text + more)
 
 
-def test_the_mini_suite_reaches_its_targets(found: Findings) -> None:
-    check_rows(found.rows)
-    assert split_problems(found.rows, found.splits) == []
-    tables = [fill(spec, found.rows) for spec in found.tables]
-    checks = {spec["name"]: check_row(spec, tables) for spec in found.checks}
+def test_the_mini_suite_reaches_its_targets_and_its_evidence_holds(done: Run) -> None:
+    predicate = done.statement["predicate"]
+    checks = {row["name"]: row for row in predicate["checks"]}
     assert {"gap_mean", "gap_max", "gap_mean_exact_weights", "gap_max_exact_weights"} <= set(checks)
     assert all(row["pass"] for row in checks.values()), [row for row in checks.values() if not row["pass"]]
-    assert found.extra["left_out"] == ["ppo: the suite names no stored policy"]
+    assert predicate["extra"]["left_out"] == ["ppo: the suite names no stored policy"]
+    assert predicate["looks"] == 1
+    report = verify_evidence(done.folder)
+    assert report.ok, report
+    gap = checks["gap_max"]["left"]
+    assert supports("within_of_optimal", done.statement, percent=101.0 * gap, over="max")
+    assert not supports("within_of_optimal", done.statement, percent=99.0 * gap, over="max")
 
 
-def test_costs_are_those_of_the_literature(found: Findings) -> None:
-    for row, name in zip(found.rows, load_suite(MINI).settings.instances, strict=True):
-        instance = load_instance(name)
+def test_costs_are_those_of_the_literature(rows: list[dict[str, Any]]) -> None:
+    assert [(r["family"], r["series"]) for r in rows] == [("geometric-p4", "L1"), ("poisson-p4", "L1")]
+    for row, name in zip(rows, ("zipkin-geometric-p4-L1", "zipkin-poisson-p4-L1"), strict=True):
         policies = row["policies"]
-        assert round(policies["optimum"]["cost"], 2) == instance.published
+        assert round(policies["optimum"]["cost"], 2) == load_instance(name).published
         assert set(policies) == set(lost_sales.ORDER) - {"ppo"}
         for figures in policies.values():
             assert figures["cost"] >= policies["optimum"]["cost"] - 1e-8
             assert figures["gap_percent"] == pytest.approx(100.0 * (figures["cost"] / figures["optimal"] - 1.0))
+            assert figures["cost_upper"] - figures["cost_lower"] <= 1e-8
 
 
-def test_another_run_gives_the_same_bytes(found: Findings, tmp_path: Path) -> None:
+def test_another_run_gives_the_same_bytes(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     again = lost_sales.run(one_instance(), job_in(tmp_path))
-    assert row_bytes(again.rows) == row_bytes([r for r in found.rows if r["family"] == "poisson-p4"])
+    assert row_bytes(again.rows) == row_bytes([r for r in rows if r["family"] == "poisson-p4"])
 
 
 def test_a_repeated_instance_is_refused(tmp_path: Path) -> None:
@@ -325,8 +334,12 @@ def test_a_stored_policy_is_evaluated_on_the_chain(tmp_path: Path) -> None:
 
 def test_a_stored_policy_must_have_its_hash_and_its_states(tmp_path: Path) -> None:
     section = stored(tmp_path, np.zeros(5, np.int64))
-    with pytest.raises(DataError, match="expected 13 orders"):
+    with pytest.raises(DataError, match="expected 14 orders"):
         lost_sales.run(one_instance(section), job_in(tmp_path / "short", tmp_path))
+    assert not (tmp_path / "short" / "looks.jsonl").exists()
+    large = one_instance(stored(tmp_path, np.full(14, 7)))
+    with pytest.raises(DataError, match=r"orders 7 in state \(7,\) of zipkin-poisson-p4-L1, expected 0 to 6"):
+        lost_sales.run(large, job_in(tmp_path / "large", tmp_path))
     (tmp_path / "ppo.npz").write_bytes(b"something else")
     with pytest.raises(DataError, match="SHA-256"):
         lost_sales.run(one_instance(section), job_in(tmp_path / "other", tmp_path))

@@ -43,9 +43,11 @@ LAYERS = {
     "adapters": 10,
     "settings": 12,
     "planning": 13,
+    "evaluation": 14,
+    "scoreboard": 15,
     "cli": 20,
 }
-ABOVE = 15
+ABOVE = 16
 FACADE = "ucsearch"  # `import ucsearch as uc` may load everything, so only the top may say it
 
 

@@ -99,6 +99,8 @@ def run(suite: Suite, job: Job) -> Findings:
     if len(set(s.instances)) != len(instances):
         raise InputError("lost_sales.instances", list(s.instances), "each instance once")
     saved, files = _saved_tables(s.ppo, job.data_dir)
+    for instance in instances if saved is not None else ():
+        _check_table(saved or {}, instance)
     job.select(_declaration(suite, job, instances))
     job.open_test()
     rows = []
@@ -168,7 +170,7 @@ def _row(suite: Suite, job: Job, instance: Instance, saved: Mapping[str, Ints] |
     for name, planner in planners(suite, instance, job.threads).items():
         results[name] = _timed(partial(_with_members, planner, default, s.unplanned))
     if saved is not None:
-        results["ppo"] = _timed(partial(_with_table, model, space, _orders_of(saved, instance, space)))
+        results["ppo"] = _timed(partial(_with_table, model, saved[instance.name]))
     policies = {name: _figures(one, best.cost.value) for name, one in results.items()}
     for figures in policies.values():
         for short, name in (("uc", UC), ("uc_exact", EXACT)):
@@ -235,8 +237,8 @@ def _with_members(planner: Planner, rest: Tabulated, unplanned: float) -> tuple[
     return average_cost(planner.model, found.policy), {"states": float(found.states), "unplanned": found.unplanned}
 
 
-def _with_table(model: LostSales, space: Any, orders: Ints) -> tuple[AverageCost, dict[str, float]]:
-    return average_cost(model, Tabulated(space, orders)), {"states": float(orders.size)}
+def _with_table(model: LostSales, orders: Ints) -> tuple[AverageCost, dict[str, float]]:
+    return average_cost(model, Tabulated(chain_space(model), orders)), {"states": float(orders.size)}
 
 
 def _figures(result: _Result, optimal: float) -> dict[str, float]:
@@ -274,13 +276,20 @@ def _saved_tables(
     return {name: np.ascontiguousarray(table, dtype=np.int64) for name, table in tables.items()}, [where]
 
 
-def _orders_of(saved: Mapping[str, Ints], instance: Instance, space: Any) -> Ints:
-    orders = saved.get(instance.name)
-    wanted = (space.states.shape[0],)
-    if orders is None or orders.shape != wanted:
+def _check_table(saved: Mapping[str, Ints], instance: Instance) -> None:
+    """Before any work: an order for every state of the instance, none beyond Morton's bound."""
+    model = instance.model()
+    states, orders = chain_space(model).states, saved.get(instance.name)
+    if orders is None or orders.shape != (len(states),):
         seen = "nothing" if orders is None else f"shape {orders.shape}"
-        raise DataError(f"the stored policy has {seen} for {instance.name}, expected {wanted[0]} orders")
-    return orders
+        raise DataError(f"the stored policy has {seen} for {instance.name}, expected {len(states)} orders")
+    bad = np.flatnonzero(~((orders >= 0) & (orders <= most_orders(model, states))))
+    if bad.size:
+        state = tuple(int(x) for x in states[bad[0]])
+        raise DataError(
+            f"the stored policy orders {int(orders[bad[0]])} in state {state} of {instance.name}, expected 0 to "
+            f"{int(most_orders(model, states)[bad[0]])}"
+        )
 
 
 def _why_no_ppo(s: LostSalesSettings) -> str:

@@ -79,6 +79,7 @@ def _proposition(found: Found, name: str, s: MechanismSettings, declared: Mappin
     out: dict[str, Any] = {"measured": len(known), "met_rule": complete - len(known)}
     needed = [beta_needed(paths) for _, paths in known]
     out["beta"] = _mean(b for b in needed if math.isfinite(b))
+    out["eps_m"] = _mean(excess(paths, 0.0) for _, paths in known)  # what the forecast missed, no allowance made
     out["beta_within"] = sum(b <= s.risk for b in needed)
     every = [excess([p], declared["beta"]) for _, paths in known for p in paths]
     out["eps_c"] = quantile(every, LEVEL)

@@ -44,7 +44,7 @@ class MechanismSettings(_Table):
     depth: int = Field(4, ge=1)
     width: int = Field(3, ge=1)
     top_k: int = Field(3, ge=1)
-    risk: float = Field(0.5, gt=0.0, description="lambda; Proposition 2 asks for one that is positive")
+    risk: float = Field(0.25, gt=0.0, description="lambda; Proposition 2 asks for one that is positive")
     paths: int = Field(60, ge=2, description="members of a forecast")
     levels: tuple[float, float] = (0.8, 0.95)
     validation: int = Field(2, ge=1, description="windows of each series")

@@ -19,7 +19,8 @@ _MECHANISM = (
     ("Proxy slack", "proxy_slack", None), ("Exact regret", "exact_regret", None), ("Expansions", "expansions", None),
 )  # fmt: skip
 _PROPOSITION = (
-    ("beta needed", "beta", None), ("beta <= lambda", "beta_within", "measured"), ("eps_c", "eps_c", None),
+    ("beta needed", "beta", None), ("beta <= lambda", "beta_within", "measured"),
+    ("Model error", "eps_m", None), ("eps_c", "eps_c", None),
     ("eps_r", "eps_r", None), ("eps_u", "eps_u", None), ("Regret", "regret", None), ("Bound", "bound", None),
     ("Least slack", "bound_least", "min"), ("Plan regret", "plan_regret", None), ("Plan eps_r", "plan_eps_r", None),
     ("Plan eps_u", "plan_eps_u", None), ("Plan bound", "plan_bound", None),

@@ -39,6 +39,7 @@ _COUNTS = (
     "passed", "risk_active", "search_pass", "paper_pass", "oracle_retained", "released", "search_active",
     "uncertainty_active", "optimal", "unique", "robust",
 )  # fmt: skip
+_CHOSEN_BY = ("cost", "reward", "utility", "violations", "expansions", "oracle_nodes")  # what a choice looks at
 _MEANS = ("margin", "gap", "eps_a", "proxy_slack")
 
 
@@ -181,7 +182,8 @@ class _Run:
         mine = figures_of(own, best, self.s.utility, self.binding.form)
         for i in range(len(panel)):
             policies = {"uc": mine[i], **{name: found[i] for name, found in others.items()}}
-            windows.append({"policies": policies, "certificate": certificate[i]})
+            kept = {name: {k: f[k] for k in _CHOSEN_BY if k in f} for name, f in policies.items()}
+            windows.append({"policies": kept, "certificate": certificate[i]})
             if credit:
                 windows[-1]["audit"] = {name: float(values[i]) for name, values in credit[0].items()}
         return {"settings": {"samples": samples, "samples_wide": more, "options": options}, "windows": windows}

@@ -1,0 +1,57 @@
+"""README's results table is generated from the committed evidence, and the evidence agrees with its rows."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ucsearch.evaluation.manifest import find_evidence
+from ucsearch.evaluation.recheck import verify_evidence
+from ucsearch.evaluation.suite import suite_names
+
+ROOT = Path(__file__).resolve().parents[2]
+EVIDENCE = ROOT / "evidence"
+FOLDERS = find_evidence(EVIDENCE) if EVIDENCE.is_dir() else []
+
+
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("evidence_script", ROOT / "scripts" / "evidence.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_full_suite_has_evidence() -> None:
+    assert sorted(folder.name for folder in FOLDERS) == suite_names(mini=False)
+
+
+def test_readme_shows_the_evidence_and_nothing_else() -> None:
+    made = script()
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert made.with_table(text, made.results_table(EVIDENCE)) == text, "run: python scripts/evidence.py --table"
+
+
+def test_a_readme_without_its_place_is_refused() -> None:
+    with pytest.raises(SystemExit, match="to write between"):
+        script().with_table("no markers", "table")
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_committed_evidence_agrees_with_its_rows(folder: Path) -> None:
+    found = verify_evidence(folder, decisions=2)
+    assert found.code == 0, (found.problems[:3], found.malformed)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_committed_evidence_was_made_with_the_suite_and_card_of_today(folder: Path) -> None:
+    from ucsearch.evaluation.run import card_text
+    from ucsearch.evaluation.suite import load_suite
+
+    suite = load_suite(folder.name)
+    assert (folder / "suite.toml").read_text("utf-8") == suite.text
+    assert (folder / "card.md").read_text("utf-8") == card_text(suite.card)
