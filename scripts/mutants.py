@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import copy
 import json
 import os
 import queue
@@ -133,48 +132,47 @@ class _Places(ast.NodeVisitor):
         self.generic_visit(node)
 
 
-class _Replace(ast.NodeTransformer):
-    def __init__(self, place: ast.AST, other: ast.AST) -> None:
-        self.place, self.other = place, other
-
-    def visit(self, node: ast.AST) -> Any:
-        return self.other if node is self.place else self.generic_visit(node)
-
-
 def mutants_of(path: Path) -> Iterator[Mutant]:
     """Every mutant of a module, in source order."""
     tree = ast.parse(path.read_text())
     places = _Places()
     places.visit(tree)
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     seen: dict[str, int] = {}
     name = path.relative_to(ROOT).as_posix()
-    for n, (node, where) in enumerate(places.found):
-        for k, _ in enumerate(changes_of(node)):
-            changed = copy.deepcopy(tree)
-            again = _Places()
-            again.visit(changed)
-            place = again.found[n][0]
-            other = ast.copy_location(changes_of(place)[k](copy.deepcopy(place)), place)
-            statement = _statement(tree, node)
-            new = _Replace(place, other).visit(changed)
-            source = ast.unparse(ast.fix_missing_locations(new))
+    for node, where in places.found:
+        for change in changes_of(node):
+            other = ast.copy_location(change(node), node)
+            around = list(_around(node, parents))
+            statement = next((x for x in around if isinstance(x, ast.stmt)), node)
+            runs_later = any(
+                isinstance(x, ast.FunctionDef) and node in ast.walk(ast.Module(x.body, [])) for x in around
+            )
             key = f"{name}::{where}::{_shown(node)} -> {_shown(other)} in: {_shown(statement)}"
             seen[key] = seen.get(key, 0) + 1
             if seen[key] > 1:
                 key += f" ({seen[key]})"
-            inside = any(isinstance(f, ast.FunctionDef) and f.lineno < node.lineno <= f.end_lineno for f in functions)
-            yield Mutant(name, key, node.lineno, node.end_lineno if inside else 0, source)
+            _swap(parents[node], node, other)
+            source = ast.unparse(ast.fix_missing_locations(tree))
+            _swap(parents[node], other, node)
+            yield Mutant(name, key, node.lineno, (node.end_lineno or 0) if runs_later else 0, source)
 
 
-def _statement(tree: ast.AST, node: ast.AST) -> ast.AST:
-    """The innermost statement around a node."""
-    best: ast.AST = node
-    for candidate in ast.walk(tree):
-        whole = isinstance(candidate, ast.stmt) and not isinstance(candidate, ast.FunctionDef | ast.ClassDef)
-        if whole and any(inner is node for inner in ast.walk(candidate)):
-            best = candidate
-    return best
+def _around(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Iterator[ast.AST]:
+    """The node and everything it stands in, from the inside out."""
+    at: ast.AST | None = node
+    while at is not None:
+        yield at
+        at = parents.get(at)
+
+
+def _swap(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
+    """Put `new` in the place of `old`."""
+    for field, value in ast.iter_fields(parent):
+        if value is old:
+            setattr(parent, field, new)
+        elif isinstance(value, list):
+            value[:] = [new if item is old else item for item in value]
 
 
 def _shown(node: ast.AST) -> str:
@@ -435,7 +433,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", type=Path, help="modules of src/ucsearch/dispatch or verify")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--timeout", type=float, default=240.0, help="seconds for the tests of one mutant")
+    parser.add_argument("--timeout", type=float, default=900.0, help="seconds for the tests of one mutant")
     parser.add_argument("--list", action="store_true", help="only show the mutants")
     parser.add_argument("--quick", action="store_true", help="leave out the property tests")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)

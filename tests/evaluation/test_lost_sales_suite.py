@@ -62,12 +62,13 @@ def plain_cost(model: LostSales, state: tuple[int, ...], order: int, pair: tuple
     return following
 
 
-def test_exact_weights_equal_a_plain_enumeration_of_demand() -> None:
-    policy, costs = exact_orders(SMALL, PAIRS, PERIODS)
+@pytest.mark.parametrize("pairs", [PAIRS, [(5, 1)]], ids=["several", "tight cap"])
+def test_exact_weights_equal_a_plain_enumeration_of_demand(pairs: list[tuple[int, int]]) -> None:
+    policy, costs = exact_orders(SMALL, pairs, PERIODS)
     most = most_orders(SMALL, policy.space.states)
     for n, state in enumerate(policy.space.states):
         x = tuple(int(v) for v in state)
-        wanted = [min(plain_cost(SMALL, x, z, pair, PERIODS) for pair in PAIRS) for z in range(int(most[n]) + 1)]
+        wanted = [min(plain_cost(SMALL, x, z, pair, PERIODS) for pair in pairs) for z in range(int(most[n]) + 1)]
         assert costs[n, : len(wanted)] == pytest.approx(wanted, abs=1e-11)
         assert np.isinf(costs[n, len(wanted) :]).all()
         assert wanted[policy.table[n]] == pytest.approx(min(wanted), abs=1e-11)
@@ -207,19 +208,22 @@ def test_an_order_does_not_depend_on_the_states_planned_beside_it() -> None:
 
 
 def test_an_open_loop_plan_is_the_best_of_all_pairs_of_orders() -> None:
-    paths = demand_paths(SMALL.demand, 2, 4, 32, np.random.default_rng(1))
-    planner = Planner.open_loop(SMALL, paths[None], SMALL.morton_levels[-1], 2, 16, "python", 1)
-    space = chain_space(SMALL)
-    found = planner.orders(space, np.arange(len(space.states)))
-    most = most_orders(SMALL, space.states)
-    for n, state in enumerate(space.states):
+    # Low demand in one member must not forbid the second order in all: the limits bind the first order alone.
+    model = LostSales(poisson(3.0), 1, 1.0, 6.0)
+    paths = demand_paths(model.demand, 1, 3, 32, np.random.default_rng(1))
+    largest, space = model.morton_levels[-1], chain_space(model)
+    found = Planner.open_loop(model, paths[None], largest, 2, 16, "python", 1).orders(
+        space, np.arange(len(space.states))
+    )
+    most = most_orders(model, space.states)
+    for n, (stock_now,) in enumerate(space.states):
         costs = {}
-        for plan in itertools.product(range(SMALL.morton_levels[-1] + 1), repeat=2):
-            arrivals, stock, cost = [*state[1:], *plan], np.full(len(paths), state[0], float), 0.0
-            for h in range(4):
+        for plan in itertools.product(range(largest + 1), repeat=2):
+            stock, cost = np.full(len(paths), stock_now, float), 0.0
+            for h in range(3):
                 left = stock - paths[:, h]
-                cost += float((np.maximum(left, 0) + 4.0 * np.maximum(-left, 0)).mean())
-                stock = np.maximum(left, 0) + (arrivals[h] if h < len(arrivals) else 0)
+                cost += float((np.maximum(left, 0) + 6.0 * np.maximum(-left, 0)).mean())
+                stock = np.maximum(left, 0) + (plan[h] if h < 2 else 0)
             costs[plan] = cost
         least = min(costs.values())
         assert found[n] in {min(plan[0], most[n]) for plan, cost in costs.items() if cost <= least + 1e-9}

@@ -72,7 +72,7 @@ def test_proposition_2_holds_for_every_comparator_of_every_small_case() -> None:
         kept = every[: int(rng.integers(1, 5))]
         risk = float(rng.uniform(0.05, 2.0))
         beta = min(risk, beta_needed(kept))
-        chosen = max(range(len(kept)), key=lambda i, k=kept, r=risk: k[i].forecast - r * k[i].uncertainty)
+        chosen = int(np.argmax([p.forecast - risk * p.uncertainty for p in kept]))
         eps_c = excess(kept, beta)
         assert all(abs(p.forecast - p.realised) <= beta * p.uncertainty + eps_c + 1e-12 for p in kept)
         for q in every:
@@ -124,7 +124,7 @@ def test_the_quantile_is_one_of_the_values_and_covers_its_share() -> None:
 
 # -------------------------------------------------------------------- plans, replayed apart from the engines
 
-EXPOSURE = DelayedExposure(delay=1, changes=(-1.0, 0.0, 1.0), capacity=1.0, cost=0.05, closing_cost=0.1)
+EXPOSURE = DelayedExposure(delay=1, changes=(-1.0, 0.0, 1.0), capacity=3.0, cost=0.05, closing_cost=0.1)
 # The task of the mini suite, so that its kernels are compiled once.
 BINDING = bind(load_suite(MINI).settings.sources["exposure"].task, None)
 START = DelayedExposure().state()
@@ -149,7 +149,7 @@ def every_plan(windows: int, actions: int, depth: int) -> tuple[Any, Any]:
 def test_replayed_plans_earn_what_the_engine_says_and_brute_force_finds_the_same_best() -> None:
     panel, risk = small_panel(), 0.3
     task, trace = EXPOSURE.task(), panel.trace(0)
-    states = [EXPOSURE.state(x) for x in (-1.0, 0.0, 0.0, 1.0)]
+    states = [EXPOSURE.state(x) for x in (-3.0, 0.0, 1.0, 3.0)]
     layout = task.layout(states[0])
     rows = np.array([layout.flatten(s, "state") for s in states])
     plans, at = every_plan(4, 3, 3)
@@ -165,6 +165,7 @@ def test_replayed_plans_earn_what_the_engine_says_and_brute_force_finds_the_same
     best = search_panel(task, states, panel.hindsight(0), Exact(depth=3, spread="std"), engine="python")
     # Positions at a limit leave some plans forbidden, and those are worth nothing.
     assert np.isnan(reward).any()
+    assert any(exact[n].states[-1].position + sum(exact[n].states[-1].pending) != 0.0 for n in range(4))  # it costs
     assert np.array_equal(np.isnan(reward), np.isnan(earned))
     assert score.max(axis=1) == pytest.approx(exact.score)
     assert np.nanmax(earned.reshape(4, 27), axis=1) == pytest.approx(best.reward)
@@ -195,18 +196,18 @@ def diagnosed(panel: Panel, **changes: Any) -> tuple[Diagnosis, Any]:
 
 
 def test_margins_of_a_decision_are_those_of_brute_force() -> None:
-    panel = small_panel(seed=5, windows=6)
-    diagnosis, settings = diagnosed(panel, top_k=2, width=2)
-    rows, layout = start_rows(6)
-    plans, at = every_plan(6, 5, 3)
+    panel = small_panel(seed=9, windows=24)
+    diagnosis, settings = diagnosed(panel)
+    rows, layout = start_rows(24)
+    plans, at = every_plan(24, 5, 3)
     trace = panel.trace(1)
     members = trace.members[:, :, :, 0]
     reward, uncertainty = Plans(BINDING.task, layout, rows[at], plans, None, None).foreseen(
         members[at], trace.mean[at, :, 0], np.broadcast_to(trace.weights, members.shape[:2])[at]
     )
-    exact = np.nan_to_num(reward - 0.3 * uncertainty, nan=-np.inf).reshape(6, 5, 25).max(axis=2)
-    lost = 0
-    for n in range(6):
+    exact = np.nan_to_num(reward - 0.3 * uncertainty, nan=-np.inf).reshape(24, 5, 25).max(axis=2)
+    lost, outranked = 0, 0
+    for n in range(24):
         for name in settings.beams:
             beam = diagnosis.found[n][1]["beams"][name]
             plan = search_panel(BINDING.task, [START], trace.window(n), settings.policy(name), engine="python")
@@ -218,10 +219,12 @@ def test_margins_of_a_decision_are_those_of_brute_force() -> None:
             assert beam["suffix_advantage"] == pytest.approx(exact[n, chosen] - rival)
             assert beam["exact_regret"] == pytest.approx(exact[n].max() - exact[n, chosen], abs=1e-12)
             assert beam["preserved"] == (exact[n, chosen] >= exact[n].max() - 1e-9)
-            assert beam["expansions"] <= settings.most_expansions == 2 * (1 + 2 * 2)
+            assert beam["expansions"] <= settings.most_expansions == 3 * (1 + 3 * 2)
             lost += not beam["preserved"]
+            outranked += beam["oracle_retained"] and not beam["preserved"]
         assert diagnosis.found[n][1]["exact"]["first_equal"] is True
-    assert lost > 0  # a cap of two out of five must cost something here
+    # A cap of three out of five loses the best action, or keeps it with a suffix so poor that another one wins.
+    assert lost > outranked > 0
 
 
 def test_selected_paths_come_with_what_really_happened() -> None:
@@ -278,10 +281,10 @@ def test_corollary_5_is_read_as_written() -> None:
 
 def test_constants_are_fitted_by_balanced_accuracy() -> None:
     # Nine preserved orders and one that is not: "always" is right in 0.9 and worth nothing.
-    cases = [case(True, 1.0 + 0.1 * i) for i in range(9)] + [case(False, 0.2)]
+    cases = [case(True, margin) for margin in (0.1, 0.2, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6)] + [case(False, 0.3)]
     rule = fit_rules(cases)["margin"]
-    assert 0.2 < rule["threshold"] < 1.0
-    assert balanced(count("margin", rule, cases)) == 1.0
+    assert 0.3 < rule["threshold"] < 1.0
+    assert balanced(count("margin", rule, cases)) == pytest.approx((7 / 9 + 1) / 2)
     assert balanced(count("majority", fit_rules(cases)["majority"], cases)) == 0.5
     slack = [case(True, 1.0, eps_a=0.1), case(False, 1.2, eps_a=0.5), case(True, 0.8, eps_a=0.0)]
     assert balanced(count("tuple", fit_rules(slack)["tuple"], slack)) == 1.0
@@ -309,7 +312,7 @@ def test_weights_make_a_ratio_of_sums_the_balanced_accuracy(run: Run) -> None:
         cases, preserved = sum(n for n, _ in own), sum(f["preserved"] for _, f in own)
         assert 0 < preserved < cases
         line = cells(run, "predictor")[(split,)]
-        for rule in RULES[:-1]:
+        for rule in RULES:
             kept, lost = (sum(f[f"{rule}_{which}"] for _, f in own) for which in ("kept", "lost"))
             assert line[f"Balanced, {rule}"] == pytest.approx(0.5 * (kept / preserved + lost / (cases - preserved)))
             assert line[f"Accuracy, {rule}"] == pytest.approx((kept + lost) / cases)

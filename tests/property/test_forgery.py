@@ -237,7 +237,7 @@ def planned_again(r: dict[str, Any], blobs: dict[str, bytes], task: uc.Task) -> 
         **planner_inputs(r, blobs, task), policy=kind(**options), gate=uc.Gate(**g["settings"]),
         now=datetime.fromisoformat(g["now"]) if g["now"] else None, calibration=uc.Calibration(**figures),
         kind=s["kind"] if not options.get("protect") and s["policy"] != "ConstrainedBeam" else "auto",
-        eps_m=float(s["eps_m"]), engine="python",
+        eps_m=float(s["eps_m"]), node_budget=s["proof_budget"], engine="python",
     )  # fmt: skip
     return decision_record(decision)[0]
 

@@ -19,6 +19,7 @@ from ucsearch.records import (
     AuditReader,
     ChainReport,
     Checkpoint,
+    Sealed,
     blob_id,
     blob_ref,
     decode_array,
@@ -27,7 +28,7 @@ from ucsearch.records import (
     record_id,
     seal,
 )
-from ucsearch.records.canonical import canonical
+from ucsearch.records.canonical import canonical, seal_bytes
 from ucsearch.records.chain import GENESIS, entry_digest, next_head
 from ucsearch.records.store import SCHEMA
 
@@ -491,3 +492,23 @@ def test_an_empty_log_exports_and_verifies(tmp_path: Path) -> None:
         assert log.export_jsonl(tmp_path / "out.jsonl") == 0
         assert (tmp_path / "out.jsonl").read_bytes() == b""
         assert log.verify(log.checkpoint()).ok
+
+
+def test_sealed_records_are_appended_like_others(tmp_path: Path) -> None:
+    made = [with_blob(n) for n in range(5)]
+    blobs = {name: data for _, own in made for name, data in own.items()}
+    sealed = [Sealed(*seal_bytes(record), tuple(own)) for record, own in made]
+    with AuditLog(tmp_path / "a.db") as plain, AuditLog(tmp_path / "b.db") as fast:
+        entries = plain.append_batch([record for record, _ in made], blobs)
+        assert fast.append_sealed(sealed, blobs) == entries
+        assert all(entry.repeated for entry in fast.append_sealed(sealed[:2], blobs))
+        assert fast.append_sealed([], {}) == ()
+        assert fast.verify().ok
+        ids = [entry.id for entry in entries]
+        assert fast.has_all(ids)
+        assert fast.has_all([])
+        assert not fast.has_all([*ids, "0" * 64])
+    other = Sealed(*seal_bytes(with_blob(7)[0]), ("0" * 64,))
+    with AuditLog(tmp_path / "b.db") as fast, pytest.raises(RecordError, match="neither given nor stored"):
+        fast.append_sealed([other], {})
+    assert len(list(AuditReader(tmp_path / "b.db"))) == 5

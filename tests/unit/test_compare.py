@@ -95,6 +95,17 @@ def test_two_runs_differ_in_times_only_and_seeds_matter(board: Board) -> None:
     assert other.windows_csv() != board.windows_csv()
 
 
+def test_everybody_is_compared_with_the_reference_that_was_named(board: Board) -> None:
+    other = run_compare(replace(SMALL, reference="cem"), clock=lambda: 0.0)
+    base = next(row for row in other.rows if row.name == "cem")
+    assert base.versus is None
+    for row, before in zip(other.rows, board.rows, strict=True):
+        assert row.windows["reward"].tobytes() == before.windows["reward"].tobytes()  # who is compared changes no walk
+        if row.versus is not None:
+            assert row.versus.mean == pytest.approx((row.windows["reward"] - base.windows["reward"]).mean())
+    assert any(row.versus is not None and abs(row.versus.mean) > 1e-6 for row in other.rows)
+
+
 def test_the_csv_reads_back(board: Board) -> None:
     rows = list(csv.DictReader(io.StringIO(board.table_csv())))
     assert [float(r["reward"]) for r in rows] == [r.reward for r in board.rows]

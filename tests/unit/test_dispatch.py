@@ -321,3 +321,38 @@ def test_a_small_positive_margin_is_positive() -> None:
 def test_an_empty_gate_shows_that_nothing_was_asked() -> None:
     row = next(r for r in decide(gate=uc.Gate(certificate=False)).rows if r.name == "conditions")
     assert (row.left, row.operator, row.right, row.passed) == (0.0, ">=", 1.0, False)
+
+
+# -------------------------------------------------------------------- ids of records
+
+
+def test_a_logged_decision_carries_the_id_of_its_record(tmp_path: Path) -> None:
+    with uc.AuditLog(tmp_path / "log.db") as log:
+        first = decide(log=log, series="A")
+        refused = uc.decide(stock, STATE, [[float("nan")]], WIDE, log=log, series="B")
+        panel = uc.decide_panel(
+            stock, [STATE, STATE], [trace(), trace()], WIDE, engine="python", log=log, series=["C", "D"]
+        )
+        names = {row.id: row.record["series"] for row in log}
+    ids = [first.record_id, refused.record_id, panel[0].record_id, panel[1].record_id]
+    assert [names[x] for x in ids] == ["A", "B", "C", "D"]
+    assert panel.records == tuple(ids[2:])
+
+
+def test_without_a_log_or_with_one_that_says_nothing_there_is_no_id() -> None:
+    class Silent:
+        def write(self, decisions: Any, *, series: Any = "", where: str = "") -> None:
+            return None
+
+    assert decide().record_id == ""
+    assert decide(log=Silent()).record_id == ""
+    panel = uc.decide_panel(stock, [STATE], [trace()], WIDE, engine="python", log=Silent())
+    assert (panel.records, panel[0].record_id) == ((), "")
+
+
+def test_the_gates_rows_read_as_sentences() -> None:
+    text = decide(NARROW, gate=uc.Gate(regret_limit=0.5)).explain()
+    assert "  yes  the task's rules ran without a fault (task)\n" in text
+    assert "  NO   the first action is proved best under the forecast (certificate_pass)\n" in text
+    assert "what it may lose against the best plan is within the limit (regret_bound: " in text
+    assert " <= 0.5)" in text

@@ -318,3 +318,6 @@ def test_an_entry_without_a_limit_is_no_signal() -> None:
     scaled = (with_limit.observations - model.centre) / model.scale
     assert np.abs(scaled).max() < 20.0
     assert (scaled[:, -1] == 0.0).all()
+    double = with_limit.observations.astype(np.float64)
+    double[:, -1] = 1e18  # which single precision rounds by more than ten thousand million
+    np.testing.assert_allclose(model.values(double), model.values(with_limit.observations), rtol=1e-9)

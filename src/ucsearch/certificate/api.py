@@ -36,6 +36,7 @@ class CertifiedPanel:
     plan: PanelPlan
     kind: str  # "oracle" or "bound"
     eps_m: float
+    node_budget: int  # nodes each proof might spend
     evidence: Evidence
     claims: Claims
     route: Route | None  # only for a constrained beam
@@ -171,6 +172,7 @@ def certify_panel(
         plan=plan,
         kind=chosen,
         eps_m=float(eps_m),
+        node_budget=node_budget,
         evidence=evidence,
         claims=derive(evidence, float(eps_m)),
         route=route,

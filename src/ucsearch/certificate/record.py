@@ -68,6 +68,7 @@ class Certificate:
     release_margin: float  # of the planning-value route; NaN when it did not decide
     rivals: tuple[Rival, ...]  # A, ascending
     counters: dict[str, int]
+    node_budget: int  # nodes each proof might spend
     plan: Plan
 
     def to_dict(self) -> dict[str, Any]:
@@ -152,5 +153,6 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
             "simulations": plan.simulations,
             "oracle_nodes": int(panel.oracle_nodes[w]),
         },
+        node_budget=panel.node_budget,
         plan=plan,
     )

@@ -43,7 +43,7 @@ def decision_record(decision: Decision, *, series: str = "", where: str = "") ->
     blobs: Blobs = {}
     task, layout, settings = plan.task, plan.layout, plan.settings
     w = plan.window
-    claim = {k: _value(v) for k, v in vars(c).items() if k not in ("plan", "rivals", "action")}
+    claim = {k: _value(v) for k, v in vars(c).items() if k not in ("plan", "rivals", "action", "node_budget")}
     record = {
         "schema": SCHEMA,
         "kind": "decision",
@@ -69,6 +69,7 @@ def decision_record(decision: Decision, *, series: str = "", where: str = "") ->
             **_route_settings(plan.policy),
             "kind": c.kind,
             "eps_m": _value(c.eps_m),
+            "proof_budget": c.node_budget,
         },
         "claim": claim,
         "rivals": [{k: _value(v) for k, v in vars(r).items()} for r in c.rivals],

@@ -23,7 +23,7 @@ USED = {"exact": "node_budget", "mcts": "simulations"}
 OPTIONAL = ("protect", "near_equal", "band", "utility_budget")
 AT_LEAST = {
     "depth": 1, "width": 1, "top_k": 1, "risk": 0, "prune_risk": 0, "info_bonus": 0, "c_uct": 0, "eps_m": 0,
-    "near_equal": 0, "band": 0, "utility_budget": 0,
+    "near_equal": 0, "band": 0, "utility_budget": 0, "proof_budget": 1,
 }  # fmt: skip
 
 

@@ -70,7 +70,7 @@ DECISION = {
     "settings": {
         "mode": (0, 1, 2), "spread": (0, 1, 2), "keep": (0, 1, 2), "kind": ("oracle", "bound"),
         **_form(
-            text="policy algorithm", count="depth reach width top_k node_budget simulations",
+            text="policy algorithm", count="depth reach width top_k node_budget simulations proof_budget",
             number="risk prune_risk info_bonus discount c_uct eps_m near_equal? band?",
             truth="use_bound every_action protect?", real="utility_budget?", wide="[extra_i] [extra_f]",
         ),

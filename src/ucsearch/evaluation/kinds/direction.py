@@ -29,7 +29,7 @@ from ucsearch.evaluation.kinds.direction_data import (
     load_sources,
     returns_of,
 )
-from ucsearch.evaluation.kinds.direction_records import certificate, certified_walk, chained, entry
+from ucsearch.evaluation.kinds.direction_records import WHERE, certificate, certified_walk
 from ucsearch.evaluation.kinds.direction_tables import check, count_checks, counts, declaration, mean, table
 from ucsearch.evaluation.kinds.direction_walk import (
     Budget,
@@ -42,6 +42,7 @@ from ucsearch.evaluation.kinds.direction_walk import (
     policies,
     walk,
 )
+from ucsearch.evaluation.samples import chained, entry
 from ucsearch.evaluation.suite import Suite
 from ucsearch.policies import Policy, UCBeam
 from ucsearch.tasks.direction import Direction
@@ -231,7 +232,7 @@ def _test(suite: Suite, job: Job, source: Source, model: Model, matched: float) 
     panel = certified_walk(s.config, members, taken, searches["uc"][0], model=model.id, threads=job.threads)
     row["certificate"] = certificate(panel)
     picked = np.linspace(0, len(panel) - 1, min(s.sampled, len(panel))).astype(int).tolist()
-    sample = [entry(_series(part.name), panel[n]) for n in picked]
+    sample = [entry(_series(part.name), panel[n], WHERE) for n in picked]
     return {"row": row, "sample": sample, "seconds": seconds, "searches": counted(s.config, len(members))}
 
 

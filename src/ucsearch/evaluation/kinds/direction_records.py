@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.dispatch.api import decide_panel
-from ucsearch.dispatch.decision import Decision, DecisionPanel
+from ucsearch.dispatch.decision import DecisionPanel
 from ucsearch.policies import Policy
-from ucsearch.records.canonical import canonical
-from ucsearch.records.chain import GENESIS, entry_digest, next_head
-from ucsearch.records.decisions import decision_record
 from ucsearch.tasks.direction import Direction
 from ucsearch.trace import Trace
 
-__all__ = ["TASK", "certificate", "certified_walk", "chained", "entry"]
+__all__ = ["TASK", "WHERE", "certificate", "certified_walk"]
 
 Floats = NDArray[np.float64]
 
 TASK = Direction().task()
 """What the records name as their task; costs travel in the records."""
+
+WHERE = f"{__name__}:TASK"
 
 _COUNTS = (
     "passed", "risk_active", "search_pass", "paper_pass", "oracle_retained", "search_active", "uncertainty_active",
@@ -56,19 +53,3 @@ def certificate(panel: DecisionPanel) -> dict[str, Any]:
     worst = claims.regret_bound.max()
     out["regret_bound"] = float(worst) if np.isfinite(worst) else None
     return out
-
-
-def entry(series: str, decision: Decision) -> dict[str, Any]:
-    """A decision of a series as JSON values: its sealed record and the blobs it refers to."""
-    record, blobs = decision_record(decision, series=series, where=f"{__name__}:TASK")
-    return {"record": record, "blobs": {name: b64encode(data).decode("ascii") for name, data in blobs.items()}}
-
-
-def chained(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Entries as lines of an exported log, chained from its beginning; no clock."""
-    lines, head = [], GENESIS
-    for seq, one in enumerate(entries, start=1):
-        digest = entry_digest(canonical(one["record"]))
-        head = next_head(head, seq, digest, None)
-        lines.append({**one, "digest": digest, "head": head, "seq": seq, "written_at": None})
-    return lines

@@ -99,8 +99,9 @@ def run(suite: Suite, job: Job) -> Findings:
     if len(set(s.instances)) != len(instances):
         raise InputError("lost_sales.instances", list(s.instances), "each instance once")
     saved, files = _saved_tables(s.ppo, job.data_dir)
-    for instance in instances if saved is not None else ():
-        _check_table(saved or {}, instance)
+    if saved is not None:
+        for instance in instances:
+            _check_table(saved, instance)
     job.select(_declaration(suite, job, instances))
     job.open_test()
     rows = []
@@ -207,7 +208,9 @@ def _timed(make: Callable[[], tuple[AverageCost, dict[str, float]]]) -> _Result:
 
 
 def _classics(model: LostSales) -> dict[str, _Result]:
+    begun = perf_counter()
     plain = optimise_base_stock(model)
+    base_stock = _Result(plain.cost, perf_counter() - begun, {"level": float(plain.policy.level)})
 
     def of_capped() -> tuple[AverageCost, dict[str, float]]:
         best = optimise_capped_base_stock(model, plain)
@@ -218,7 +221,7 @@ def _classics(model: LostSales) -> dict[str, _Result]:
         return best.cost, {"quantity": float(best.policy.quantity)}
 
     return {
-        "base-stock": _timed(lambda: (plain.cost, {"level": float(plain.policy.level)})),
+        "base-stock": base_stock,
         "capped base-stock": _timed(of_capped),
         "myopic-1": _timed(lambda: (average_cost(model, MyopicOne(model)), {})),
         "myopic-2": _timed(lambda: (average_cost(model, MyopicTwo(model)), {})),

@@ -21,8 +21,9 @@ from ucsearch.evaluation.kinds.mechanism_measure import Diagnosis, coverage
 from ucsearch.evaluation.kinds.mechanism_rows import beam_figures, certificate_of, declare_source, exact_figures, weigh
 from ucsearch.evaluation.kinds.mechanism_settings import MechanismSettings
 from ucsearch.evaluation.kinds.mechanism_tables import checks_of, tables_of
-from ucsearch.evaluation.kinds.walkforward_records import Samples, chained
+from ucsearch.evaluation.kinds.walkforward_records import Samples
 from ucsearch.evaluation.protocol import Protocol
+from ucsearch.evaluation.samples import chained
 from ucsearch.evaluation.selection import declare
 from ucsearch.evaluation.sources import Pool, choose, load_family
 from ucsearch.evaluation.suite import Suite

@@ -145,7 +145,7 @@ def weigh(rows: Sequence[dict[str, Any]], beams: Iterable[str]) -> bool:
 
 
 def _weigh(scope: str, own: Sequence[tuple[int, dict[str, Any]]]) -> bool:
-    cases, preserved = sum(n for n, _ in own), sum(f["preserved"] for _, f in own)
+    cases, preserved = sum(n for n, _ in own), sum(int(f["preserved"]) for _, f in own)
     known = 0 < preserved < cases
     kept, lost = (cases / (2 * preserved), cases / (2 * (cases - preserved))) if known else (0.0, 0.0)
     for n, figures in own:
@@ -153,7 +153,7 @@ def _weigh(scope: str, own: Sequence[tuple[int, dict[str, Any]]]) -> bool:
             f"weight_{scope}": kept * figures["preserved"] + lost * (n - figures["preserved"]),
             f"preserved_weight_{scope}": kept * figures["preserved"],
         }
-        for rule in RULES[:-1]:
+        for rule in RULES:
             weights[f"{rule}_weight_{scope}"] = kept * figures[f"{rule}_kept"] + lost * figures[f"{rule}_lost"]
         figures.update(weights if known else dict.fromkeys(weights))
     return known

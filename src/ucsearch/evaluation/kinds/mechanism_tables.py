@@ -95,9 +95,8 @@ def _predictor(scope: str) -> list[dict[str, Any]]:
     columns = [_ratio("Base rate", "preserved", "decisions")]
     for rule in RULES:
         columns.append(_ratio(f"Accuracy, {rule}", f"{rule}_hits", "decisions"))
-        if rule != "majority":
-            columns.append(_ratio(f"Balanced, {rule}", f"{rule}_weight_{scope}", f"weight_{scope}"))
-            columns.append(_ratio(f"Kept found, {rule}", f"{rule}_kept", "preserved"))
+        columns.append(_ratio(f"Balanced, {rule}", f"{rule}_weight_{scope}", f"weight_{scope}"))
+        columns.append(_ratio(f"Kept found, {rule}", f"{rule}_kept", "preserved"))
     columns.append(_ratio("Weight", f"preserved_weight_{scope}", f"weight_{scope}"))
     return columns
 

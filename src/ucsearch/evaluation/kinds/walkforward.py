@@ -71,7 +71,7 @@ class _Run:
             family = load_family(name, self.job.data_dir)
             chosen = family.series
             if s.per_family is not None:
-                chosen = choose(family.series, s.per_family, pool.least, "evaluation", SALT)
+                chosen = choose(family.series, s.skip + s.per_family, pool.least, "evaluation", SALT)[s.skip :]
             pool.families[name] = tuple(chosen)
             self.datasets[name] = family.dataset
             self.files.extend(family.files)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.dispatch.decision import DecisionPanel
+from ucsearch.evaluation.samples import chained, entry
 from ucsearch.evaluation.walk import Panel
-from ucsearch.records.canonical import canonical
-from ucsearch.records.chain import GENESIS, entry_digest, next_head
-from ucsearch.records.decisions import decision_record
 
-__all__ = ["Samples", "chained", "credits_of"]
+__all__ = ["Samples", "credits_of"]
 
 Floats = NDArray[np.float64]
 
@@ -34,23 +31,10 @@ class Samples:
     def keep(self, t: int, decided: DecisionPanel) -> None:
         for n in self.wanted.get(t, []):
             one = self.panel.stretches[n]
-            record, blobs = decision_record(decided[n], series=f"{one.family}/{one.series}", where=self.where)
-            self.entries.append(
-                {"record": record, "blobs": {k: b64encode(v).decode("ascii") for k, v in blobs.items()}}
-            )
+            self.entries.append(entry(f"{one.family}/{one.series}", decided[n], self.where))
 
     def lines(self) -> list[dict[str, Any]]:
         return chained(self.entries)
-
-
-def chained(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Entries as lines of an exported log, chained from its beginning; no clock."""
-    lines, head = [], GENESIS
-    for seq, one in enumerate(entries, start=1):
-        digest = entry_digest(canonical(one["record"]))
-        head = next_head(head, seq, digest, None)
-        lines.append({**one, "digest": digest, "head": head, "seq": seq, "written_at": None})
-    return lines
 
 
 def credits_of(decided: DecisionPanel) -> dict[str, Floats]:
