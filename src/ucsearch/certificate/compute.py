@@ -5,7 +5,7 @@ Every comparison is written so that NaN fails it. Arrays are (W, m) over first a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,8 +94,13 @@ def derive(e: Evidence, eps_m: float) -> Claims:
     blocks = [slice(lo, lo + _BLOCK) for lo in range(0, max(count, 1), _BLOCK)]
     same = e.certain_lower is e.reward_lower
     with np.errstate(invalid="ignore"):  # inf - inf where nothing is known: NaN, which fails every comparison
-        parts = [_derive(Evidence(*(array[block] for array in e)), eps_m, same) for block in blocks]
+        parts = [_derive(_part(e, block), eps_m, same) for block in blocks]
     return parts[0] if len(parts) == 1 else Claims(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _part(e: Evidence, block: slice) -> Evidence:
+    arrays: list[Any] = [array[block] for array in e]
+    return Evidence(*arrays)
 
 
 def _derive(e: Evidence, eps_m: float, certain_is_reward_only: bool) -> Claims:
