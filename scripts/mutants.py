@@ -243,12 +243,13 @@ class _Server:
     def order(self, items: list[Any], plain: list[Any], task: dict[str, Any]) -> list[Any]:
         """The tests that reach the place, those first that noticed the module's last mutants, then the quick ones."""
         path, lines = task["path"], set(range(task["line"], task["last"] + 1))
+        reached = {x.nodeid: self.reach[x.nodeid].lines.get(path, []) for x in items}
         if path.endswith("__main__.py"):  # run by other processes too, whose lines are not seen
-            return items
-        reach = [x for x in plain if not lines or lines & set(self.reach[x.nodeid].lines.get(path, ()))]
-        recent = self.recent.get(path, [])
-        rank = {name: i for i, name in enumerate(recent)}
-        return sorted(reach or plain, key=lambda x: (rank.get(x.nodeid, RECENT), self.reach[x.nodeid].cpu_s))
+            own = [x for x in items if reached[x.nodeid] or x not in plain]
+        else:
+            own = [x for x in plain if not lines or lines & set(reached[x.nodeid])] or plain
+        rank = {name: i for i, name in enumerate(self.recent.get(path, []))}
+        return sorted(own, key=lambda x: (rank.get(x.nodeid, RECENT), self.reach[x.nodeid].cpu_s))
 
     def answer(self, result: str) -> None:
         print(result, file=self.answers, flush=True)

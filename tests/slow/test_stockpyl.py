@@ -19,7 +19,7 @@ ss = pytest.importorskip("stockpyl.ss")
 
 pytestmark = pytest.mark.slow
 
-PMF = (0.1, 0.25, 0.2, 0.15, 0.1, 0.05, 0.15)  # two humps, mass on the last value
+PMF = (0.1, 0.25, 0.2, 0.15, 0.12, 0.05, 0.13)  # two humps, mass on the last value
 
 
 def one_period(pmf: NDArray[np.float64]) -> uc.Trace:

@@ -207,3 +207,39 @@ def test_the_exactness_of_no_values_is_not_claimed() -> None:
     made = record_of("maze", 5, uc.UCBeam(depth=3, width=6, top_k=3, risk=0.25))
     assert made[0]["rivals"] == []
     assert verdict(made, claim__eps_a=0.0).where == "claim.eps_a"
+
+
+def test_a_search_that_is_no_beam_may_leave_a_dead_end_open() -> None:
+    made = record_of("maze", 5, uc.MCTS(depth=3, simulations=40))
+    assert made[0]["outcome"]["cause"] == "dead_end"
+    rows = [row["name"] for row in made[0]["gate"]["rows"]]
+    row, path = (f"gate__rows__{rows.index(name)}" for name in ("completion", "path"))
+    assert made[0]["gate"]["rows"][rows.index("path")]["pass"] is False
+    change: dict[str, Any] = {f"{row}__left": 1, f"{row}__pass": True, "outcome__cause": "search_exhausted"}
+    if made[0]["outcome"]["reason"] == "dead_end":
+        change["outcome__reason"] = "search_exhausted"
+    assert verdict(made, **change).code == 0
+    assert verdict(made, **{f"{path}__left": 1, f"{path}__pass": True}).code == 1
+
+
+def test_a_first_action_left_out_is_in_doubt_when_the_budget_is_used_up() -> None:
+    made = record_of("maze", 4, uc.UCBeam(depth=3, width=6, top_k=3, risk=0.25))
+    assert len(made[0]["rivals"]) == 1  # another first action is feasible, but leads nowhere
+    assert verdict(made).code == 0
+    found = verdict(made, budget=0)
+    assert (found.status, found.where) == ("weaker", "rivals")
+
+
+# -------------------------------------------------------------------- rounding
+
+
+def test_the_allowance_for_rounding() -> None:
+    x = 1e-9
+    for _ in range(5):
+        x = formats.slack(x)
+    assert formats.slack(x) == x
+    assert formats.is_close(0.0, x)
+    assert not formats.is_close(0.0, 1.5e-9)
+    assert formats.slack() == 1e-9
+    assert formats.slack(float("inf")) == 1e-9
+    assert formats.slack(-3.0, 2.0) == 4e-9

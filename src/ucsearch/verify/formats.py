@@ -45,7 +45,7 @@ def shown(x: Any) -> Any:
     """A derived value as a record holds it."""
     if not isinstance(x, float) or math.isfinite(x):
         return x
-    return None if x != x else "inf" if x > 0 else "-inf"
+    return None if x != x else str(x)
 
 
 def slack(*values: float) -> float:
