@@ -119,9 +119,16 @@ def test_where_the_task_fails_nothing_is_bounded() -> None:
     found = verdict(made, rivals__2__upper=100.0)
     assert (found.status, found.where) == ("invalid", "rivals[2].upper")
     assert "a failure" in found.message
+    assert found.message.startswith("rivals[2].upper: the record says 100.0")
     claims = dict(claim__baseline_index=2, claim__search_active=True)
-    found = verdict(made, rivals__2__reward_only_score=-100.0, rivals__2__certain_score=-100.0, **claims)
-    assert (found.status, found.where) == ("weaker", "rivals[2].reward_only_upper")
+    claims |= dict(rivals__2__reward_only_score=-100.0, rivals__2__certain_score=-100.0)
+    found = verdict(made, **claims)
+    assert (found.status, found.where) == ("invalid", "rivals[2].reward_only_upper")
+    assert found.message.startswith("rivals[2].reward_only_upper: the record says -100.0")
+    spent = made[0]["claim"]["counters"]["oracle_nodes"]
+    for budget, status in ((spent, "weaker"), (spent + 1, "invalid")):  # used up, a proof may have seen a path beside
+        found = verdict(made, settings__proof_budget=budget, **claims)
+        assert (found.status, found.where) == (status, "rivals[2].reward_only_upper")
 
 
 class Nothing(NamedTuple):

@@ -165,9 +165,13 @@ class _Decision:
             return
         try:
             best = prover.best(first, upper + slack(upper) if low is None else lower - slack(lower))
-        except (OutOfNodes, Fault) as error:
-            # Where the task fails somewhere, nothing can have been proved; a path beside that place may still exist.
-            require(where, isinstance(error, OutOfNodes) or high is None, high, f"a failure: {error}")
+        except OutOfNodes:
+            self.doubts.append(where)
+            return
+        except Fault as error:
+            # A proof that met the failure found nothing; one that ended before may have found a path beside it.
+            spent = self.claim["counters"]["oracle_nodes"] >= self.r["settings"]["proof_budget"]
+            require(where, high is None and spent, low if high is None else high, f"a failure: {error}")
             self.doubts.append(where)
             return
         require(where, low is None or best is not None, low, "no path scores as much")
