@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -61,7 +62,8 @@ def main() -> None:
         work = ROOT / "build" / "evidence"
 
         def progress(label: str, done: int, total: int, name: str = name, n: int = n) -> None:
-            print(f"[{n + 1}/{len(names)}] {name}: {label} {done}/{total}", end="\x1b[K\r", flush=True)
+            if sys.stdout.isatty():
+                print(f"[{n + 1}/{len(names)}] {name}: {label} {done}/{total}", end="\x1b[K\r", flush=True)
 
         found = evaluate(name, work, data_dir=arguments.data_dir, threads=arguments.threads, progress=progress)
         verdict = verify_evidence(found.folder)
@@ -75,7 +77,8 @@ def main() -> None:
             shutil.rmtree(place)
         EVIDENCE.mkdir(exist_ok=True)
         shutil.move(str(found.folder), place)
-        print(f"{name}: {found.verdict['class']}, {time.perf_counter() - started:.0f} s{same}\x1b[K", flush=True)
+        clear = "\x1b[K" if sys.stdout.isatty() else ""
+        print(f"{name}: {found.verdict['class']}, {time.perf_counter() - started:.0f} s{same}{clear}", flush=True)
     README.write_text(with_table(README.read_text("utf-8"), results_table(EVIDENCE)), "utf-8")
     if names:
         write_reports(EVIDENCE)
