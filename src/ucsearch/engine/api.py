@@ -96,7 +96,7 @@ def search_panel(
     settings = resolve(policy, task, trace, grid.shape[1])
     inputs = _inputs(rows, _params(task, params, trace.windows), grid, trace)
     count = _threads(threads)
-    kernel = _choose(task, layout, settings, engine, _work(settings, inputs))
+    kernel = _choose(task, layout, settings, engine, _work(task, settings, inputs))
     outputs = Outputs.empty(trace.windows, grid.shape[1], settings.depth, keep_paths)
     if kernel is not None:
         run(kernel, settings, inputs, outputs, count, progress)
@@ -144,7 +144,7 @@ def _prepare(
     grid = _actions(task, actions, 1)
     settings = resolve(policy, task, trace, grid.shape[1])
     inputs = _inputs(_row(layout.flatten(state, "state")), _params(task, params, 1), grid, trace)
-    kernel = _choose(task, layout, settings, engine, _work(settings, inputs))
+    kernel = _choose(task, layout, settings, engine, _work(task, settings, inputs))
     return _Known(task, policy, trace, layout, settings, inputs, kernel)
 
 
@@ -287,7 +287,7 @@ def _layout_for(task: Task, states: NDArray[Any]) -> Layout:
 # -------------------------------------------------------------------- which engine
 
 
-def _work(settings: Settings, inputs: Inputs) -> int:
+def _work(task: Task, settings: Settings, inputs: Inputs) -> int:
     """Edge evaluations asked for, roughly."""
     windows, m = inputs.states.shape[0], inputs.actions.shape[1]
     per_edge = 1 if settings.mode == MODES["scores"] else inputs.members.shape[1] + 1
@@ -299,6 +299,10 @@ def _work(settings: Settings, inputs: Inputs) -> int:
         # A bound leaves a few hundred nodes of a tree; without one, distinct states are what counts.
         expected = 500 if settings.use_bound else 20_000
         nodes = min(settings.node_budget, m ** min(settings.depth, 12), expected)
+    if settings.mode == MODES["members"] and task.continuations:
+        # Every finished prefix is followed to the end of the trace under every setting of every continuation.
+        rest = max(inputs.members.shape[2] - settings.depth, 0)
+        per_edge *= 1 + rest * sum(max(1, len(getattr(c, "grid", ()))) for c in task.continuations)
     return int(windows * nodes * m * per_edge)
 
 
