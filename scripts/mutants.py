@@ -40,7 +40,13 @@ SHARE = 0.95
 # By folder of the module: the files of tests that are about it.
 TESTS = {
     "dispatch": ["tests/unit/test_dispatch.py", "tests/unit/test_verify.py"],
-    "verify": ["tests/unit/test_verify.py", "tests/unit/test_verify_corners.py", "tests/property/test_forgery.py"],
+    "verify": [
+        "tests/unit/test_verify.py",
+        "tests/unit/test_verify_corners.py",
+        "tests/unit/test_verify_arithmetic.py",
+        "tests/unit/test_verify_searches.py",
+        "tests/property/test_forgery.py",
+    ],
 }
 RECENT = 12  # how many of the tests that noticed the module's mutants before are tried first
 TEST_CPU_S = 20.0  # processor time of one test; an endless loop is a mutant caught

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import sqlite3
+import struct
+from contextlib import closing
+from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,8 +18,9 @@ import pytest
 
 import ucsearch as uc
 from tests.kit.problems import random_problem
-from tests.kit.templates import battery
-from ucsearch.records import seal
+from tests.kit.templates import Clock, Stock, Tank, battery, clock, followed, tank
+from ucsearch.records import AuditLog as RawLog
+from ucsearch.records import blob_id, encode_array, seal
 from ucsearch.records.canonical import canonical
 from ucsearch.records.decisions import decision_record
 from ucsearch.verify import BUDGET, NoTask, Verdict, find_task, formats, verify_file, verify_record
@@ -119,14 +126,14 @@ def test_where_the_task_fails_nothing_is_bounded() -> None:
     found = verdict(made, rivals__2__upper=100.0)
     assert (found.status, found.where) == ("invalid", "rivals[2].upper")
     assert "a failure" in found.message
-    assert found.message.startswith("rivals[2].upper: the record says 100.0")
+    assert found.message.startswith("rivals[2].upper: the record says 100, derived")
     claims = dict(claim__baseline_index=2, claim__search_active=True)
     claims |= dict(rivals__2__reward_only_score=-100.0, rivals__2__certain_score=-100.0)
     found = verdict(made, **claims)
     assert (found.status, found.where) == ("invalid", "rivals[2].reward_only_upper")
-    assert found.message.startswith("rivals[2].reward_only_upper: the record says -100.0")
-    spent = made[0]["claim"]["counters"]["oracle_nodes"]
-    for budget, status in ((spent, "weaker"), (spent + 1, "invalid")):  # used up, a proof may have seen a path beside
+    assert found.message.startswith("rivals[2].reward_only_upper: the record says -100, derived")
+    claims["claim__counters__oracle_nodes"] = 5
+    for budget, status in ((5, "weaker"), (6, "invalid")):  # used up, a proof may have seen a path beside
         found = verdict(made, settings__proof_budget=budget, **claims)
         assert (found.status, found.where) == (status, "rivals[2].reward_only_upper")
 
@@ -250,3 +257,315 @@ def test_the_allowance_for_rounding() -> None:
     assert formats.slack() == 1e-9
     assert formats.slack(float("inf")) == 1e-9
     assert formats.slack(-3.0, 2.0) == 4e-9
+
+
+# -------------------------------------------------------------------- formats
+
+
+def test_numbers_where_exponents_begin() -> None:
+    for x, text in (
+        (1e15, b"1000000000000000"), (1e16, b"10000000000000000"), (1.5e20, b"150000000000000000000"),
+        (9e20, b"900000000000000000000"), (1e21, b"1e+21"), (1.25e21, b"1.25e+21"), (0.0001, b"0.0001"),
+        (1.5e-5, b"0.000015"), (1e-6, b"0.000001"), (-1.5e-6, b"-0.0000015"), (9.5e-7, b"9.5e-7"), (1e-7, b"1e-7"),
+    ):  # fmt: skip
+        assert formats.canonical(x) == text
+
+
+def test_whole_numbers_up_to_the_last_exact_one() -> None:
+    for text in (b"9007199254740992", b"-9007199254740992"):
+        assert type(formats.loads(text)) is int
+        assert formats.loads(text) == int(text)
+    for text in (b"9007199254740993", b"-9007199254740994", b"10000000000000000000000"):
+        assert type(formats.loads(text)) is float
+
+
+def blob(shape: tuple[int, ...], values: int, magic: bytes = b"UCBLOB\1") -> tuple[str, bytes]:
+    head = magic + bytes([len(shape)]) + b"<f8".ljust(8, b"\0") + struct.pack(f"<{len(shape)}Q", *shape)
+    data = head + bytes(8 * values)
+    return sha256(data).hexdigest(), data
+
+
+def test_blobs_at_the_edges_of_their_header() -> None:
+    def read(name: str, data: bytes | None) -> Any:
+        return formats.read_blob(name, lambda _: data)
+
+    assert read(*blob((), 1))[::2] == ((), (0.0,))
+    assert read(*blob((1,) * 8, 1))[0] == (1,) * 8
+    for shape, values, message in (
+        ((1,) * 9, 1, "has another header"),
+        ((), 0, r"has 0 bytes of values for the shape \(\)"),
+        ((2,), 1, r"has 8 bytes of values for the shape \(2,\)"),
+    ):
+        with pytest.raises(formats.Malformed, match=message):
+            read(*blob(shape, values))
+    name, data = blob((2,), 2)
+    for bad in (None, b"", data + b"\0"):
+        with pytest.raises(formats.Malformed, match="is missing or altered"):
+            read(name, bad)
+    cut = data[:23]  # the shape itself is cut off
+    with pytest.raises(formats.Malformed, match="has another header"):
+        read(sha256(cut).hexdigest(), cut)
+
+
+def test_a_database_of_another_kind_is_no_log(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    RawLog(path).close()
+    assert list(verify_file(path, battery)) == []
+    with closing(sqlite3.connect(path)) as log:
+        log.execute("PRAGMA application_id = 1")
+        log.commit()
+    (found,) = verify_file(path, battery)
+    assert (found.status, "not an audit log" in found.message) == ("malformed", True)
+
+
+def test_a_gap_in_the_numbers_is_told(tmp_path: Path) -> None:
+    path = lines(tmp_path / "log.jsonl", {"a": 1}, {"a": 2}, {"a": 3})
+    first, _, third = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + third)
+    assert list(verify_file(path, battery))[-1].message == "entry 2.seq: the record says 3, derived 2"
+
+
+def test_base64_with_strange_letters_is_malformed(tmp_path: Path) -> None:
+    path = lines(tmp_path / "log.jsonl", {"a": 1})
+    entry = json.loads(path.read_text())
+    path.write_bytes(canonical({**entry, "blobs": {"a": "AAAA!"}}) + b"\n")
+    (found,) = verify_file(path, battery)
+    assert "members of other types" in found.message
+
+
+def test_an_override_in_a_chain_of_a_bare_record_has_no_decision_before_it(tmp_path: Path) -> None:
+    made, _, _ = record_of("battery", 1, uc.UCBeam(depth=3, width=30, risk=0.25))
+    override = seal(
+        {
+            "schema": "ucsearch.override/1", "kind": "override", "overrides": made["id"], "digest": "0" * 64,
+            "who": "A", "why": "b", "action": 0.0, "feasible": True, "at": "2026-01-01T00:00:00+00:00", "series": "A-1",
+        }
+    )  # fmt: skip
+    path = lines(tmp_path / "log.jsonl", override, override)
+    second = path.read_bytes().splitlines(keepends=True)[1]
+    path.write_bytes(canonical(made) + b"\n" + second)
+    assert list(verify_file(path, battery))[-1].where == "override.overrides"
+
+
+# -------------------------------------------------------------------- gate and outcome
+
+
+def test_near_needs_a_limit() -> None:
+    made = record_of("battery", 1, uc.UCBeam(depth=3, width=30, risk=0.25))
+    assert verdict(made, gate__settings__near=True).where == "gate.settings.near"
+
+
+def test_a_forecast_issued_this_moment_is_not_from_the_future() -> None:
+    trace = uc.Trace.from_members([[20.0, 25.0, 15.0]], issued="2026-01-01T00:00:00+00:00")
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    decision = uc.decide(
+        battery, battery.state(4.0, 0.0), trace, uc.UCBeam(depth=3, width=30), gate=uc.Gate(max_trace_age_s=0.0),
+        now=now, engine="python",
+    )  # fmt: skip
+    assert decision.released
+    assert verdict((*decision_record(decision), battery)).code == 0
+
+
+def _raises(s, p):
+    raise ValueError("no fallback here")
+
+
+def _between(s, p):
+    return 0.5
+
+
+@pytest.mark.parametrize("fallback", [_raises, _between])
+def test_a_fallback_that_raises_or_is_no_action(fallback: Any) -> None:
+    task = dataclasses.replace(clock, fallback=fallback)
+    trace = uc.Trace.from_members([[1.0, -1.0]])
+    decision = uc.decide(
+        task, Clock(0.0), trace, uc.UCBeam(depth=2, width=9), gate=uc.Gate(node_budget=0), engine="python"
+    )
+    record, blobs = decision_record(decision)
+    outcome = record["outcome"]
+    assert (outcome["outcome"], outcome["fallback_action"], outcome["fallback_cost"]) == ("HOLD", None, None)
+    assert verdict((record, blobs, task)).code == 0
+    assert verdict((record, blobs, task), outcome__fallback_cost=0.0).where == "outcome.fallback_cost"
+
+
+# -------------------------------------------------------------------- inputs
+
+
+@pytest.mark.parametrize(
+    ("policy", "mode", "options"),
+    [
+        (uc.ConstrainedBeam(depth=3, width=5, top_k=3, near_equal=0.0, band=0.0, utility_budget=0.5), "mean", {}),
+        (uc.UCBeam(depth=3, width=2, top_k=2, risk=0.5), "mean", {"node_budget": 1}),
+        (uc.UCBeam(depth=3, width=2, top_k=2, risk=1.0, spread="downside"), "members", {}),
+        (uc.MCTS(depth=3, simulations=1), "mean", {}),
+        (uc.Exact(depth=3, node_budget=1), "mean", {}),
+    ],
+)  # fmt: skip
+def test_settings_at_their_limits_are_valid(policy: Any, mode: str, options: dict[str, Any]) -> None:
+    made = record_of("stock", 18, policy, mode, **options)
+    assert verdict(made).code == 0
+    if options:
+        assert verdict(made, settings__proof_budget=0).where == "settings.proof_budget"
+
+
+def test_a_search_that_is_no_beam_has_a_width_of_one() -> None:
+    found = verdict(record_of("stock", 2, uc.Exact(depth=3)), settings__width=2)
+    assert found.message == "settings.width: the record says 2, derived 1"
+
+
+def with_arrays(made: Made, **arrays: Any) -> Made:
+    """The record with other arrays in its trace, all hashes recomputed."""
+    record, blobs, task = made
+    copied = json.loads(canonical({k: v for k, v in record.items() if k != "id"}))
+    held, trace = dict(blobs), copied["inputs"]["trace"]
+    for name, values in arrays.items():
+        data = encode_array(np.asarray(values, dtype=float), finite=False)
+        held[blob_id(data)] = data
+        trace[name] = {"$blob": blob_id(data)}
+    whole = sha256(b"ucsearch.trace.v1\0" + json.dumps(trace["meta"], sort_keys=True, separators=(",", ":")).encode())
+    for name in ("members", "weights", "mean", "q", "u"):
+        data = held[trace[name]["$blob"]]
+        shape = struct.unpack_from(f"<{data[7]}Q", data, 16)
+        whole.update(f"\0{','.join(map(str, shape))}\0".encode() + data[16 + 8 * data[7] :])
+    trace["hash"] = whole.hexdigest()
+    return seal(copied), held, task
+
+
+def test_traces_of_other_shapes() -> None:
+    made = record_of("battery", 1, uc.UCBeam(depth=3, width=30, risk=0.25))
+    same: dict[str, Any] = dict(members=np.zeros((1, 2, 4, 1)), weights=[[0.5, 0.5]], mean=np.zeros((1, 4, 1)))
+    assert verdict(with_arrays(made, **same)).status != "malformed"
+    for change in (
+        dict(members=np.zeros((1, 0, 4, 1)), weights=np.zeros((1, 0))),  # nobody
+        dict(members=np.zeros((2, 4, 1))), dict(weights=[0.5, 0.5]), dict(mean=np.zeros((4, 1))), dict(q=np.zeros(0)),
+        dict(u=np.zeros((1, 4, 0, 1))), dict(members=np.zeros((1, 2, 4, 2)), mean=np.zeros((1, 4, 2))),
+        dict(q=np.zeros((1, 4, 5)), u=np.zeros((1, 4, 5))),
+    ):  # fmt: skip
+        assert verdict(with_arrays(made, **{**same, **change})).status == "malformed", change
+    found = verdict(with_arrays(made, **{**same, "weights": [[1.0, 0.0]]}))
+    assert (found.status, found.where) == ("invalid", "inputs.trace.weights")
+
+
+def test_an_outcome_of_two_fields_needs_two_except_beside_scores() -> None:
+    rng = np.random.default_rng(3)
+    q, u = np.round(rng.normal(0, 1, (3, 4)), 1), np.round(rng.random((3, 4)), 1)
+    decision = uc.decide(
+        tank, Tank(3.0), uc.Trace.from_scores(q, u), uc.UCBeam(depth=3, mode="scores"), engine="python"
+    )
+    record, blobs = decision_record(decision)
+    assert verdict((record, blobs, tank)).code == 0
+    made = record_of("tank", 0, uc.UCBeam(depth=3, risk=0.25))
+    short = dict(members=np.zeros((1, 2, 4, 1)), weights=[[0.5, 0.5]], mean=np.zeros((1, 4, 1)))
+    assert verdict(with_arrays(made, **short)).status == "malformed"
+
+
+def test_a_single_continuation_goes_on_too() -> None:
+    task = dataclasses.replace(followed, continuations=[followed.continuations[1]])
+    trace = uc.Trace.from_members([[2.0, 3.0, 4.0, 2.0], [3.0, 5.0, 1.0, 2.0]])
+    policy = uc.UCBeam(depth=2, width=6, mode="members", risk=0.5)
+    decision = uc.decide(task, Stock(3.0, (2.0, 2.0), 2.0), trace, policy, engine="python")
+    record, blobs = decision_record(decision)
+    assert record["settings"]["reach"] == 4
+    assert verdict((record, blobs, task)).code == 0
+
+
+def _picky(s, a, p):
+    if a == 1.0 and s.t > 0.0:
+        raise ValueError("not now")
+    return True
+
+
+def test_an_override_on_which_the_rules_raise(tmp_path: Path) -> None:
+    task = dataclasses.replace(clock, feasible=_picky)
+    trace = uc.Trace.from_members([[1.0]])
+    decision = uc.decide(task, Clock(1.0), trace, uc.UCBeam(depth=1), actions=[-1.0, 0.0, math.nan], engine="python")
+    record, _ = decision_record(decision, series="A-1")
+    assert record["outcome"]["outcome"] == "RELEASED"
+    override = seal(
+        {
+            "schema": "ucsearch.override/1", "kind": "override", "overrides": record["id"],
+            "digest": formats.digest("audit-entry/1", canonical(record)), "who": "A", "why": "b", "action": 1.0,
+            "feasible": True, "at": "2026-01-01T00:00:00+00:00", "series": "A-1",
+        }
+    )  # fmt: skip
+    found = list(verify_file(lines(tmp_path / "log.jsonl", record, override), task))[-1]
+    assert (found.status, found.where) == ("invalid", "override.feasible")
+    assert found.message.startswith("override.feasible: the record says True, derived \"ValueError('not now')")
+
+
+# -------------------------------------------------------------------- every way in which a task can fail
+
+
+def _fails(kind: str) -> uc.Task:
+    """The clock's rules, failing at the second step after action 1."""
+
+    def bad(s: Any) -> bool:
+        return bool(s.t >= 10.0)
+
+    def feasible(s: Any, a: float, p: Any) -> bool:
+        if kind == "feasible raises" and bad(s):
+            raise ValueError("feasible")
+        return True
+
+    def step(s: Any, a: float, y: float, p: Any) -> Any:
+        if kind == "step raises" and bad(s):
+            raise ValueError("step")
+        if kind == "step gives nan" and bad(s):
+            return Clock(math.nan)
+        if kind == "step gives a tuple" and bad(s):
+            return Clock((1.0, 2.0))  # type: ignore[arg-type]
+        return Clock(s.t + 1.0 + 10.0 * (a == 1.0))
+
+    def reward(s: Any, a: float, y: float, p: Any) -> float:
+        if kind == "reward is infinite" and bad(s):
+            return math.inf
+        if kind == "spread is infinite" and bad(s):
+            return 1e200 * y
+        if kind == "the sum is infinite" and bad(s):
+            return 1e308
+        if kind == "an unlikely candidate's spread is infinite" and a == 1.0:
+            return 1e200 * y
+        return a * y
+
+    def terminal(s: Any, p: Any) -> float:
+        return math.nan if kind == "terminal is nan" and bad(s) else 0.0
+
+    return uc.Task(
+        name="fails", state=Clock, actions=[0.0, 1.0], feasible=feasible, step=step, reward=reward,
+        fallback=lambda s, p: 0.0, terminal=terminal,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["mean", "members"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "feasible raises", "step raises", "step gives nan", "step gives a tuple", "reward is infinite",
+        "spread is infinite", "an unlikely candidate's spread is infinite", "the sum is infinite", "terminal is nan",
+    ],
+)  # fmt: skip
+def test_failures_are_failures_for_both(kind: str, mode: str) -> None:
+    task = _fails(kind)
+    trace = uc.Trace.from_members([[1.0, 1.0, 1.0], [-2.0, -1.0, 1.0]])
+    for policy in (uc.UCBeam(depth=3, width=8, mode=mode), uc.UCBeam(depth=3, width=1, top_k=1, mode=mode, risk=0.5)):
+        decision = uc.decide(task, Clock(0.0), trace, policy, engine="python")
+        record, blobs = decision_record(decision)
+        assert verdict((record, blobs, task)).code == 0, (kind, policy)
+    wide = uc.UCBeam(depth=3, width=8, mode=mode)
+    assert uc.decide(task, Clock(0.0), trace, wide, engine="python").cause.value == "task_error"
+
+
+def test_a_continuation_that_gives_no_number_is_a_failure() -> None:
+    def lost(s: Any, h: int, p: Any) -> float:
+        return math.nan
+
+    def feasible(s: Any, a: float, p: Any) -> bool:
+        return a == a  # not a number, not allowed
+
+    for rules in (clock.feasible, feasible):
+        task = dataclasses.replace(clock, continuations=[lost], feasible=rules)
+        trace = uc.Trace.from_members([[1.0, 1.0, 1.0]])
+        decision = uc.decide(task, Clock(0.0), trace, uc.UCBeam(depth=2, mode="members"), engine="python")
+        record, blobs = decision_record(decision)
+        assert record["outcome"]["cause"] == "task_error"
+        assert verdict((record, blobs, task)).code == 0

@@ -10,6 +10,7 @@ import sqlite3
 import struct
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from decimal import Decimal
 from json.encoder import encode_basestring
 from pathlib import Path
@@ -108,16 +109,16 @@ def _utf16(key: str) -> bytes:
 
 
 def _number(x: float) -> str:
-    """ECMAScript's Number::toString. Only its exponents, from 1e21 up and below 1e-6, differ from Python's."""
+    """ECMAScript's Number::toString. It has exponents from 1e21 up and below 1e-6, Python from 1e16 and below 1e-4."""
     if not isinstance(x, float) or not math.isfinite(x):
         raise ValueError(f"saw {x!r}")
     if "e" not in (text := repr(float(x))):
         return text.removesuffix(".0") if x else "0"
     sign, figures, exponent = Decimal(text).as_tuple()
     digits, minus, n = "".join(map(str, figures)), "-" if sign else "", len(figures) + int(exponent)
-    if 0 < n <= 21:  # the point comes after the n-th digit, and there are fewer
+    if n in range(17, 22):  # the point comes after the n-th digit, and there are fewer
         return minus + digits.ljust(n, "0")
-    if -6 < n <= 0:
+    if n in (-5, -4):
         return f"{minus}0.{'0' * -n}{digits}"
     point = "." if len(digits) > 1 else ""
     return f"{minus}{digits[0]}{point}{digits[1:]}e{n - 1:+d}"
@@ -132,7 +133,7 @@ def loads(data: bytes) -> Any:
         return dict(items)
 
     def whole(text: str) -> int | float:
-        return int(text) if len(text) < 17 and abs(int(text)) <= MAX_INT else float(text)
+        return int(text) if len(text) <= len(str(-MAX_INT)) and abs(int(text)) <= MAX_INT else float(text)
 
     def refuse(text: str) -> float:
         raise ValueError(f"{text} is not JSON")
@@ -157,8 +158,7 @@ def read_blob(name: str, blobs: Blobs) -> tuple[tuple[int, ...], bytes, tuple[fl
     data = blobs(name) or b""
     if hashlib.sha256(data).hexdigest() != name:
         raise Malformed(f"the blob {name} is missing or altered")
-    n = data[7] if len(data) >= 16 else 9
-    if n > 8 or data[:7] != b"UCBLOB\1" or data[8:16] != b"<f8".ljust(8, b"\0") or len(data) < 16 + 8 * n:
+    if data[:7] != b"UCBLOB\1" or data[8:16] != b"<f8".ljust(8, b"\0") or len(data) < 16 + 8 * (n := data[7]) or n > 8:
         raise Malformed(f"the blob {name} has another header")
     shape, raw = struct.unpack_from(f"<{n}Q", data, 16), data[16 + 8 * n :]
     if len(raw) != 8 * math.prod(shape):
@@ -227,8 +227,7 @@ def _logged(path: Path) -> Iterator[Entry]:
     wal = path.with_name(path.name + "-wal")
     # Without a write-ahead log no index of it is needed, and a read-only medium will do.
     still = "" if wal.exists() and wal.stat().st_size else "&immutable=1"
-    log = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{still}", uri=True)
-    try:
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{still}", uri=True)) as log:
         log.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         if log.execute("SELECT * FROM pragma_application_id, pragma_user_version").fetchone() != (0x55434131, 1):
             raise Malformed(f"{path}: not an audit log")
@@ -246,8 +245,6 @@ def _logged(path: Path) -> Iterator[Entry]:
             if not isinstance(body, bytes) or not all(isinstance(x, str) for x in (own, head, time or "", name)):
                 raise Malformed(f"entry {seq}: a column of another type")
             yield Entry(seq, body, own, head, time, name, blob, find)
-    finally:
-        log.close()
 
 
 def read_checkpoint(path: Path) -> dict[int, str]:

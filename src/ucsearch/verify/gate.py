@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator as operators
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +12,7 @@ from ucsearch.verify.formats import Record, expect, expect_close, num, require
 from ucsearch.verify.replay import MEMBERS, Problem
 
 Figures = dict[int, float]
+TESTS = {"==": operators.eq, "<=": operators.le, ">=": operators.ge, ">": operators.gt}
 
 
 def _largest(values: Figures, who: Iterable[int]) -> float:
@@ -42,7 +44,7 @@ def certificate(r: Record, searched: Mapping[Any, float], first: int | None) -> 
         # Any reward-only optimum may serve as the baseline.
         if order0 and lower0.get(c["baseline_index"]) == lower0[first0]:
             baseline = c["baseline_index"]
-        chosen, margin, margins = _route(s, rivals, retained, baseline, tau)
+        chosen, margin, margins = _route(s, rivals, retained, selected, baseline, tau)
     elif s["algorithm"] not in ("beam", "exact", "mcts") and c["action_index"] in retained:
         chosen = c["action_index"]  # another planner's own choice among its paths
     for k, i in enumerate(rivals):
@@ -85,10 +87,10 @@ def certificate(r: Record, searched: Mapping[Any, float], first: int | None) -> 
 
 
 def _route(
-    s: Record, rivals: dict[int, Record], retained: list[int], a0: int, tau: float
+    s: Record, rivals: dict[int, Record], retained: list[int], selected: int, a0: int, tau: float
 ) -> tuple[int, float, Figures]:
     """The planning-value route: what is put forward, its margin if the route decided, and all margins against a0."""
-    margins, cost, selected = dict.fromkeys(rivals, math.nan), {}, retained[0] if retained else -1
+    margins, cost = dict.fromkeys(rivals, math.nan), {}
     for i in retained if a0 in retained else ():
         own, base = rivals[i], rivals[a0]
         if i != a0:
@@ -157,7 +159,7 @@ def gate_and_outcome(r: Record, p: Problem, failed: bool, dead_end: bool, steps:
     cause = "none"
     for k, (_, left, operator, right, reason) in enumerate(rows):
         x = float(left)
-        holds = {"==": x == right, "<=": x <= right, ">=": x >= right, ">": x > right}[operator]
+        holds = TESTS[operator](x, right)
         for key, value in (("left", x), ("operator", operator), ("right", right), ("pass", holds)):
             expect(f"gate.rows[{k}].{key}", gate["rows"][k][key], value)
         cause = reason if not holds and cause == "none" else cause
@@ -171,8 +173,8 @@ def _outcome(r: Record, p: Problem, cause: str, margin: float, steps: Figures) -
         feasible = fallback in p.actions and bool(p.task.feasible(p.state, fallback, p.params))
     except Exception:  # whatever it raises, there is no fallback to rely on
         fallback, feasible = math.nan, False
-    place = p.actions.index(fallback) if fallback in p.actions else -1
-    fallback = fallback if place >= 0 else math.nan
+    place = p.actions.index(fallback) if fallback in p.actions else None
+    fallback = math.nan if place is None else fallback
     action = p.actions[index] if index >= 0 else math.nan
     outcome = "RELEASED" if released else "FALLBACK" if feasible else "HOLD"
     expected = {
@@ -184,5 +186,5 @@ def _outcome(r: Record, p: Problem, cause: str, margin: float, steps: Figures) -
     }  # fmt: skip
     for key, value in expected.items():
         expect(f"outcome.{key}", r["outcome"][key], value)
-    cost = steps.get(index, math.nan) - steps.get(place, math.nan)
+    cost = steps.get(index, math.nan) - (math.nan if place is None else steps.get(place, math.nan))
     expect_close("outcome.fallback_cost", r["outcome"]["fallback_cost"], cost)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from ucsearch.verify.formats import Blobs, Invalid, Malformed, Record, digest, expect, is_close, num, read_blob, require
-from ucsearch.verify.replay import MEMBERS, SCORES, Problem, mean_and_spread, shape
+from ucsearch.verify.replay import MEMBERS, SCORES, VARIANCE, Problem, mean_and_spread, shape
 
 POLICIES = {
     "UCBeam": ("beam", 0), "ParetoBeam": ("beam", 1), "CertifiedBeam": ("beam", 2), "ConstrainedBeam": ("beam", 2),
@@ -62,38 +62,40 @@ def _trace(r: Record, blobs: Blobs, task: Any) -> tuple[Any, ...]:
     """Members (J, H), weights (J,), mean (H,), q and u (H, m) as lists of outcomes and numbers."""
     t, s, shapes, flat = r["inputs"]["trace"], r["settings"], {}, {}
     sha = hashlib.sha256(b"ucsearch.trace.v1\0")
-    sha.update(json.dumps(t["meta"], sort_keys=True, separators=(",", ":")).encode())
+    sha.update(json.dumps(t["meta"], separators=(",", ":")).encode())  # canonical, so its keys are sorted
     for name in ("members", "weights", "mean", "q", "u"):
         shapes[name], raw, flat[name] = read_blob(t[name]["$blob"], blobs)
         sha.update(f"\0{','.join(map(str, shapes[name]))}\0".encode() + raw)
     expect("inputs.trace.hash", t["hash"], sha.hexdigest())
-    _, size, horizon, fields, width = (*shapes["members"], *shapes["q"][-1:], 0, 0, 0, 0, 0)[:5]
+    if [len(x) for x in shapes.values()] != [4, 2, 3, 3, 3]:
+        raise Malformed(f"inputs.trace: the shapes {shapes} have other dimensions")
+    (_, size, horizon, fields), (*_, width) = shapes["members"], shapes["q"]
     scores, n = s["mode"] == SCORES, 1 if task.outcome is None else len(task.outcome._fields)
     expected = [(1, size, horizon, fields), (1, size), (1, horizon, fields), (1, horizon, width), (1, horizon, width)]
     fits = (size, width) == (0, len(r["task"]["actions"])) if scores else size > 0 and width == 0
     if list(shapes.values()) != expected or not fits or not (fields == n or (scores and fields == 1)):
         raise Malformed(f"inputs.trace: the shapes {shapes} do not fit each other, the mode or the task")
     require("settings.depth", s["depth"] <= horizon, s["depth"], f"at most {horizon}")
-    goes_on = s["mode"] == MEMBERS and len(task.continuations) > 0
+    goes_on = s["mode"] == MEMBERS and bool(task.continuations)
     expect("settings.reach", s["reach"], horizon if goes_on else s["depth"])
     numbers = [*flat["members"], *flat["weights"], *flat["q"], *flat["u"], *(() if scores else flat["mean"])]
     require("inputs.trace", all(map(math.isfinite, numbers)), "numbers", "some are not finite")
     require("inputs.trace.u", all(x >= 0.0 for x in flat["u"]), "uncertainties", "one below 0")
     weights, row = list(flat["weights"]), horizon * fields
-    members = [flat["members"][j * row : (j + 1) * row] for j in range(size)]
+    members = [flat["members"][j * row :][:row] for j in range(size)]
     if not scores:
         fair = all(w > 0.0 for w in weights) and is_close(math.fsum(weights), 1.0)
         require("inputs.trace.weights", fair, weights, "positive shares of 1")
-        keys = [(*y, w) for y, w in zip(members, weights, strict=True)]
+        keys = [(*y, weights[j]) for j, y in enumerate(members)]
         require("inputs.trace.members", keys == sorted(keys), "members", "not in ascending order")
-        mean = [mean_and_spread(column, weights, 0)[0] for column in zip(*members, strict=True)]
+        mean = [mean_and_spread([y[i] for y in members], weights, VARIANCE)[0] for i in range(row)]
         require("inputs.trace.mean", list(flat["mean"]) == mean, flat["mean"], mean)
 
     def outcomes(values: tuple[float, ...]) -> list[Any]:
         steps = [values[h * fields : (h + 1) * fields] for h in range(horizon)]
         return [y[0] if task.outcome is None else task.outcome(*(y if fields == n else y * n)) for y in steps]
 
-    q, u = ([flat[name][h * width : (h + 1) * width] for h in range(horizon)] for name in ("q", "u"))
+    q, u = ([flat[name][h * width :][:width] for h in range(horizon)] for name in ("q", "u"))
     return [outcomes(y) for y in members], weights, outcomes(flat["mean"]), q, u
 
 

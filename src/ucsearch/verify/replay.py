@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 MEAN, SCORES, MEMBERS = 0, 1, 2
-VARIANCE, STD, DOWNSIDE = 0, 1, 2
+VARIANCE, DOWNSIDE = 0, 2  # and 1 for the standard deviation
 CACHED = 200_000  # scored nodes kept
 
 
@@ -58,8 +58,8 @@ def mean_and_spread(values: Sequence[float], weights: Sequence[float], kind: int
         shift += w * (x - first)
     for w, x in zip(weights, values, strict=True):
         off = (x - first) - shift
-        if kind != DOWNSIDE or off < 0.0:
-            total += w * off * off
+        off = min(off, 0.0) if kind == DOWNSIDE else off
+        total += w * off * off
     return first + shift, total if kind == VARIANCE else math.sqrt(total)
 
 
@@ -91,7 +91,7 @@ class Problem:
 
     def _settle(self) -> None:
         self.is_members = self.mode == MEMBERS
-        self.continues = self.is_members and len(self.task.continuations) > 0
+        self.continues = self.is_members and bool(self.task.continuations)
         # A bound speaks of undiscounted rewards.
         has = self.task.terminal is None if self.mode == SCORES else self.task.bound is not None
         self.has_bound = has and self.settings["discount"] == 1
@@ -105,9 +105,9 @@ class Problem:
     def certain(self, member: int | None = None) -> Problem:
         """The problem of a planner without risk who is sure of the mean outcome, or of one member's."""
         other = self.at_risk(0.0)
-        other.mode, other.spread, other.reach, other._edges = MEAN, STD, self.depth, {}
+        other.mode, other.reach, other._edges = MEAN, self.depth, {}
         if member is not None:
-            other.mean, other.members, other.weights = self.members[member], [self.members[member]], [1.0]
+            other.mean, other.members, other.weights = self.members[member], [self.members[member]], self.weights[:1]
         other._settle()
         return other
 
@@ -203,7 +203,7 @@ class Problem:
         self, e: Edge, returns: tuple[float, ...], reward: float, uncertainty: float, path: tuple[int, ...], togo: float
     ) -> Node:
         node = Node(e.states, returns, reward, uncertainty, reward - self.risk * uncertainty, path, togo)
-        if not all(map(math.isfinite, node[2:5])):
+        if not math.isfinite(node.score):  # it is not, if one of the sums is not
             raise Fault("the sum along a path is not finite")
         return node
 

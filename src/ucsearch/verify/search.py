@@ -78,14 +78,18 @@ def beam(p: Problem) -> Found:
     return Found(paths, generated, expansions, scores, not paths and not completes(p))
 
 
+def _figures(n: Node) -> tuple[float, float]:
+    return -(n.reward + n.togo), n.uncertainty
+
+
 def _retain(children: list[Node], keep: int, width: int) -> list[Node]:
     """Reserved places first (keep 2), then nondominated nodes (keep 1 and 2), then the rest; each in order of score."""
     ranked = in_order(children)
-    place = {n.path: 2 for n in ranked}
+    place = dict.fromkeys([n.path for n in ranked], math.inf)
     if keep >= 1:
         last = (math.nan, math.inf)
-        for n in sorted(ranked, key=lambda n: (-(n.reward + n.togo), n.uncertainty)):
-            here = (n.reward + n.togo, n.uncertainty)
+        for n in sorted(ranked, key=_figures):
+            here = _figures(n)
             if n.uncertainty < last[1] or here == last:
                 last, place[n.path] = here, 1
     if keep == 2:
@@ -186,6 +190,8 @@ class Prover:
                 self.p.togo(n.states, len(n.path))
             return math.inf
 
+        if self.p.use_bound:
+            self.p.tables()
         for edge in root:
             self._search(edge, -math.inf, limit, self.meter)
 

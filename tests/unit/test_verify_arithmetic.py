@@ -1,0 +1,176 @@
+"""The verifier's reading of certificate and route against the planner's, on figures that make every comparison tight.
+
+Figures are drawn from a few values a tolerance apart, so that limits are met exactly, missed by one tolerance, tied or
+unknown in thousands of combinations that no search would produce.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ucsearch.certificate.api import _select
+from ucsearch.certificate.compute import Claims, Evidence, derive, tolerance
+from ucsearch.certificate.route import choose
+from ucsearch.verify.formats import shown
+from ucsearch.verify.gate import _age, certificate
+
+WINDOWS, M, HIGH = 4000, 4, 4.0
+TAU = 1e-9 * (1.0 + HIGH)  # one rival with the figure -4 fixes it
+VALUES = (0.0, TAU, -TAU, 2 * TAU, 0.5, 0.5 + TAU, 0.25, 1.0)
+NAMES = {
+    "sole": "sole_action", "passed": "certificate_pass", "tau": "tau", "gap": "gap", "optimal": "optimal",
+    "unique": "unique", "robust": "robust", "search_pass": "search_pass", "regret_bound": "regret_bound",
+    "exact_regret": "exact_regret", "oracle_retained": "oracle_retained", "margin": "margin", "eps_a": "eps_a",
+    "proxy_slack": "proxy_slack", "paper_pass": "paper_pass", "risk_gap": "risk_gap", "risk_active": "risk_active",
+    "search_active": "search_active", "uncertainty_active": "uncertainty_active",
+}  # fmt: skip
+
+
+def draw(rng: np.random.Generator, unknown: float) -> np.ndarray:
+    """(W, m) figures; the last action's is -4, which is far below all others."""
+    out = rng.choice(VALUES, (WINDOWS, M))
+    out[:, -1] = -HIGH
+    out[rng.random((WINDOWS, M)) < unknown] = np.nan
+    return out
+
+
+def make_evidence(rng: np.random.Generator, exact: bool) -> Evidence:
+    actions = rng.random((WINDOWS, M)) < 0.8
+    lower = np.where(actions, draw(rng, 0.3), np.nan)
+    upper = np.where(rng.random((WINDOWS, M)) < 0.5, lower, draw(rng, 0.0))
+    upper = np.where(np.isnan(upper), draw(rng, 0.0), upper) if exact else np.where(draw(rng, 0.1) > -9, upper, np.nan)
+    uncertainty = np.where(np.isnan(lower), np.nan, rng.choice((0.0, 1.0), (WINDOWS, M)))
+    selected = _select(np.stack([lower, lower, uncertainty], axis=2), actions)
+    searched = np.where(rng.random((WINDOWS, M)) < 0.7, lower, draw(rng, 0.3))
+    searched_selected = np.where(rng.random(WINDOWS) < 0.8, selected, rng.integers(-1, M, WINDOWS))
+    return Evidence(
+        actions=actions, lower=lower, lower_reward=np.where(np.isnan(lower), np.nan, rng.choice(VALUES, (WINDOWS, M))),
+        lower_uncertainty=uncertainty, searched=searched, upper=upper, exact=np.full(WINDOWS, exact),
+        reward_lower=draw(rng, 0.3), reward_upper=draw(rng, 0.2), certain_lower=draw(rng, 0.3),
+        certain_upper=draw(rng, 0.2), selected=selected, searched_selected=searched_selected,
+    )  # fmt: skip
+
+
+def record_of(e: Evidence, w: int, eps_m: float, claims: Claims, **settings: Any) -> dict[str, Any]:
+    """As much of a record as the arithmetic reads."""
+    rivals = [
+        {
+            "index": i,
+            "retained": not math.isnan(e.lower[w, i]),
+            "score": shown(float(e.lower[w, i])),
+            "reward": shown(float(e.lower_reward[w, i])),
+            "uncertainty": shown(float(e.lower_uncertainty[w, i])),
+            "upper": shown(float(e.upper[w, i])),
+            "reward_only_score": shown(float(e.reward_lower[w, i])),
+            "reward_only_upper": shown(float(e.reward_upper[w, i])),
+            "certain_score": shown(float(e.certain_lower[w, i])),
+            "certain_upper": shown(float(e.certain_upper[w, i])),
+            "release_margin": None,
+        }
+        for i in range(M)
+        if e.actions[w, i]
+    ]
+    claim = {"eps_m": eps_m, "eps_a": shown(float(claims.eps_a[w])), "action_index": -1, "baseline_index": -1}
+    return {"claim": claim, "settings": {"policy": "UCBeam", "algorithm": "beam", **settings}, "rivals": rivals}
+
+
+def searched_of(e: Evidence, w: int) -> tuple[dict[int, float], int | None]:
+    first = int(e.searched_selected[w])
+    known = {i: float(e.searched[w, i]) for i in range(M) if not math.isnan(e.searched[w, i])}
+    return known, None if first < 0 else first
+
+
+def same(a: Any, b: Any) -> bool:
+    return bool(a == b or (isinstance(a, float) and math.isnan(a) and math.isnan(b)))
+
+
+@pytest.mark.parametrize("eps_m", [0.0, 0.25, 0.125])
+@pytest.mark.parametrize("exact", [True, False])
+def test_every_claim_is_read_alike(eps_m: float, exact: bool) -> None:
+    e = make_evidence(np.random.default_rng([int(8 * eps_m), exact]), exact)
+    claims = derive(e, eps_m)
+    seen: dict[str, set[Any]] = {name: set() for name in NAMES}
+    for w in range(WINDOWS):
+        found = certificate(record_of(e, w, eps_m, claims), *searched_of(e, w))
+        assert found["action_index"] == found["selected_index"] == e.selected[w]
+        for ours, theirs in NAMES.items():
+            value = getattr(claims, ours)[w].item()
+            if e.selected[w] < 0 and ours in ("eps_a", "oracle_retained", "tau"):
+                continue
+            assert same(found[theirs], value), (w, theirs, found[theirs], value)
+            seen[ours].add(value)
+    flags = {name for name, values in seen.items() if values <= {True, False}}
+    alone = {"oracle_retained", "paper_pass"} if not exact else set()
+    assert {name for name in flags if len(seen[name]) < 2} == alone
+
+
+@pytest.mark.parametrize("mode", [0, 2])
+def test_every_route_is_read_alike(mode: int) -> None:
+    rng = np.random.default_rng(mode)
+    e = make_evidence(rng, True)
+    # Mostly the first action is the reward-only optimum: it scores less and is more uncertain than others.
+    e.lower[:, 0] = rng.choice((-0.25, 0.0, -TAU, 0.25), WINDOWS)
+    e.lower_reward[:, 0] = rng.choice((0.5, 1.0, 0.75, 0.0), WINDOWS)
+    e.reward_lower[:, 0] = rng.choice((2.0, 2.0, 2.0, np.nan), WINDOWS)
+    e.actions[:, 0] = True
+    calm = rng.choice((0.0, 0.25, 0.5, 1.0 - 2 * TAU), (WINDOWS, M))
+    e.lower_uncertainty[:] = np.where(np.isnan(e.lower), np.nan, calm)
+    e.lower_uncertainty[:, 0] = rng.choice((1.0, 2.0), WINDOWS)
+    e = e._replace(selected=_select(np.stack([e.lower, e.lower, e.lower_uncertainty], axis=2), e.actions))
+    steps = rng.choice((0.0, 0.25, -0.25, TAU), (WINDOWS, M))
+    near_equal, band, budget, risk = 0.5, 0.25, 0.75, 0.5
+    reward0 = np.where(e.actions, e.reward_lower, np.nan)
+    known = ~np.isnan(reward0).all(axis=1)
+    baseline = np.where(known, np.argmax(np.where(np.isnan(reward0), -np.inf, reward0), axis=1), -1)
+    route = choose(
+        retained=e.actions & ~np.isnan(e.lower), score=e.lower, reward=e.lower_reward, uncertainty=e.lower_uncertainty,
+        step_score=steps if mode != 2 else np.full_like(steps, np.nan), selected=e.selected, baseline=baseline,
+        risk=risk, near_equal=near_equal, band=band, utility_budget=budget,
+        tau=tolerance(e.lower, np.where(e.actions, e.upper, np.nan)),
+    )  # fmt: skip
+    claims = derive(e._replace(selected=route.released), 0.0)
+    options = dict(
+        policy="ConstrainedBeam", mode=mode, risk=risk, near_equal=near_equal, band=band, utility_budget=budget
+    )
+    routed = 0
+    for w in range(WINDOWS):
+        record = record_of(e, w, 0.0, claims, **options)
+        for rival in record["rivals"]:
+            rival["step_score"] = float(steps[w, rival["index"]])
+            rival["release_margin"] = shown(float(route.margins[w, rival["index"]]))
+        record["claim"]["baseline_index"] = int(baseline[w])
+        found = certificate(record, *searched_of(e, w))
+        assert found["baseline_index"] == baseline[w]
+        assert found["action_index"] == route.released[w], w
+        assert same(found["release_margin"], float(route.margin[w]))
+        routed += bool(route.routed[w]) and route.released[w] != e.selected[w]
+    assert routed > 50
+
+
+def test_any_reward_only_optimum_may_be_the_baseline_and_nothing_else() -> None:
+    e = make_evidence(np.random.default_rng(5), True)
+    e = e._replace(
+        actions=np.ones_like(e.actions), lower=np.full_like(e.lower, np.nan), selected=np.full(WINDOWS, -1),
+        reward_lower=np.tile([1.0, 0.5, 1.0, np.nan], (WINDOWS, 1)),
+    )  # fmt: skip
+    options = dict(policy="ConstrainedBeam", mode=0, risk=0.5, near_equal=0.5, band=0.25, utility_budget=0.75)
+    record = record_of(e, 0, 0.0, derive(e, 0.0), **options)
+    for claimed, derived in ((0, 0), (2, 2), (1, 0), (3, 0), (-1, 0)):
+        record["claim"]["baseline_index"] = claimed
+        assert certificate(record, {}, None)["baseline_index"] == derived
+    for rival in record["rivals"]:
+        rival["reward_only_score"] = None
+    assert certificate(record, {}, None)["baseline_index"] == -1
+
+
+def test_ages_in_other_zones_and_unknown_ones() -> None:
+    noon = "2026-01-01T12:00:00+00:00"
+    assert _age(noon, ["2026-01-01T12:00:00+02:00"]) == 7200.0
+    assert _age("2026-01-01T12:00:00", ["2026-01-01T11:00:00+00:00"]) == 3600.0
+    assert _age("2026-01-01T12:00:00+01:00", ["2026-01-01T11:00:00"]) == 0.0
+    for now, issued in (("", [noon]), (noon, []), ("", []), ("now", [noon]), (noon, ["then"])):
+        assert math.isnan(_age(now, issued))
