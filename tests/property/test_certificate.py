@@ -11,6 +11,7 @@ import pytest
 import ucsearch as uc
 from tests.conformance.test_engines import random_panel
 from tests.kit.brute import Enumeration, enumerate_paths
+from tests.kit.problems import random_problem
 from ucsearch.certificate.api import _select
 
 # (template, mode, engine, windows, kind): compiled kernels are those the engine tests compile anyway.
@@ -159,3 +160,23 @@ def test_a_gate_without_conditions_refuses() -> None:
     policy = uc.UCBeam(depth=1, width=4)
     result = uc.decide_panel(panel["task"], panel["states"], panel["traces"], policy, gate=gate, engine="python")
     assert not any(result[w].released for w in range(3))
+
+
+@pytest.mark.parametrize("mode", ["mean", "members"])
+def test_an_exact_policy_is_its_own_proof(mode: str) -> None:
+    """The claims are those of a wide beam, and only what the policy did not do itself is counted on top."""
+    for seed in range(10):
+        problem = random_problem(np.random.default_rng(seed), "stock", mode)
+        given: dict[str, Any] = dict(params=problem.params, actions=problem.actions, engine="python", kind="bound")
+        own = uc.certify(problem.task, problem.state, problem.trace, uc.Exact(depth=3, mode=mode), **given)
+        beam = uc.UCBeam(depth=3, width=64, mode=mode)
+        other = uc.certify(problem.task, problem.state, problem.trace, beam, **given)
+        if mode == "mean":
+            assert own.counters["oracle_nodes"] == 0
+        assert own.counters["oracle_nodes"] <= other.counters["oracle_nodes"]
+        assert (own.action, own.certificate_pass, own.regret_bound) == (
+            other.action,
+            other.certificate_pass,
+            other.regret_bound,
+        )
+        assert [r.upper for r in own.rivals] == [r.upper for r in other.rivals]

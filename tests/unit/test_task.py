@@ -104,6 +104,17 @@ def test_labels_name_positions() -> None:
     assert make().label(1, 7.0) == "7"
 
 
+def test_labels_may_follow_the_values_of_any_grid() -> None:
+    task = make(label_of="order {:g}".format)
+    assert task.labels == tuple(f"order {a:g}" for a in task.actions)
+    assert task.label(1, 37.25) == "order 37.25"
+    assert not task.named
+    again = dataclasses.replace(task, actions=[0.0, 4.0])
+    assert again.labels == ("order 0", "order 4")
+    with pytest.raises(uc.InputError, match=r"task\.label_of: saw 'order', expected a function"):
+        make(label_of="order")
+
+
 def test_params_become_one_row() -> None:
     task = make(params=Params(3, (1.0, 2.0)))
     assert task.params_row.tolist() == [[3.0, 1.0, 2.0]]
