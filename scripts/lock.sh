@@ -26,7 +26,7 @@ compile() { # compile OUTPUT INPUT...
     "$tools/venv/bin/uv" pip compile --no-config --quiet --universal --python-version 3.11 \
         --fork-strategy fewest --generate-hashes --strip-extras --no-emit-package ucsearch \
         --custom-compile-command "scripts/lock.sh" \
-        --extra io --extra data --extra plot --extra gym \
+        --extra io --extra data --extra plot --extra gym --extra lp --extra sign --extra service --extra postgres \
         --output-file "$output" pyproject.toml "$@"
     if grep -nE '^ *(-i|-f|--(extra-)?index-url|--find-links|--trusted-host)|://|file:' "$output"; then
         echo "lock.sh: $output names a package source (lines above); it must not." >&2
