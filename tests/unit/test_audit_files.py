@@ -33,7 +33,7 @@ def decision(n: int, **more: Any) -> dict[str, Any]:
     outcome = ("RELEASED", "FALLBACK", "HOLD")[n % 3]
     reason = ("certified", "not_risk_active", "fallback_infeasible")[n % 3]
     return {
-        "schema": "ucsearch.decision/1",
+        "schema": "ucsearch.decision/2",
         "kind": "decision",
         "series": f"SKU-{n // 2:03d}",
         "outcome": outcome,

@@ -21,7 +21,7 @@ def path(tmp_path: Path) -> Path:
     with AuditLog(tmp_path / "log.db", clock=lambda: "2024-05-01T06:00:00+00:00") as log:
         for n in range(6):
             record = {
-                "schema": "ucsearch.decision/1",
+                "schema": "ucsearch.decision/2",
                 "kind": "decision",
                 "series": f"SKU-{n}",
                 "outcome": "RELEASED" if n % 2 else "FALLBACK",

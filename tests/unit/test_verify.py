@@ -596,7 +596,7 @@ def lines(*records: tuple[dict[str, Any], dict[str, bytes]], path: Path) -> Path
 @pytest.mark.parametrize(
     "change",
     [
-        dict(schema="ucsearch.decision/2"),
+        dict(schema="ucsearch.decision/3"),
         dict(kind="decree"),
         dict(series=1),
         dict(extra=1),

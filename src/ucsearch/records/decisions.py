@@ -28,7 +28,7 @@ from ucsearch.trace import Trace
 
 __all__ = ["SCHEMA", "AuditLog", "decision_record"]
 
-SCHEMA = "ucsearch.decision/1"
+SCHEMA = "ucsearch.decision/2"
 _BATCH = 1_000
 
 Blobs = dict[str, bytes]

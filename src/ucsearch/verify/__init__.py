@@ -26,7 +26,7 @@ from ucsearch.verify.formats import (
     read_record,
 )
 from ucsearch.verify.inputs import verify_override, verify_refusal
-from ucsearch.verify.schema import DECISION, OVERRIDE, REFUSAL, check
+from ucsearch.verify.schema import DECISIONS, OVERRIDE, REFUSAL, check, version_of
 
 __all__ = ["BUDGET", "NoTask", "Verdict", "find_task", "verify_file", "verify_log", "verify_record"]
 
@@ -116,6 +116,7 @@ def _tasks(task: Any) -> Callable[[str], Any]:
 def _verify(entry: Entry, task_of: Callable[[str], Any], budget: int) -> Verdict:
     number = entry.seq or 0
     name = f"entry {number}" if number else "record"
+    note = ""
     doubts: list[str] = []
     try:
         record = read_record(entry.body)
@@ -126,13 +127,15 @@ def _verify(entry: Entry, task_of: Callable[[str], Any], budget: int) -> Verdict
             seq, body = entry.find(record["overrides"]) or (0, b"{}")
             target = read_record(body) if 0 < seq < number else {}
             expect("override.overrides", record["overrides"], target.get("id"))
-            check(target, DECISION)
+            check(target, DECISIONS[version_of(target)])
             verify_override(record, target, body, task_of(target["task"]["object"]))
         elif record.get("kind") == "refusal":
             check(record, REFUSAL)
             verify_refusal(record)
         else:
-            check(record, DECISION)
+            version = version_of(record)
+            check(record, DECISIONS[version])
+            note = "" if version == 2 else f"version {version} rules"
             doubts = verify_decision(record, entry.blobs, task_of(record["task"]["object"]), budget)
     except Malformed as error:
         return Verdict("malformed", name, message=str(error))
@@ -140,5 +143,5 @@ def _verify(entry: Entry, task_of: Callable[[str], Any], budget: int) -> Verdict
         return Verdict("invalid", name, error.where, str(error))
     if doubts:
         text = f"within {budget} nodes these could not be verified: {', '.join(dict.fromkeys(doubts))}"
-        return Verdict("weaker", name, doubts[0], text)
-    return Verdict("valid", name)
+        return Verdict("weaker", name, doubts[0], f"{note}; {text}" if note else text)
+    return Verdict("valid", name, message=note)

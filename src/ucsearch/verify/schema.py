@@ -63,7 +63,7 @@ OUTCOME = {
     ),
 }  # fmt: skip
 VERSIONS = _form(text="ucsearch python numpy")
-DECISION = {
+DECISION_1: dict[str, Any] = {
     "schema": ("ucsearch.decision/1",), "kind": ("decision",), "id": "hex", "series": "text",
     "task": _form(text="name version object [labels]", hex="source_hash", maybe="[actions]"),
     "inputs": {"trace": TRACE, **_form(number="[state] [params]", count="[state_lengths] [params_lengths]")},
@@ -97,6 +97,33 @@ DECISION = {
     "outcome": OUTCOME,
     "versions": VERSIONS,
 }  # fmt: skip
+
+
+def _with(form: dict[str, Any], **parts: Any) -> dict[str, Any]:
+    """A copy of a form in which members are added, or widened: an object's form gains members, a list's the same for
+    each item, anything else is replaced. A name with a question mark may be absent."""
+    out = dict(form)
+    for name, part in parts.items():
+        old = out.get(name)
+        if isinstance(old, dict) and isinstance(part, dict):
+            out[name] = _with(old, **part)
+        elif isinstance(old, list) and isinstance(old[0], dict) and isinstance(part, dict):
+            out[name] = [_with(old[0], **part)]
+        else:
+            out[name] = part
+    return out
+
+
+# What version 2 has beyond version 1. Members that only some records have are added here with a question mark.
+DECISION_2 = _with(DECISION_1, schema=("ucsearch.decision/2",))
+DECISIONS = {1: DECISION_1, 2: DECISION_2}
+
+
+def version_of(record: dict[str, Any]) -> int:
+    """The version whose rules a decision is judged by; the newest where it names none that is known."""
+    return 1 if record.get("schema") == "ucsearch.decision/1" else 2
+
+
 REFUSED = ("invalid_trace",)
 REFUSAL = {
     "schema": ("ucsearch.refusal/1",), "kind": ("refusal",), "id": "hex", "series": "text", "versions": VERSIONS,
