@@ -1,8 +1,10 @@
-"""Write tests/golden/tasks.json: what exact and beam search decide on small fixed cases of every built-in task.
+"""Write tests/golden: what exact and beam search decide on small fixed cases of every built-in task (tasks.json), and
+what whole runs come to (runs.json: mini suites, decide, backtest, compare).
 
-Run it after a deliberate change of a task's rules or of a search, and read the difference before committing it:
+Run it after a deliberate change of rules, of a search or of a comparator, and read the difference before committing it:
 
-    python scripts/regen_golden.py [FILE]
+    python scripts/regen_golden.py            # tasks and cheap runs; the rest of runs.json stays
+    python scripts/regen_golden.py --all      # every mini suite too: minutes
 """
 
 from __future__ import annotations
@@ -14,10 +16,13 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import ucsearch as uc
+from scripts import golden_runs
 from ucsearch.tasks import TASKS
 
-DEFAULT = Path(__file__).resolve().parents[1] / "tests" / "golden" / "tasks.json"
+GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "golden"
 MEMBERS, STEPS = 4, 4
 
 # name: (arguments of state(), mean and deviation of the outcomes)
@@ -82,7 +87,16 @@ def text_of(found: dict[str, Any]) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
+def write_runs(everything: bool) -> None:
+    """runs.json; suites that were not run keep what is there."""
+    path = GOLDEN / "runs.json"
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"suites": {}}
+    names = (*golden_runs.CHEAP, *golden_runs.SLOW) if everything else golden_runs.CHEAP
+    found = {**golden_runs.jobs(), "suites": {**kept["suites"], **golden_runs.suites(names)}}
+    path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT
-    target.write_text(text_of(decisions()), encoding="utf-8")
-    print(f"wrote {target}")
+    (GOLDEN / "tasks.json").write_text(text_of(decisions()), encoding="utf-8")
+    write_runs("--all" in sys.argv[1:])
+    print(f"wrote {GOLDEN}")

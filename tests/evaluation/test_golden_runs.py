@@ -1,0 +1,35 @@
+"""Whole runs against stored figures: code that moves must not move a number or a decision.
+
+After a change that is meant to move one: `python scripts/regen_golden.py` (with `--all` for the slow suites).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts import golden_runs as runs
+
+STORED: dict[str, Any] = json.loads(
+    (Path(__file__).resolve().parents[1] / "golden" / "runs.json").read_text(encoding="utf-8")
+)
+
+
+def test_decide_backtest_and_compare_come_to_what_is_stored() -> None:
+    found = runs.jobs()
+    for name in ("decide", "backtest", "compare"):
+        assert found[name] == STORED[name], name
+
+
+@pytest.mark.parametrize("name", [*runs.CHEAP, *(pytest.param(n, marks=pytest.mark.slow) for n in runs.SLOW)])
+def test_a_suite_comes_to_what_is_stored(name: str, tmp_path: Path) -> None:
+    assert runs.suite_run(name, tmp_path) == STORED["suites"][name]
+
+
+def test_a_hash_sees_a_figure_and_not_its_last_digits() -> None:
+    assert runs.digest([1.0, {"a": 2.0}]) == runs.digest([1.0 + 1e-14, {"a": 2.0}])
+    assert runs.digest([1.0, {"a": 2.0}]) != runs.digest([1.0, {"a": 2.0001}])
+    assert runs.digest([1]) != runs.digest([2])
