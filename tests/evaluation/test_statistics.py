@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ucsearch.errors import InputError
-from ucsearch.evaluation import metrics
-from ucsearch.evaluation.statistics import (
+from ucsearch.backtest import metrics
+from ucsearch.backtest.statistics import (
     bootstrap_key,
     bounds,
     cluster_interval,
@@ -22,6 +21,7 @@ from ucsearch.evaluation.statistics import (
     student_cdf,
     student_quantile,
 )
+from ucsearch.errors import InputError
 
 finite = st.floats(-1e6, 1e6, allow_nan=False)
 

@@ -17,12 +17,12 @@ import typer
 from typer.testing import CliRunner
 
 import ucsearch as uc
+from ucsearch.backtest.intervals import by_series, paired
+from ucsearch.backtest.metrics import cvar20, max_drawdown
 from ucsearch.cli.compare import compare
 from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import DataError, InputError
-from ucsearch.evaluation.metrics import cvar20, max_drawdown
 from ucsearch.scoreboard.board import Board, run_board
-from ucsearch.scoreboard.intervals import by_series, paired
 from ucsearch.scoreboard.job import Plan, run_compare
 from ucsearch.scoreboard.picture import draw
 from ucsearch.scoreboard.problem import Problem, Source, load_setup, make_problem, outcomes, sample_sources

@@ -41,6 +41,7 @@ LAYERS = {
     "tasks": 10,
     "verify": 10,
     "adapters": 10,
+    "backtest": 12,
     "settings": 12,
     "planning": 13,
     "evaluation": 14,

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
+from ucsearch.backtest.statistics import mean, scale_free_delta
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.rows import Window
-from ucsearch.evaluation.statistics import mean, scale_free_delta
 
 __all__ = ["equal_mean", "family_deltas", "family_rates", "family_utility", "overall_rate", "violations", "weakest"]
 

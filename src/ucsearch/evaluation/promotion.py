@@ -11,10 +11,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ucsearch.backtest.statistics import bootstrap_key, bounds, cluster_interval, mean
 from ucsearch.evaluation.figures import family_deltas, family_rates, overall_rate, violations
 from ucsearch.evaluation.protocol import COMPARATORS, SHARE, Protocol, gate_row
 from ucsearch.evaluation.rows import Row, Window, windows_of
-from ucsearch.evaluation.statistics import bootstrap_key, bounds, cluster_interval, mean
 
 __all__ = ["KINDS", "delta_rows", "gate_rows", "is_promoted", "secondary_rows"]
 

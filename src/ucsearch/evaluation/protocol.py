@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from ucsearch.backtest.statistics import LEVEL
 from ucsearch.errors import InputError
 
 __all__ = ["COMPARATORS", "LEVEL", "SHARE", "TIE", "Protocol", "gate_row", "holds"]
@@ -17,7 +18,6 @@ SHARE = 0.95
 COMPARATORS = ("cem", "mppi", "risk-random")
 """Whom the gate wants beaten in every family."""
 
-LEVEL = 0.975
 """Of the one-sided bounds."""
 
 TIE = 1e-12

@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ucsearch.backtest.statistics import mean
 from ucsearch.errors import InputError
 from ucsearch.evaluation.figures import (
     equal_mean,
@@ -25,7 +26,6 @@ from ucsearch.evaluation.figures import (
 )
 from ucsearch.evaluation.protocol import COMPARATORS, SHARE, TIE, Protocol
 from ucsearch.evaluation.rows import Row, row_bytes, windows_of
-from ucsearch.evaluation.statistics import mean
 
 __all__ = ["SCHEMA", "declare", "select"]
 

@@ -9,11 +9,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ucsearch.backtest.metrics import cvar20
+from ucsearch.backtest.statistics import mean
 from ucsearch.errors import InputError
-from ucsearch.evaluation.metrics import cvar20
 from ucsearch.evaluation.protocol import holds
 from ucsearch.evaluation.rows import UC, Row
-from ucsearch.evaluation.statistics import mean
 
 __all__ = ["HOWS", "cell", "check_row", "fill", "flatten"]
 

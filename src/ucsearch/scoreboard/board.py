@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.backtest.intervals import Interval, paired
+from ucsearch.backtest.metrics import cvar20, max_drawdown, total_reward
 from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import DataError, InputError
-from ucsearch.evaluation.metrics import cvar20, max_drawdown, total_reward
 from ucsearch.records.files import whole_file
-from ucsearch.scoreboard.intervals import Interval, paired
 from ucsearch.scoreboard.problem import Problem
 from ucsearch.scoreboard.rivals import Budget, How, Rival, hindsight
 from ucsearch.scoreboard.walk import Walk, walk

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.backtest.metrics import cvar20, max_drawdown, total_reward, window_totals
 from ucsearch.comparators import CEM, Greedy, Random, RandomShooting, RiskGreedy, beam, key_from
 from ucsearch.engine.api import search, search_panel
 from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import InputError
-from ucsearch.evaluation.metrics import cvar20, max_drawdown, total_reward, window_totals
 from ucsearch.policies import MCTS, Exact, Policy, UCBeam
 from ucsearch.tasks.direction import Direction
 from ucsearch.trace import Trace

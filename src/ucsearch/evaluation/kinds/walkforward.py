@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.backtest.metrics import cvar20, max_drawdown, utility
 from ucsearch.comparators import key_from
 from ucsearch.evaluation.audit import audit_rows, is_stopped
 from ucsearch.evaluation.bindings import Binding, bind
@@ -21,7 +22,6 @@ from ucsearch.evaluation.kinds.walkforward_records import Samples, credits_of
 from ucsearch.evaluation.kinds.walkforward_rivals import Rivals
 from ucsearch.evaluation.kinds.walkforward_settings import WalkForwardSettings
 from ucsearch.evaluation.kinds.walkforward_tables import checks_of, tables_of
-from ucsearch.evaluation.metrics import cvar20, max_drawdown, utility
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.selection import select
 from ucsearch.evaluation.sources import Pool, choose, load_family

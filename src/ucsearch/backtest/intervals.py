@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.evaluation.statistics import bootstrap_key, bounds
+from ucsearch.backtest.statistics import bootstrap_key, bounds
 
 __all__ = ["Interval", "by_series", "paired"]
 

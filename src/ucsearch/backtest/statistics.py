@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.evaluation.protocol import LEVEL
 from ucsearch.records.canonical import canonical
 
 __all__ = [
     "LEAST",
+    "LEVEL",
     "RESAMPLES",
     "Bounds",
     "bootstrap_key",
@@ -34,6 +34,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
+LEVEL = 0.975  # one-sided, of every bound
 RESAMPLES = 9999  # one less than a round number: the rank of a 97.5 % quantile is whole
 LEAST = 3
 """Fewer values than this have no bound."""

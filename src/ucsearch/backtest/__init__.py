@@ -1,0 +1,1 @@
+"""What policies would have done on past values: one walk, one roster of opponents, metrics and intervals."""
