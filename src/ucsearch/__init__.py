@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ucsearch import gym as gym
     from ucsearch.certificate.api import CertifiedPanel as CertifiedPanel
     from ucsearch.certificate.api import certify as certify
     from ucsearch.certificate.api import certify_panel as certify_panel
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from ucsearch.task import Task as Task
     from ucsearch.task import View as View
     from ucsearch.trace import Trace as Trace
+
+    __version__: str
 
 _HOME = {
     "MCTS": "policies",
@@ -80,18 +83,20 @@ _HOME = {
 __all__ = sorted(_HOME)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
+if not TYPE_CHECKING:  # typed, it would make every misspelt name an `Any`
 
-        return version("ucsearch")
-    if name == "gym":  # needs the `gym` extra
-        return import_module("ucsearch.gym")
-    if name not in _HOME:
-        raise AttributeError(f"module 'ucsearch' has no attribute {name!r}")
-    value = getattr(import_module(f"ucsearch.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("ucsearch")
+        if name == "gym":  # needs the `gym` extra
+            return import_module("ucsearch.gym")
+        if name not in _HOME:
+            raise AttributeError(f"module 'ucsearch' has no attribute {name!r}")
+        value = getattr(import_module(f"ucsearch.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -10,9 +10,18 @@ from numpy.typing import ArrayLike, NDArray
 from ucsearch.errors import InputError
 from ucsearch.layout import as_finite
 
-__all__ = ["canonical_order", "check_weights", "refuse_negative", "shape_members", "uniform", "weighted_mean"]
+__all__ = [
+    "canonical_order",
+    "check_arrays",
+    "check_weights",
+    "refuse_negative",
+    "shape_members",
+    "uniform",
+    "weighted_mean",
+]
 
 Floats = NDArray[np.float64]
+_SHARES = 1e-9  # how far rounding may take a sum of shares from 1
 _SORT_CHUNK = 1 << 22  # floats sorted at a time; bounds the memory of the sort keys
 
 
@@ -101,3 +110,39 @@ def refuse_negative(array: Floats, name: str) -> None:
     if bad.any():
         index = tuple(int(i) for i in np.argwhere(bad)[0])
         raise InputError(name, float(array[index]), "at least 0", index=index)
+
+
+def check_arrays(members: Floats, weights: Floats, mean: Floats, q: Floats, u: Floats) -> int:
+    """Refuse arrays that are no trace: shapes, shares, order and mean follow from the members. Returns the windows."""
+    shapes = [a.shape for a in (members, weights, mean, q, u)]
+    if [len(s) for s in shapes] != [4, 2, 3, 3, 3]:
+        expected = "shapes (W, J, H, F), (W or 1, J), (W, H, F), (W, H, m) and (W, H, m)"
+        raise InputError("trace", f"shapes {shapes}", expected)
+    (count, size, horizon, fields), width = members.shape, q.shape[2]
+    if min(count, horizon, fields) < 1 or (size > 0) == (width > 0):
+        raise InputError("trace", f"shapes {shapes}", "at least one window and step, and either members or scores")
+    wanted = [(count, horizon, fields), (count, horizon, width), (count, horizon, width)]
+    if shapes[2:] != wanted or weights.shape[1] != size or weights.shape[0] not in (1, count):
+        raise InputError("trace", f"shapes {shapes}", "members, weights, mean, q and u of one size")
+    if width:
+        as_finite(q, "trace.q")
+        refuse_negative(as_finite(u, "trace.u"), "trace.u")
+        if not np.isnan(mean).all():
+            as_finite(mean, "trace.mean")
+        return int(count)
+    as_finite(members, "trace.members")
+    if not (as_finite(weights, "trace.weights") > 0).all():
+        raise InputError("trace.weights", float(weights.min()), "positive weights")
+    off = np.abs(weights.sum(axis=1) - 1.0)
+    if not (off <= _SHARES).all():
+        w = int(np.argmax(off))
+        raise InputError("trace.weights", f"a sum of {weights[w].sum():.9g}", "shares that sum to 1", index=w)
+    ordered, along = canonical_order(members, weights)
+    if ordered.tobytes() != members.tobytes() or along.tobytes() != np.broadcast_to(weights, along.shape).tobytes():
+        raise InputError("trace.members", "another order", "members sorted by content", hint="Use Trace.from_members.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        wrong = np.argwhere(~(weighted_mean(members, weights) == mean))
+    if len(wrong):
+        index = tuple(int(i) for i in wrong[0])
+        raise InputError("trace.mean", float(mean[index]), "the weighted mean of the members", index=index)
+    return int(count)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import warnings
+from typing import Any
 
 __all__ = [
     "BudgetError",
@@ -19,7 +21,12 @@ __all__ = [
 
 
 class UCSearchError(Exception):
-    """Root of every error this package raises on purpose."""
+    """Root of every error this package raises on purpose. All of them travel between processes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # BaseException's own would call the class with the finished sentence as its only argument.
+        kept = {name: value if _travels(value) else str(value) for name, value in vars(self).items()}
+        return _rebuild, (type(self), tuple(str(a) for a in self.args), kept)
 
 
 class InputError(UCSearchError, ValueError):
@@ -87,6 +94,22 @@ def warn_user(text: str, category: type[Warning]) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "ucsearch":
         level, frame = level + 1, frame.f_back
     warnings.warn(text, category, stacklevel=level)
+
+
+def _rebuild(kind: type[UCSearchError], args: tuple[str, ...], values: dict[str, Any]) -> UCSearchError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(values)
+    return error
+
+
+def _travels(value: object) -> bool:
+    """Whether the value can be pickled; what was seen in a refused input may be anything."""
+    try:
+        pickle.dumps(value)
+    except Exception:  # pickle raises whatever the object's own code raises
+        return False
+    return True
 
 
 def _index_text(index: object) -> str:

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from ucsearch import marginals
 from ucsearch.ensembles import (
     canonical_order,
+    check_arrays,
     check_weights,
     refuse_negative,
     shape_members,
@@ -38,11 +39,13 @@ __all__ = ["Trace"]
 Floats = NDArray[np.float64]
 Coupling = Literal["joint", "comonotone", "independent"]
 _COUPLINGS = ("joint", "comonotone", "independent")
+_ARRAYS = ("members", "weights", "mean", "q", "u")
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What the forecaster handed over. Use the `from_*` constructors; arrays are read-only."""
+    """What the forecaster handed over. Use the `from_*` constructors; `Trace(...)` itself takes what they would have
+    made and refuses anything else. Arrays are read-only, also after pickling."""
 
     members: Floats  # (W, J, H, F); J is 0 in a trace of scores
     weights: Floats  # (W or 1, J), sum 1
@@ -55,6 +58,21 @@ class Trace:
     cutoff: tuple[str, ...] = ()  # last observed time, one for all windows or one each
     issued: tuple[str, ...] = ()  # when the forecast was made
     notes: tuple[str, ...] = field(default=())  # repairs and assumptions made on the way in
+
+    def __post_init__(self) -> None:
+        for name in _ARRAYS:
+            object.__setattr__(self, name, _freeze(np.array(getattr(self, name), dtype=np.float64)))
+        check_trace(self)
+
+    @classmethod
+    def trusted(cls, *values: Any) -> Trace:
+        """The trace of these fields, in their order, when we made them ourselves: nothing is checked or copied."""
+        trace = cls.__new__(cls)
+        trace.__dict__.update(zip(cls.__dataclass_fields__, values, strict=False))
+        return trace
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (tuple(getattr(self, name) for name in self.__dataclass_fields__), self.hash)
 
     # ---------------------------------------------------------------- constructors
 
@@ -242,9 +260,9 @@ class Trace:
             if mean.ndim != 3 or mean.shape[:2] != (count, horizon):
                 raise InputError("trace.outcomes", f"shape {np.shape(outcomes)}", f"{count} windows x {horizon} steps")
         empty = np.zeros((count, 0, horizon, mean.shape[2]))
-        return cls(
+        return cls.trusted(
             empty, np.zeros((1, 0)), _freeze(mean + 0.0), _freeze(score + 0.0), _freeze(spread + 0.0), panel, "joint",
-            model, _times(cutoff, "trace.cutoff", count), _times(issued, "trace.issued", count),
+            model, _times(cutoff, "trace.cutoff", count), _times(issued, "trace.issued", count), (),
         )  # fmt: skip
 
     @classmethod
@@ -263,7 +281,7 @@ class Trace:
             raise InputError("trace.members", "values so large that members or their mean overflow", "smaller numbers")
         count, _, horizon, _ = array.shape
         none = np.zeros((count, horizon, 0))
-        return cls(
+        return cls.trusted(
             _freeze(array), _freeze(weights), _freeze(mean), none, none, panel, coupling, model,
             _times(cutoff, "trace.cutoff", count), _times(issued, "trace.issued", count), tuple(notes),
         )  # fmt: skip
@@ -293,7 +311,7 @@ class Trace:
             raise InputError("window", w, f"a window from 0 to {self.windows - 1}")
         one = slice(w, w + 1)
         weights = self.weights if self.weights.shape[0] == 1 else self.weights[one]
-        return Trace(
+        return Trace.trusted(
             self.members[one], weights, self.mean[one], self.q[one], self.u[one], False, self.coupling, self.model,
             _pick(self.cutoff, w), _pick(self.issued, w), self.notes,
         )  # fmt: skip
@@ -343,22 +361,25 @@ class Trace:
         try:
             with np.load(path, allow_pickle=False) as file:
                 meta = json.loads(str(file["meta"]))
-                arrays = [_freeze(file[name]) for name in ("members", "weights", "mean", "q", "u")]
-            members, weights, mean, q, u = arrays
-            trace = cls(
-                members, weights, mean, q, u, bool(meta["panel"]), meta["coupling"], meta["model"],
+                arrays = [_freeze(file[name]) for name in _ARRAYS]
+            unread = cls.trusted(
+                *arrays, meta["panel"], meta["coupling"], meta["model"],
                 tuple(meta["cutoff"]), tuple(meta["issued"]), tuple(meta["notes"]),
             )  # fmt: skip
             recorded = str(meta["hash"])
-            content = trace.hash
+            content = unread.hash
         except FileNotFoundError:
             raise
         except Exception as error:
             seen = f"{path} ({type(error).__name__}: {error})"
             raise InputError("trace file", seen, "a file written by Trace.save") from None
-        if content != recorded or (not trace.panel and trace.windows != 1):
+        if content != recorded:
             raise InputError("trace file", f"content hash {content[:12]}", f"{recorded[:12]} as recorded")
-        return trace
+        try:
+            check_trace(unread)  # a hash says that nothing was changed, not that it was right
+        except InputError as error:
+            raise InputError("trace file", f"{path} ({error})", "a file written by Trace.save") from None
+        return unread
 
     def __repr__(self) -> str:
         what = f"{self.q.shape[2]} action scores" if self.is_scores else f"{self.size} members"
@@ -386,6 +407,14 @@ def _times(value: Any, name: str, windows: int) -> tuple[str, ...]:
     return tuple(out)
 
 
+def _restored(values: tuple[Any, ...], recorded: str) -> Trace:
+    """What was pickled: checked like any other trace, and of the same content."""
+    trace = Trace(*values)
+    if trace.hash != recorded:
+        raise InputError("pickled trace", f"content hash {trace.hash[:12]}", f"{recorded[:12]} as pickled")
+    return trace
+
+
 def _pick(times: tuple[str, ...], w: int) -> tuple[str, ...]:
     return times if len(times) <= 1 else (times[w],)
 
@@ -394,3 +423,20 @@ def _freeze(array: Floats) -> Floats:
     array = np.ascontiguousarray(array)
     array.flags.writeable = False
     return array
+
+
+def check_trace(trace: Trace) -> None:
+    """Refuse what no `from_*` constructor makes."""
+    count = check_arrays(*(getattr(trace, name) for name in _ARRAYS))
+    if not isinstance(trace.panel, bool) or (not trace.panel and count != 1):
+        raise InputError("trace.panel", repr(trace.panel), f"True or False, and True for {count} windows")
+    if trace.coupling not in _COUPLINGS:
+        raise InputError("trace.coupling", repr(trace.coupling), f"one of {_COUPLINGS}")
+    for name in ("cutoff", "issued", "notes"):
+        texts = getattr(trace, name)
+        if not isinstance(texts, tuple) or not all(isinstance(x, str) for x in texts):
+            raise InputError(f"trace.{name}", repr(texts), "a tuple of texts")
+        if name != "notes" and len(texts) not in (0, 1, count):
+            raise InputError(f"trace.{name}", f"{len(texts)} times", f"none, 1 or {count}, one per window")
+    if not isinstance(trace.model, str):
+        raise InputError("trace.model", repr(trace.model), "a text")

@@ -306,7 +306,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a feasible that raises": (
         {"feasible": raising_feasible},
-        "a function raised an exception (window 0, step 0, action -1.0)",
+        "feasible raised an exception or gave neither True nor False (window 0, step 0, action -1.0)",
     ),
 }
 
@@ -323,7 +323,7 @@ def test_faults_are_named(name: str) -> None:
     assert str(caught.value).startswith(f"task 'faulty': {message}")
 
 
-def test_other_mistakes_in_user_code_surface_as_they_are() -> None:
+def test_other_mistakes_in_user_code_keep_their_traceback() -> None:
     """A breakpoint or a traceback in user code should be the user's own."""
 
     def typo(s, a, y, p):
@@ -333,8 +333,10 @@ def test_other_mistakes_in_user_code_surface_as_they_are() -> None:
         name="typo", state=Clock, actions=[0.0], feasible=CLOCK.feasible, step=CLOCK.step, reward=typo,
         fallback=CLOCK.fallback,
     )  # fmt: skip
-    with pytest.raises(AttributeError, match="tt"):
+    with pytest.raises(TaskError, match=r"reward raised AttributeError: .*tt") as caught:
         uc.search(task, Clock(0.0), TRACE, uc.UCBeam(depth=1), engine="python")
+    assert isinstance(caught.value.__cause__, AttributeError)
+    assert caught.value.__cause__.__traceback__ is not None
 
 
 def test_transitions_that_need_outcomes_fail_without_them() -> None:

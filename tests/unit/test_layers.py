@@ -17,6 +17,7 @@ ROOT = Path(ucsearch.__file__).parent
 # A part may import parts of a lower number only. What is not listed stands between the last of these and the top.
 LAYERS = {
     "errors": 0,
+    "answers": 0,
     "layout": 1,
     "frames": 1,
     "sources": 2,

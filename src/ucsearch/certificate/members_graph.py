@@ -8,7 +8,6 @@ and edges in the same order and so returns the same arrays.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
@@ -85,9 +84,7 @@ class _Builder:
     def _edge(self, known: Any, x: int, j: int, h: int, following: dict[Any, int], begin: int) -> None:
         window, outcome = self.window, self.window.members[j][h]
         args = (known, window.actions[x], outcome, window.params)
-        reward = float(window.call(window.task.reward, Fault.REWARD, h, x, *args))
-        if not math.isfinite(reward):
-            raise TaskFault(Fault.REWARD, h, x)
+        reward = window.number(window.task.reward, Fault.REWARD, h, x, *args)
         new = self._settled(window.move(known, x, outcome, h))
         if new not in following:
             if self.nodes >= window.settings.node_budget:

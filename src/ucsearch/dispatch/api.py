@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ucsearch.answers import as_allowed, as_number, guarded
 from ucsearch.certificate.api import CertifiedPanel, Kind, certify_panel
 from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
 from ucsearch.dispatch.gate import Calibration, Context, Gate, Reason, evaluate
@@ -178,10 +179,10 @@ def _fallbacks(task: Task, certified: CertifiedPanel) -> tuple[NDArray[np.float6
 def checked_fallback(task: Task, state: Any, params: Any, available: NDArray[np.float64]) -> tuple[float, bool]:
     """The fallback and whether it may be sent; a fallback that raises or is no action may not."""
     try:
-        action = float(task.fallback(state, params))
+        action = as_number(guarded(task.fallback, state, params))
         if not bool((available == action).any()):
             return math.nan, False
-        return action, bool(task.feasible(state, action, params))
+        return action, as_allowed(guarded(task.feasible, state, action, params))
     except Exception:  # whatever user code raises here means the same: there is no fallback to rely on
         return math.nan, False
 

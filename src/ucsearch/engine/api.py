@@ -14,6 +14,7 @@ from ucsearch.engine.arrays import Inputs, Outputs
 from ucsearch.engine.compiled.engine import call_single, find_kernel, on_disk, ready_kernel, run
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.plain.run import run_window
+from ucsearch.engine.plain.window import TaskFault
 from ucsearch.engine.plan import Plan
 from ucsearch.engine.status import Status
 from ucsearch.errors import InputError, TaskError
@@ -26,6 +27,7 @@ __all__ = ["search", "search_panel"]
 
 Engine = Literal["auto", "python", "compiled"]
 Floats = NDArray[np.float64]
+Faults = dict[int, TaskFault]  # by window
 
 # Edge evaluations that take the plain engine about as long as compiling a kernel takes (some five seconds).
 _WORTH_COMPILING = 5_000_000
@@ -56,18 +58,22 @@ def search(
     row = known.layout.flatten(state, "state")
     inputs = known.inputs._replace(states=_row(row))
     outputs = Outputs.empty(1, inputs.actions.shape[1], known.settings.depth, True)
-    kernel = known.kernel
+    kernel, faults = known.kernel, Faults()
     if kernel is None:
-        run_window(task, known.settings, known.layout, inputs, outputs, 0)
+        _plain(task, known.settings, known.layout, inputs, outputs, 0, faults)
     else:
-        call_single(kernel, known.settings, inputs, outputs)
+        try:
+            call_single(kernel, known.settings, inputs, outputs)
+        except Exception:  # a rule raised in compiled code: the plain engine says where
+            _plain(task, known.settings, known.layout, inputs, outputs, 0, faults)
     plan = Plan(
         task, trace, policy, known.settings, known.layout, inputs, outputs, 0,
-        "python" if kernel is None else "compiled",
+        "python" if kernel is None else "compiled", faults[0].detail if faults else "",
     )  # fmt: skip
     if outputs.out_i[0, 0] == Status.TASK_ERROR:
         error = plan.error
-        raise error if error is not None else TaskError("unknown fault", task=task.name)
+        cause = faults[0].__cause__ if faults else None  # the user's own traceback
+        raise (error or TaskError("unknown fault", task=task.name)) from cause
     return plan
 
 
@@ -98,15 +104,30 @@ def search_panel(
     count = _threads(threads)
     kernel = _choose(task, layout, settings, engine, _work(task, settings, inputs))
     outputs = Outputs.empty(trace.windows, grid.shape[1], settings.depth, keep_paths)
+    faults: Faults = {}
+
+    def plainly(w: int) -> None:
+        _plain(task, settings, layout, inputs, outputs, w, faults)
+
     if kernel is not None:
-        run(kernel, settings, inputs, outputs, count, progress)
+        run(kernel, settings, inputs, outputs, plainly, count, progress)
     else:
         for w in range(trace.windows):
-            run_window(task, settings, layout, inputs, outputs, w)
+            plainly(w)
             if progress is not None:
                 progress(1)
     chosen = "python" if kernel is None else "compiled"
-    return PanelPlan(task, trace, policy, settings, layout, inputs, outputs, chosen)
+    said = {w: fault.detail for w, fault in faults.items()}
+    return PanelPlan(task, trace, policy, settings, layout, inputs, outputs, chosen, said)
+
+
+def _plain(
+    task: Task, settings: Settings, layout: Layout, inputs: Inputs, outputs: Outputs, w: int, faults: Faults
+) -> None:
+    """Window w by the plain engine; what a task function raised goes to `faults`."""
+    fault = run_window(task, settings, layout, inputs, outputs, w)
+    if fault is not None:
+        faults[w] = fault
 
 
 # -------------------------------------------------------------------- preparation
@@ -229,7 +250,7 @@ def _stack(traces: Sequence[Trace]) -> Trace:
         array.flags.writeable = False
     cutoff = tuple(t.cutoff[0] for t in traces) if first.cutoff else ()
     issued = tuple(t.issued[0] for t in traces) if first.issued else ()
-    return Trace(members, weights, mean, q, u, True, first.coupling, first.model, cutoff, issued, first.notes)
+    return Trace.trusted(members, weights, mean, q, u, True, first.coupling, first.model, cutoff, issued, first.notes)
 
 
 def _panel_states(task: Task, states: Any, windows: int) -> tuple[Layout, Floats]:

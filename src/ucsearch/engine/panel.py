@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ class PanelPlan:
     inputs: Inputs
     outputs: Outputs
     engine: str
+    faults: Mapping[int, str] = field(default_factory=dict)  # by window, what a task function raised, in words
 
     def __len__(self) -> int:
         return int(self.outputs.out_i.shape[0])
@@ -44,7 +46,7 @@ class PanelPlan:
         trace = self.trace.window(w % len(self))
         return Plan(
             self.task, trace, self.policy, self.settings, self.layout, self.inputs, self.outputs, w % len(self),
-            self.engine,
+            self.engine, self.faults.get(w % len(self), ""),
         )  # fmt: skip
 
     @property

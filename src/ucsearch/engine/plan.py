@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ class Plan:
     outputs: Outputs
     window: int
     engine: str  # "python" or "compiled"
+    fault: str = ""  # what a task function raised, in words
 
     @property
     def status(self) -> Status:
@@ -152,7 +154,11 @@ class Plan:
         if kind == Fault.NONE:
             return None
         return TaskError(
-            Fault.TEXT[kind], task=self.task.name, window=self.window, step=step, action=self.actions[action]
+            self.fault or Fault.TEXT[kind],
+            task=self.task.name,
+            window=self.window,
+            step=step,
+            action=self.actions[action],
         )
 
     @cached_property
@@ -262,12 +268,12 @@ class Plan:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{r.label}</td><td>{_cell(r.score)}</td><td>{_cell(r.reward)}</td><td>{_cell(r.uncertainty)}</td>"
+            f"<tr><td>{escape(r.label)}</td><td>{_cell(r.score)}</td><td>{_cell(r.reward)}</td><td>{_cell(r.uncertainty)}</td>"
             f"<td>{_cell(r.upper)}</td><td>{_verdict(r, self.action)}</td></tr>"
             for r in self.first_actions
         )
         head = "".join(f"<th>{h}</th>" for h in ("first action", "score", "reward", "uncertainty", "at most", ""))
-        return f"<p>{self!r}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        return f"<p>{escape(repr(self))}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def _verdict(row: FirstAction, chosen: float | None) -> str:

@@ -19,7 +19,10 @@ class Status(IntEnum):
     NOT_PROVED = 2  # exact search ran out of its budget; the path is the best seen
     DEAD_END = 3  # no first action has a completion of full depth
     SEARCH_EXHAUSTED = 4  # the search lost all paths although one exists (or none was found within the cap)
-    TASK_ERROR = 5  # a task function gave something that is not a finite number
+    TASK_ERROR = 5  # a task function raised, or gave something unusable
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class First:
@@ -53,5 +56,6 @@ class Fault:
         "terminal is not a finite number",
         "the sum of rewards along a path is not finite",
         "a continuation returned an action that is not a finite number",
-        "a function raised an exception",
+        "feasible raised an exception or gave neither True nor False",
     )
+    ROLE = ("", "reward", "step", "prepare or bound", "terminal", "", "a continuation", "feasible")

@@ -3,7 +3,7 @@
 `canonical` the function stays in `ucsearch.records.canonical`: exported here it would hide its module.
 """
 
-from ucsearch.records.audit import AuditLog, Entry, Sealed
+from ucsearch.records.audit import Entry, Sealed
 from ucsearch.records.blobs import blob_id, blob_ref, decode_array, decode_floats, encode_array
 from ucsearch.records.canonical import (
     decode_number,
@@ -14,6 +14,7 @@ from ucsearch.records.canonical import (
     seal,
 )
 from ucsearch.records.chain import ChainReport, Checkpoint, Row
+from ucsearch.records.decisions import AuditLog
 from ucsearch.records.reader import AuditReader
 
 __all__ = [

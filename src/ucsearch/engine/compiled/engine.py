@@ -154,22 +154,36 @@ def run(
     settings: Settings,
     inputs: Inputs,
     outputs: Outputs,
+    plainly: Callable[[int], None],
     threads: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> None:
-    """All windows, in ranges over a thread pool; the result does not depend on how they are split."""
+    """All windows, in ranges over a thread pool; the result does not depend on how they are split. A window in which
+    a rule raises is given to `plainly`, the plain engine, and stops no other."""
     windows = inputs.states.shape[0]
     inputs = _frozen(inputs)
+
+    def part(lo: int, hi: int) -> None:
+        try:
+            _call(kernel, settings, inputs, outputs, lo, hi)
+        except Exception:
+            if hi - lo == 1:
+                plainly(lo)
+                return
+            middle = (lo + hi) // 2
+            part(lo, middle)
+            part(middle, hi)
+
     if windows == 1 or (threads == 1 and progress is None):
-        _call(kernel, settings, inputs, outputs, 0, windows)
+        part(0, windows)
         return
     parts = max(1, min(windows, 16 * threads if windows < 1 << 16 else 64 * threads))
     edges = [windows * i // parts for i in range(parts + 1)]
     ranges = [(a, b) for a, b in pairwise(edges) if b > a]
 
-    def one(part: tuple[int, int]) -> int:
-        _call(kernel, settings, inputs, outputs, *part)
-        return part[1] - part[0]
+    def one(edges: tuple[int, int]) -> int:
+        part(*edges)
+        return edges[1] - edges[0]
 
     with ThreadPoolExecutor(max_workers=threads) as pool:
         for count in pool.map(one, ranges):

@@ -258,10 +258,9 @@ class _PerfectInformation:
                 for i in window.available:
                     if window.allowed((known,), i, h):
                         after = values[h + 1].get(window.move(known, i, member[h], h), -math.inf)
-                        reward = window.call(
-                            window.task.reward, Fault.REWARD, h, i, known, window.actions[i], member[h], window.params
-                        )
-                        best = max(best, window.discounts[h] * float(reward) + after)
+                        args = (known, window.actions[i], member[h], window.params)
+                        reward = window.number(window.task.reward, Fault.REWARD, h, i, *args)
+                        best = max(best, window.discounts[h] * reward + after)
                 values[h][known] = best
         return values
 

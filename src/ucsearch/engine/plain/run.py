@@ -55,14 +55,18 @@ def make_window(task: Task, settings: Settings, layout: Layout, inputs: Inputs, 
     )
 
 
-def run_window(task: Task, settings: Settings, layout: Layout, inputs: Inputs, outputs: Outputs, w: int) -> None:
-    """Search window w and fill row w of the outputs."""
+def run_window(
+    task: Task, settings: Settings, layout: Layout, inputs: Inputs, outputs: Outputs, w: int
+) -> TaskFault | None:
+    """Search window w and fill row w of the outputs. Returns the fault of a task function, if there was one."""
     m = inputs.actions.shape[1]
+    failed: TaskFault | None = None
     try:
         window = make_window(task, settings, layout, inputs, w)
         out = ALGORITHMS[settings.algorithm].plain(window, layout.build(inputs.states[w].tolist()))
     except TaskFault as fault:
         out = Outcome(m, status=Status.TASK_ERROR, fault=(fault.kind, fault.step, fault.action))
+        failed = fault
     best = out.best
     outputs.out_i[w] = (
         int(out.status), -1 if best is None else best.path[0], out.expansions, out.action_scores, out.simulations,
@@ -81,3 +85,4 @@ def run_window(task: Task, settings: Settings, layout: Layout, inputs: Inputs, o
             if outputs.paths.shape[0]:
                 outputs.paths[w, i] = node.path
     outputs.table[w] = table
+    return failed

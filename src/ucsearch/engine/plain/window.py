@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.answers import as_allowed, as_float, as_number, guarded
 from ucsearch.engine.status import Fault
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, SPREADS, Settings
@@ -23,14 +24,16 @@ __all__ = ["Candidate", "Node", "TaskFault", "Window", "mean_and_spread"]
 
 MEAN, SCORES, MEMBERS = MODES["mean"], MODES["scores"], MODES["members"]
 VARIANCE, DOWNSIDE = SPREADS["variance"], SPREADS["downside"]
+_LONGEST = 200  # characters of a user's own message that are shown
+_ARITHMETIC = (ZeroDivisionError, OverflowError, ValueError)
 
 
 class TaskFault(Exception):
     """A task function misbehaved at (step, action index); engines turn this into a status."""
 
-    def __init__(self, kind: int, step: int, action: int) -> None:
-        super().__init__(Fault.TEXT[kind])
-        self.kind, self.step, self.action = kind, step, action
+    def __init__(self, kind: int, step: int, action: int, detail: str = "") -> None:
+        super().__init__(detail or Fault.TEXT[kind])
+        self.kind, self.step, self.action, self.detail = kind, step, action, detail
 
 
 class Node(NamedTuple):
@@ -109,17 +112,21 @@ class Window:
     # ------------------------------------------------------------ task calls that may fail
 
     def call(self, function: Any, kind: int, step: int, action: int, *args: Any) -> Any:
-        """Arithmetic that raises in Python gives inf or NaN when compiled: the same fault in both engines."""
+        """Whatever a user's function raises is a fault of that step and action, in both engines."""
         try:
-            return function(*args)
-        except (ZeroDivisionError, OverflowError, ValueError):
-            raise TaskFault(kind, step, action) from None
+            return guarded(function, *args)
+        except _ARITHMETIC as error:  # gives inf or NaN when compiled, so there is no more to say than that
+            raise TaskFault(kind, step, action) from error
+        except Exception as error:
+            raise TaskFault(kind, step, action, f"{Fault.ROLE[kind]} raised {_words(error)}") from error
 
-    def _number(self, value: Any, kind: int, step: int, action: int) -> float:
-        number = float(value)
-        if not math.isfinite(number):
-            raise TaskFault(kind, step, action)
-        return number
+    def number(self, function: Any, kind: int, step: int, action: int, *args: Any) -> float:
+        """A finite number, or a fault."""
+        value = self.call(function, kind, step, action, *args)
+        try:
+            return as_number(value)
+        except Exception:  # None, text, an array, an int beyond all floats, an object whose own code fails
+            raise TaskFault(kind, step, action) from None
 
     def move(self, state: Any, action: int, outcome: Any, step: int) -> Any:
         """The next state, coerced to floats and checked."""
@@ -127,14 +134,15 @@ class Window:
 
     def next_state(self, state: Any, a: float, outcome: Any, step: int, action: int) -> Any:
         new = self.call(self.task.step, Fault.STATE, step, action, state, a, outcome, self.params)
-        items: list[Any] = []
-        for item in new:
-            if isinstance(item, tuple):
-                items.append(tuple(self._number(x, Fault.STATE, step, action) for x in item))
-            else:
-                items.append(self._number(item, Fault.STATE, step, action))
-        if tuple(len(i) if isinstance(i, tuple) else 0 for i in items) != self.layout.lengths:
-            raise TaskFault(Fault.STATE, step, action)
+        try:
+            return self._coerced(new)
+        except Exception:  # not a tuple, not numbers, of another shape
+            raise TaskFault(Fault.STATE, step, action) from None
+
+    def _coerced(self, new: Any) -> Any:
+        items = [tuple([as_number(x) for x in i]) if isinstance(i, tuple) else as_number(i) for i in new]
+        if tuple([len(i) if isinstance(i, tuple) else 0 for i in items]) != self.layout.lengths:
+            raise ValueError("a state of another shape")
         return self.layout.kind(*items)
 
     def _prepare(self) -> None:
@@ -170,7 +178,17 @@ class Window:
     def allowed(self, states: tuple[Any, ...], action: int, step: int) -> bool:
         """Feasible for every row of the node."""
         a = self.actions[action]
-        return all(self.call(self.task.feasible, Fault.RAISED, step, action, s, a, self.params) for s in states)
+        return all(self._feasible(s, a, step, action) for s in states)
+
+    def _feasible(self, state: Any, a: float, step: int, action: int) -> bool:
+        answer = self.call(self.task.feasible, Fault.RAISED, step, action, state, a, self.params)
+        if answer is True or answer is False:
+            return answer
+        try:
+            return as_allowed(answer)
+        except Exception:
+            text = f"feasible returned {_short(answer)}, expected True or False"
+            raise TaskFault(Fault.RAISED, step, action, text) from None
 
     def alive(self, states: tuple[Any, ...], step: int) -> bool:
         return any(self.allowed(states, i, step) for i in self.available)
@@ -199,16 +217,13 @@ class Window:
             states: tuple[Any, ...] = (self.move(node.states[0], i, self.mean[h], h),)
         elif self.mode == MEAN:
             state = node.states[0]
-            q = self._number(self.call(task.reward, Fault.REWARD, h, i, state, a, self.mean[h], p), Fault.REWARD, h, i)
-            edge = [
-                self._number(self.call(task.reward, Fault.REWARD, h, i, state, a, y[h], p), Fault.REWARD, h, i)
-                for y in self.members
-            ]
+            q = self.number(task.reward, Fault.REWARD, h, i, state, a, self.mean[h], p)
+            edge = [self.number(task.reward, Fault.REWARD, h, i, state, a, y[h], p) for y in self.members]
             _, u = mean_and_spread(edge, self.weights, s.spread)
             states = (self.move(state, i, self.mean[h], h),)
         else:
             rewards = tuple(
-                self._number(self.call(task.reward, Fault.REWARD, h, i, state, a, y[h], p), Fault.REWARD, h, i)
+                self.number(task.reward, Fault.REWARD, h, i, state, a, y[h], p)
                 for state, y in zip(node.states, self.members, strict=True)
             )
             q, u = mean_and_spread(rewards, self.weights, s.spread)
@@ -234,7 +249,11 @@ class Window:
             if ends:
                 values.append(self.terminal(state, step, action))
                 continue
-            value = float(self.call(self.task.bound, Fault.BOUND, step, action, state, at, self.tables[j], self.params))
+            found = self.call(self.task.bound, Fault.BOUND, step, action, state, at, self.tables[j], self.params)
+            try:
+                value = as_float(found)
+            except Exception:
+                raise TaskFault(Fault.BOUND, step, action) from None
             if value != value:
                 raise TaskFault(Fault.BOUND, step, action)
             values.append(value)
@@ -243,8 +262,7 @@ class Window:
     def terminal(self, state: Any, step: int, action: int) -> float:
         if self.task.terminal is None:
             return 0.0
-        value = self.call(self.task.terminal, Fault.TERMINAL, step, action, state, self.params)
-        return self._number(value, Fault.TERMINAL, step, action)
+        return self.number(self.task.terminal, Fault.TERMINAL, step, action, state, self.params)
 
     def extend(self, node: Node, c: Candidate, step: int) -> Node | None:
         """The path one action longer, summed forward; None when no continuation can take it to the end."""
@@ -302,13 +320,12 @@ class Window:
             total = returns[j]
             for h in range(self.depth, self.settings.reach):
                 args = (state, h, p) if theta is None else (state, h, p, theta)
-                wanted = self.call(policy, Fault.CONTINUATION, step, c.action, *args)
-                a = self._number(wanted, Fault.CONTINUATION, step, c.action)
-                if not self.call(task.feasible, Fault.RAISED, step, c.action, state, a, p):
+                a = self.number(policy, Fault.CONTINUATION, step, c.action, *args)
+                if not self._feasible(state, a, step, c.action):
                     return None
                 y = self.members[j][h]
-                reward = self.call(task.reward, Fault.REWARD, step, c.action, state, a, y, p)
-                total = total + self.discounts[h] * self._number(reward, Fault.REWARD, step, c.action)
+                reward = self.number(task.reward, Fault.REWARD, step, c.action, state, a, y, p)
+                total = total + self.discounts[h] * reward
                 state = self.next_state(state, a, y, step, c.action)
             if task.terminal is not None:
                 total = total + self.discounts[self.settings.reach] * self.terminal(state, step, c.action)
@@ -330,6 +347,19 @@ class Window:
             reward, uncertainty = node.reward + factor * c.q, node.uncertainty + factor * c.u
             return (reward - self.risk * uncertainty) + c.togo
         return (node.reward + factor * c.q) + c.togo
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {_short(error, str)}"
+
+
+def _short(value: Any, read: Any = repr) -> str:
+    """A few words of what a user's code gave; its own repr may fail too."""
+    try:
+        text = str(read(value))
+    except Exception:
+        return f"an object of type {type(value).__name__}"
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
 
 
 def is_same(a: Candidate, b: Candidate) -> bool:

@@ -98,7 +98,18 @@ def uc_perfect(
                     spare = uc_probe(pool, cst, 0, 0)
                     after = value[slots[uc_find(slots, pool, bits, tags, tag, spare)]]
                     reward = float(uc_reward(uc_load(one_st, 0, 0), a, y, p))
+                    if not np.isfinite(reward):
+                        fault = 1
+                        fault_step = h
+                        fault_action = x
+                        break
                     best = max(best, disc[h] * reward + after)
+                if fault != 0:
+                    break
                 value[i] = best
+            if fault != 0:
+                break
+        if fault != 0:
+            break
     return pool, tags, value, second, succ, slots, nodes, perfect, fault, fault_step, fault_action
 # </members>

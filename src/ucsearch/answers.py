@@ -1,0 +1,47 @@
+"""What counts as an answer of a user's function: a number, a yes or a no. Anything else is a fault, never a guess."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+__all__ = ["as_allowed", "as_float", "as_number", "guarded"]
+
+
+def as_float(value: Any) -> float:
+    """A number as a float, infinities and NaN included. Text is no number, and neither is None or an array."""
+    if type(value) is float:
+        return value
+    if isinstance(value, str | bytes | bytearray | np.ndarray):
+        raise TypeError(f"{type(value).__name__} is no number")
+    return float(value)
+
+
+def as_number(value: Any) -> float:
+    """A finite number as a float."""
+    number = as_float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is not finite")
+    return number
+
+
+def as_allowed(answer: Any) -> bool:
+    """True or False, or the numbers 1 and 0. NaN, None, "no" or 17 say neither."""
+    if answer is True or answer is False:
+        return answer
+    if isinstance(answer, bool | np.bool_ | int | float | np.number):
+        if answer == 0:
+            return False
+        if answer == 1:
+            return True
+    raise ValueError(f"feasible returned {answer!r}, expected True or False")
+
+
+def guarded(function: Any, *args: Any) -> Any:
+    """Call a user's function; leaving the program from inside a rule is one more way to fail."""
+    try:
+        return function(*args)
+    except SystemExit as error:
+        raise RuntimeError(f"SystemExit: {error}") from None
