@@ -63,6 +63,13 @@ def mean_and_spread(values: Sequence[float], weights: Sequence[float], kind: int
     return first + shift, total if kind == VARIANCE else math.sqrt(total)
 
 
+def _float(value: Any) -> float:
+    """A number of the task; text is none, although Python would read it as one, and neither is an array."""
+    if isinstance(value, str | bytes | bytearray) or getattr(value, "ndim", 0):
+        raise TypeError(f"{type(value).__name__} is no number")
+    return float(value)
+
+
 def distinct(edges: Sequence[Edge]) -> list[Edge]:
     """Without those that have the same effect as a smaller action."""
     return [e for n, e in enumerate(edges) if not any(e[1:] == b[1:] for b in edges[:n])]
@@ -121,7 +128,7 @@ class Problem:
 
     def number(self, function: Any, *args: Any) -> float:
         try:
-            value = float(function(*args))
+            value = _float(function(*args))
         except Exception as error:
             raise Fault(f"{getattr(function, '__name__', function)} raised {error!r}") from None
         if not math.isfinite(value):
@@ -132,7 +139,7 @@ class Problem:
         return self.call(self._floats, self.call(self.task.step, state, a, y, self.params))
 
     def _floats(self, state: Any) -> Any:
-        items = [tuple(map(float, x)) if isinstance(x, tuple) else float(x) for x in state]
+        items = [tuple(map(_float, x)) if isinstance(x, tuple) else _float(x) for x in state]
         values = [v for x in items for v in (x if isinstance(x, tuple) else (x,))]
         if shape(items) != shape(self.state) or not all(map(math.isfinite, values)):
             raise ValueError(f"a state {state}")
@@ -142,7 +149,17 @@ class Problem:
         return 0.0 if self.task.terminal is None else self.number(self.task.terminal, state, self.params)
 
     def allowed(self, states: tuple[Any, ...], i: int) -> bool:
-        return all(self.call(self.task.feasible, s, self.actions[i], self.params) for s in states)
+        return all(self.may(s, self.actions[i]) for s in states)
+
+    def may(self, state: Any, a: float) -> bool:
+        """Yes or no; NaN, None or a text is neither."""
+        answer = self.call(self.task.feasible, state, a, self.params)
+        try:
+            if not isinstance(answer, str) and answer in (0, 1):
+                return bool(answer)
+        except Exception:
+            pass
+        raise Fault("feasible gave neither True nor False")
 
     def alive(self, states: tuple[Any, ...]) -> bool:
         return any(self.allowed(states, i) for i in self.available)
@@ -224,7 +241,7 @@ class Problem:
         for state, total, member in zip(states, returns, self.members, strict=True):
             for h in range(self.depth, self.reach):
                 a = self.number(policy, state, h, self.params, *(() if theta is None else (theta,)))
-                if not self.call(self.task.feasible, state, a, self.params):
+                if not self.may(state, a):
                     return None
                 total = total + self.discounts[h] * self._reward(state, a, member[h])
                 state = self.move(state, a, member[h])
