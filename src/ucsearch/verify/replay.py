@@ -65,7 +65,7 @@ def mean_and_spread(values: Sequence[float], weights: Sequence[float], kind: int
 
 def _float(value: Any) -> float:
     """A number of the task; text is none, although Python would read it as one, and neither is an array."""
-    if isinstance(value, str | bytes | bytearray) or getattr(value, "ndim", 0):
+    if isinstance(value, str | bytes | bytearray) or getattr(value, "ndim", False):
         raise TypeError(f"{type(value).__name__} is no number")
     return float(value)
 
