@@ -42,7 +42,7 @@ __all__ = [
     "task_classes",
 ]
 
-Period = Literal["hour", "day", "weekday", "week", "month", "any"]
+Period = Literal["15min", "30min", "hour", "day", "weekday", "week", "month", "any"]
 
 
 class SettingsError(InputError):
@@ -71,12 +71,21 @@ class Columns(_Table):
     value: str = Field(default="value", description="forecasts: the value that goes with sample")
     mean: str = Field(default="mean", description="forecasts: mean of a step")
     std: str = Field(default="std", description="forecasts: standard deviation of a step")
-    quantiles: str = Field(default="q", description="forecasts: prefix of quantile columns, q0.1, q0.5, q0.9")
+    quantiles: str = Field(
+        default="q", description="forecasts: prefix of quantile columns, q0.1 or q10; 0.1 and model-lo-90 are known too"
+    )
     cutoff: str = Field(default="cutoff", description="forecasts, optional: last observed time")
     issued: str = Field(default="issued", description="forecasts, optional: when the forecast was made")
     demand: str = Field(default="demand", description="sales: units asked for in a period")
     rename: dict[str, str] = Field(default={}, description="states: your name = our name, such as stock = 'on_hand'")
     ignore: tuple[str, ...] = Field(default=(), description="columns of yours that are not meant for us")
+    decimal: Literal["auto", ".", ","] = Field(default="auto", description="how numbers are written in CSV files")
+    dates: Literal["auto", "dmy", "mdy"] = Field(
+        default="auto", description="auto: 2024-05-20 or 20.05.2024; dmy: also 20/05/2024; mdy: also 05/20/2024"
+    )
+    gaps: Literal["refuse", "zero"] = Field(
+        default="refuse", description="sales: periods without a row are refused, or are periods without demand"
+    )
 
 
 class Actions(_Table):

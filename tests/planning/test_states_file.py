@@ -133,13 +133,43 @@ def test_the_tasks_own_checks_name_row_and_column(tmp_path: Path, column: str, v
 
 
 def test_unknown_columns(tmp_path: Path) -> None:
-    file = opened(tmp_path, ["series", "on_hand", "colour", "open_orders", "order_sizes"], [["A", 1, "red", 5, 5]])
-    assert [p.column for p in file.problems] == ["colour", "open_orders", "order_sizes"]
-    assert "expected open_orders_1, open_orders_2" in file.problems[1].text
+    file = opened(tmp_path, ["series", "on_hand", "colour"], [["A", 1, "red"]])
+    assert [p.column for p in file.problems] == ["colour"]
     assert not any(p.refuses for p in file.problems)
     assert "A" in file.cases
     ignored = opened(tmp_path, ["series", "on_hand", "colour"], [["A", 1, "red"]], "[columns]\nignore = ['colour']\n")
     assert not ignored.problems
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "expected"),
+    [
+        (
+            "max_order",
+            20,
+            "line 2, column 'max_order': saw 20, expected a column we know: .*largest_order.*columns.ignore",
+        ),
+        ("Bestellgrenze", "20", "line 2, column 'Bestellgrenze'"),
+        ("order_sizes", 5, "column 'order_sizes'"),
+        ("largest_ordr", "", "saw 'largest_ordr', expected largest_order"),
+        ("Capacity", 20, "saw 'Capacity', expected capacity"),
+        ("unmett", "lost", "saw 'unmett', expected unmet"),
+        ("open_orders", 5, "expected open_orders_1, open_orders_2"),
+    ],
+)
+def test_a_limit_under_another_name_is_refused(tmp_path: Path, column: str, value: Any, expected: str) -> None:
+    head, rows = ["series", "on_hand", column], [["A", 1, value]]
+    with pytest.raises(InputError, match=expected):
+        opened(tmp_path, head, rows)
+    assert opened(tmp_path, head, rows, f"[columns]\nignore = ['{column}']\n").cases["A"].params.largest_order > 1e9
+    if column == "max_order":
+        renamed = opened(tmp_path, head, rows, "[columns]\nrename = { max_order = 'largest_order' }\n")
+        assert renamed.cases["A"].params.largest_order == 20.0
+
+
+def test_a_rename_to_what_is_not_ours_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected one of on_hand"):
+        opened(tmp_path, ["series", "on_hand", "x"], [["A", 1, 2]], "[columns]\nrename = { x = 'colour' }\n")
 
 
 def test_other_names(tmp_path: Path) -> None:

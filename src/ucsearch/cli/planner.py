@@ -85,10 +85,12 @@ def decide(
     from datetime import UTC, datetime
 
     from ucsearch.planning.decide import StrictError, run_decide
-    from ucsearch.planning.tables import check_writable
+    from ucsearch.planning.tables import check_writable, refuse_overwriting
     from ucsearch.settings import load_settings
 
     with _reported(), _bar("deciding") as progress:
+        inputs = {"SETTINGS": settings, "--forecasts": forecasts, "--states": states}
+        refuse_overwriting({"--out": out, "--problems": problems, "--log": log}, inputs)
         for path in filter(None, (out, problems)):
             check_writable(path)
         found = load_settings(settings)
@@ -135,10 +137,12 @@ def backtest(
     Exit codes: 0 done; 1 done, but some series could not be used; 2 unusable settings or files.
     """
     from ucsearch.planning.backtest import run_backtest
-    from ucsearch.planning.tables import check_writable
+    from ucsearch.planning.tables import check_writable, refuse_overwriting
     from ucsearch.settings import load_settings
 
     with _reported():
+        drawn = None if no_plot else plot
+        refuse_overwriting({"--out": out, "--plot": drawn}, {"SETTINGS": settings, "--data": data, "--states": states})
         if out is not None:
             check_writable(out)
         found = load_settings(settings)
@@ -174,9 +178,11 @@ def explain(
     Exit codes: 0 shown, 2 no usable log, or no such series.
     """
     from ucsearch.planning.explain import explain_series
+    from ucsearch.planning.tables import refuse_overwriting
     from ucsearch.settings import load_settings
 
     with _reported():
+        refuse_overwriting({"--plot": None if no_plot else plot}, {"LOG": log, "--settings": settings})
         found = None if settings is None else load_settings(settings)
         told = explain_series(log, series, found)
         typer.echo(told.text)

@@ -127,8 +127,9 @@ def run_backtest(
         )
     if settings.task.is_planned:
         raise InputError("task.stability_cost, task.change_budget", "a plan to keep", "none in a backtest")
-    sales = ForecastFile.history(open_table(data), settings)
-    book = None if states is None else StateFile(open_table(states), settings)
+    decimal = settings.columns.decimal
+    sales = ForecastFile.history(open_table(data, decimal), settings)
+    book = None if states is None else StateFile(open_table(states, decimal), settings)
     found, problems = _histories(sales, book, settings)
     if not found:
         lines = [str(p) for p in problems] or [f"{data}: no series to replay"]

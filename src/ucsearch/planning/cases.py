@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from ucsearch.dispatch.decision import Decision
 from ucsearch.errors import DataError, InputError
 from ucsearch.layout import Layout
+from ucsearch.planning.columns import near, usual_names
+from ucsearch.planning.numbers import parse_dates
 from ucsearch.planning.objects import address
 from ucsearch.planning.tables import Block, Problem, Table
 from ucsearch.settings import Settings
@@ -145,28 +147,38 @@ class StateFile:
         self.places: dict[str, str] = {}  # every series named, in file order
         self.refused: dict[str, Problem] = {}
         self.problems: list[Problem] = []
+        self.dates: dict[str, Any] = {}  # what day a state is of, where the file says so
+        self.names = usual_names(table, settings.columns)
         self._arguments = state_columns(settings.task)
-        self._columns = self._known_columns()
-        for block in table.blocks([c for c in table.columns if c in self._columns]):
+        self._columns, strange = self._known_columns()
+        for block in table.blocks([c for c in table.columns if c in self._columns or c in strange]):
+            self._refuse_numbers(block, strange)
             self._add(block)
         if not self.places:
             raise DataError(f"{table.path}: saw no rows, expected states")
 
-    def _known_columns(self) -> dict[str, str]:
-        """File column -> our name, for those we know."""
-        names, a = self.settings.columns, self._arguments
-        known = {names.series: "series", **names.rename}
+    def _known_columns(self) -> tuple[dict[str, str], list[str]]:
+        """File column -> our name, for those we know; and those that nobody knows."""
+        names, a, file = self.names, self._arguments, str(self.table.path)
+        known = {names.series: "series", names.date: "date", **names.rename}
+        strange = []
+        ours_all = [*a.single, *a.numbers, *a.words, *(f"{n}_1" for n in a.several)]
         for column in self.table.columns:
             name = known.get(column, column)
             prefix, _, number = name.rpartition("_")
-            ours = name == "series" or name in a.single or name in a.numbers or name in a.words
+            ours = name in ("series", "date") or name in a.single or name in a.numbers or name in a.words
             if ours or (prefix in a.several and number.isdecimal()):
                 known[column] = name
             elif column not in names.ignore:
+                close = f"{name}_1, {name}_2, ..." if name in a.several else near(name, ours_all)
+                if close is not None or column in names.rename:
+                    raise InputError(
+                        f"{file}: column {column!r}", repr(name), close or f"one of {', '.join(ours_all)}",
+                        hint=f"If it means something else, say columns.ignore = [{column!r}].",
+                    )  # fmt: skip
                 text = "an unknown column, left out (columns.ignore would silence this)"
-                if name in a.several:
-                    text = f"an unknown column, left out; expected {name}_1, {name}_2, ..."
-                self.problems.append(Problem(str(self.table.path), "", column, "", text, refuses=False))
+                strange.append(column)
+                self.problems.append(Problem(file, "", column, "", text, refuses=False))
         found = {c: known[c] for c in self.table.columns if c in known}
         if len(set(found.values())) != len(found):
             raise InputError(f"{self.table.path}", "two columns of one meaning", "each of our names once")
@@ -176,11 +188,31 @@ class StateFile:
                 raise InputError(
                     f"{self.table.path}", f"columns {', '.join(self.table.columns)}", f"a column {wanted!r}"
                 )
-        return found
+        return found, strange
+
+    def _refuse_numbers(self, block: Block, strange: Sequence[str]) -> None:
+        """A limit under a name we do not know must not go unnoticed, and limits are numbers."""
+        for column in strange:
+            numbers, _ = block.numbers(column)
+            there = np.flatnonzero(np.isfinite(numbers))
+            if there.size:
+                a = self._arguments
+                place = f"{self.table.unit} {block.places[int(there[0])]}"
+                raise InputError(
+                    f"{self.table.path}: {place}, column {column!r}", f"{numbers[there[0]]:g}",
+                    f"a column we know: {', '.join([*a.single, *a.numbers])}",
+                    hint="Numbers under another name could be limits. "
+                    f"Say columns.rename = {{ {column} = 'our name' }}, or columns.ignore = [{column!r}].",
+                )  # fmt: skip
 
     def _add(self, block: Block) -> None:
         by_name = {ours: column for column, ours in self._columns.items()}
         series = block.texts(by_name.pop("series"))
+        dated = by_name.pop("date", None)
+        wall_clock = self.settings.period in ("day", "weekday", "week", "month")
+        days = None
+        if dated is not None:
+            days = parse_dates(block.texts(dated), self.names.dates, wall_clock=wall_clock)
         values: dict[str, list[Any]] = {}
         bad: dict[int, tuple[str, str]] = {}
         for ours, column in by_name.items():
@@ -196,17 +228,22 @@ class StateFile:
         for i, name in enumerate(series):
             place = f"{self.table.unit} {block.places[i]}"
             if not name:
-                self._refuse(name, place, self.settings.columns.series, "saw nothing, expected a series")
+                self._refuse(name, place, self.names.series, "saw nothing, expected a series")
             elif name in self.places:
                 text = f"the series twice, expected it once ({self.places[name]} has it too)"
-                self._refuse(name, place, self.settings.columns.series, text)
+                self._refuse(name, place, self.names.series, text)
                 self.cases.pop(name, None)
             elif block.places[i] in block.ragged:
                 cells = block.ragged[int(block.places[i])]
                 self._refuse(name, place, "", f"saw {cells} cells, expected {len(self.table.columns)} as in the header")
             elif i in bad:
                 self._refuse(name, place, bad[i][0], f"saw {bad[i][1]!r}, expected a number")
+            elif days is not None and np.isnat(days[i]):
+                seen = block.part(i, i + 1).texts(dated or "")[0]
+                self._refuse(name, place, dated or "", f"saw {seen!r}, expected a date such as 2024-05-20")
             else:
+                if days is not None:
+                    self.dates[name] = days[i]
                 self._case(name, place, {ours: column[i] for ours, column in values.items()})
             self.places.setdefault(name, place)
 

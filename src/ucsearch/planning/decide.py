@@ -27,8 +27,9 @@ from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
 from ucsearch.errors import DataError, InputError
 from ucsearch.planning.bodies import Body, append_bodies, panel_bodies, refusal_body
 from ucsearch.planning.cases import ORDERING_TASK, Case, Kind, StateFile, order_size, ordered_by, panel_inputs
+from ucsearch.planning.dates import date_problems
 from ucsearch.planning.forecasts import ForecastFile, Values, make_trace
-from ucsearch.planning.tables import Problem, check_writable, open_table, write_table
+from ucsearch.planning.tables import Problem, check_writable, open_table, refuse_overwriting, write_table
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.canonical import canonical, encode_number, loads
 from ucsearch.records.files import whole_file
@@ -96,11 +97,18 @@ def run_decide(
     """Decide every series of both files. `now` is what forecasts' ages are measured against (and recorded), `clock`
     dates the log's entries. `strict` refuses all if anything is wrong; `fresh` forgets a run that was cut off."""
     out, log = Path(out), Path(log)
+    inputs = {"the settings": settings.file or None, "the forecasts": forecasts, "the states": states}
+    refuse_overwriting({"the decisions": out, "the log": log}, inputs)
     check_writable(out)
     if settings.gate.max_trace_age_s is not None and now is None:
         raise InputError("now", "nothing", "a time, because gate.max_trace_age_s is set")
-    files = ForecastFile.open(open_table(forecasts), settings), StateFile(open_table(states), settings)
-    plan = _Plan(settings, *files)
+    decimal = settings.columns.decimal
+    plan = _Plan(
+        settings,
+        ForecastFile.open(open_table(forecasts, decimal), settings),
+        StateFile(open_table(states, decimal), settings),
+        now,
+    )
     if strict and (found := plan.all_problems()):
         raise StrictError(found)
     with _work_folder(out, _fingerprint(settings, forecasts, states), now, fresh) as (folder, moment):
@@ -115,9 +123,11 @@ def run_decide(
 class _Plan:
     """Both files, the order of the series, and what is known to be wrong before any value is read."""
 
-    def __init__(self, settings: Settings, forecasts: ForecastFile, states: StateFile) -> None:
+    def __init__(
+        self, settings: Settings, forecasts: ForecastFile, states: StateFile, now: datetime | None = None
+    ) -> None:
         self.settings, self.forecasts, self.states = settings, forecasts, states
-        self.problems = [*forecasts.problems, *states.problems]
+        self.problems = [*forecasts.problems, *states.problems, *date_problems(forecasts, states, now)]
         known = set(forecasts.order)
         self.rest = [s for s in states.places if s not in known]  # states without a forecast
         f, s = str(forecasts.table.path), str(states.table.path)

@@ -6,38 +6,32 @@ before anything is decided, and fixes the order of the series. The second pass r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.errors import DataError, InputError
-from ucsearch.planning.tables import Block, Problem, Table, whole_series
+from ucsearch.errors import DataError
+from ucsearch.planning.columns import Kind, Layout, forecast_layout, sales_layout, usual_names
+from ucsearch.planning.numbers import parse_dates
+from ucsearch.planning.tables import Block, Problem, Table, regrouped, whole_series
 from ucsearch.settings import Columns, Forecast, Settings
 from ucsearch.trace import Trace
 
-__all__ = ["ForecastFile", "Values", "make_trace"]
+__all__ = ["ForecastFile", "Values", "count_periods", "later", "make_trace"]
 
 Floats = NDArray[np.float64]
 _LARGEST = 1e15  # larger values could overflow in sums, and are no demand
-Kind = Literal["members", "sample", "mean", "quantiles"]
-_STEPS = {"hour": np.timedelta64(1, "h"), "day": np.timedelta64(1, "D"), "week": np.timedelta64(7, "D")}
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Which columns hold what."""
-
-    kind: Kind
-    time: str  # the step or date column
-    dated: bool
-    values: tuple[str, ...]  # in the order of members or of levels
-    levels: tuple[float, ...]  # of quantiles
-    extra: tuple[str, ...]  # cutoff and issued, where they are
+_STEPS = {
+    "15min": np.timedelta64(15, "m"),
+    "30min": np.timedelta64(30, "m"),
+    "hour": np.timedelta64(1, "h"),
+    "day": np.timedelta64(1, "D"),
+    "week": np.timedelta64(7, "D"),
+}
 
 
 class Values(NamedTuple):
@@ -61,35 +55,47 @@ class ForecastFile:
     first: tuple[int, ...]  # index of their first row
     refused: dict[str, Problem]  # series that cannot be used, with the first reason
     problems: tuple[Problem, ...]  # all that was found, in file order
+    spans: dict[str, tuple[Any, Any]]  # first and last time of each series: datetime64[s], or steps
+    period: str
+    fills: bool = False  # sales: periods without a row are periods without demand
 
     @classmethod
     def open(cls, table: Table, settings: Settings) -> ForecastFile:
         """The first pass."""
-        layout, problems = _layout(table, settings.columns)
-        return cls._indexed(table, layout, settings, problems)
-
-    @classmethod
-    def _indexed(cls, table: Table, layout: Layout, settings: Settings, problems: list[Problem]) -> ForecastFile:
-        keys = [settings.columns.series, layout.time]
-        if layout.kind == "sample":
-            keys.append(settings.columns.sample)
-        index = _Index(table, layout, settings, problems)
-        for block, names in whole_series(table, keys, settings.columns.series):
-            index.add(block, names)
-        if not index.first:
-            raise DataError(f"{table.path}: saw no rows, expected some for every series")
-        order, first = tuple(index.first), tuple(index.first.values())
-        return cls(table, layout, settings.columns, order, first, index.refused, tuple(problems))
+        names = usual_names(table, settings.columns)
+        layout, problems = forecast_layout(table, names, settings)
+        return cls._indexed(table, layout, names, settings, problems)
 
     @classmethod
     def history(cls, table: Table, settings: Settings) -> ForecastFile:
         """A sales file, which is laid out likewise: one row per series and step or date, with the demand."""
-        names, have = settings.columns, table.columns
-        for name in (names.series, names.demand):
-            if name not in have:
-                raise InputError(str(table.path), f"columns {', '.join(have)}", f"a column {name!r}")
-        layout, problems = _time_layout(table, names, "members", (names.demand,), ())
-        return cls._indexed(table, layout, settings, problems)
+        names = usual_names(table, settings.columns)
+        layout, problems = sales_layout(table, names, settings)
+        return cls._indexed(table, layout, names, settings, problems, fills=names.gaps == "zero" and layout.dated)
+
+    @classmethod
+    def _indexed(
+        cls, table: Table, layout: Layout, names: Columns, settings: Settings, problems: list[Problem],
+        fills: bool = False,
+    ) -> ForecastFile:  # fmt: skip
+        keys = [names.series, layout.time]
+        if layout.kind == "sample":
+            keys.append(names.sample)
+        index = _Index(table, layout, names, settings.period, fills)
+        for block, series in whole_series(table, keys, names.series):
+            index.add(block, series)
+        if index.scattered:  # rows sorted by date, say
+            table = regrouped(table, names.series)
+            index = _Index(table, layout, names, settings.period, fills)
+            for block, series in whole_series(table, keys, names.series):
+                index.add(block, series)
+        if not index.first:
+            raise DataError(f"{table.path}: saw no rows, expected some for every series")
+        order, first = tuple(index.first), tuple(index.first.values())
+        problems = [*problems, *index.problems]
+        return cls(
+            table, layout, names, order, first, index.refused, tuple(problems), index.spans, settings.period, fills
+        )
 
     def values(self, start: int = 0) -> Iterator[Values]:
         """The second pass, from the series numbered `start` on, each series once and in order."""
@@ -98,6 +104,8 @@ class ForecastFile:
         wanted = [self.columns.series, *self.layout.values, *self.layout.extra]
         if self.layout.kind == "sample":
             wanted += [self.layout.time, self.columns.sample]
+        elif self.fills:
+            wanted.append(self.layout.time)
         expected = iter(self.order[start:])
         done = set(self.order[:start])
         for block, names in whole_series(self.table, wanted, self.columns.series, self.first[start]):
@@ -105,14 +113,14 @@ class ForecastFile:
             notes = [block.texts(name) for name in self.layout.extra]
             for lo, hi in _runs(names):
                 series = names[lo]
-                if series in done and series in self.refused:  # its rows lie apart
-                    continue
                 if series != next(expected, None):
                     raise DataError(f"{self.table.path}: changed while it was read (series {series!r})")
                 done.add(series)
                 said = {name: notes[i][lo] for i, name in enumerate(self.layout.extra)}
                 problem = self.refused.get(series) or self._check(block, matrix, lo, hi, series)
                 values = None if problem is not None else self._steps(block, matrix, lo, hi)
+                if values is not None and self.fills:
+                    values = self._filled(block, values, lo, hi)
                 yield Values(
                     series, values, said.get(self.columns.cutoff, ""), said.get(self.columns.issued, ""), problem
                 )
@@ -152,6 +160,15 @@ class ForecastFile:
         count = np.unique(time).size
         return np.ascontiguousarray(matrix[lo:hi, 0][order].reshape(-1, count).T)
 
+    def _filled(self, block: Block, values: Floats, lo: int, hi: int) -> Floats:
+        """The same with zeros for the periods that have no row, up to the last one of the file."""
+        time, _ = _times(block.part(lo, hi), self.layout)
+        last = max(span[1] for span in self.spans.values())
+        place = count_periods(np.append(time, last), self.period)
+        out = np.zeros((int(place[-1]) + 1, values.shape[1]))
+        out[place[:-1]] = values
+        return out
+
 
 def make_trace(tables: Floats, kind: Kind, levels: Sequence[float], how: Forecast, cutoff: Any, issued: Any) -> Trace:
     """One panel of (W, H, K) tables of the same layout and shape."""
@@ -166,71 +183,19 @@ def make_trace(tables: Floats, kind: Kind, levels: Sequence[float], how: Forecas
     return Trace.from_quantiles(levels, steps, crossing=how.crossing, **common)
 
 
-# -------------------------------------------------------------------- columns
-
-
-def _layout(table: Table, names: Columns) -> tuple[Layout, list[Problem]]:
-    """Recognise the columns; unknown ones are reported, not guessed at."""
-    have, file = list(table.columns), str(table.path)
-    if names.series not in have:
-        raise InputError(file, f"columns {', '.join(have)}", f"a column {names.series!r} (columns.series)")
-    members = sorted((n for n in have if _numbered(n, names.members)), key=lambda n: int(n[len(names.members) :]))
-    quantiles = sorted((level, n) for n in have if (level := _level(n, names.quantiles)) is not None)
-    choices: dict[Kind, tuple[str, ...]] = {
-        "members": tuple(members),
-        "sample": (names.value,) if names.sample in have and names.value in have else (),
-        "mean": (names.mean, names.std) if names.mean in have and names.std in have else (),
-        "quantiles": tuple(n for _, n in quantiles),
-    }
-    found = [kind for kind, values in choices.items() if values]
-    if len(found) != 1:
-        raise InputError(
-            file, " and ".join(found) or f"columns {', '.join(have)}",
-            f"one kind of forecast: {names.members}1, {names.members}2, ...; {names.sample} and {names.value}; "
-            f"{names.mean} and {names.std}; or {names.quantiles}0.1, {names.quantiles}0.5, ...",
-        )  # fmt: skip
-    kind = found[0]
-    levels = tuple(level for level, _ in quantiles) if kind == "quantiles" else ()
-    return _time_layout(table, names, kind, choices[kind], levels)
-
-
-def _time_layout(
-    table: Table, names: Columns, kind: Kind, values: tuple[str, ...], levels: tuple[float, ...]
-) -> tuple[Layout, list[Problem]]:
-    """The layout, given what holds the values; and what is not used."""
-    have, file = table.columns, str(table.path)
-    times = [n for n in (names.step, names.date) if n in have]
-    if not times:
-        raise InputError(file, f"columns {', '.join(have)}", f"a column {names.step!r} or {names.date!r}")
-    extra = tuple(n for n in (names.cutoff, names.issued) if n in have)
-    used = {names.series, *times, *values, *extra, *names.ignore, *([names.sample] if kind == "sample" else [])}
-    text = "an unknown column, left out (columns.ignore would silence this)"
-    problems = [Problem(file, "", n, "", text, refuses=False) for n in have if n not in used]
-    return Layout(kind, times[0], times[0] == names.date, values, levels, extra), problems
-
-
-def _numbered(name: str, prefix: str) -> bool:
-    return name.startswith(prefix) and name[len(prefix) :].isdecimal()
-
-
-def _level(name: str, prefix: str) -> float | None:
-    """The level of a quantile column such as q0.9."""
-    if not name.startswith(prefix) or not re.fullmatch(r"0?\.\d+", name[len(prefix) :]):
-        return None
-    level = float(name[len(prefix) :])
-    return level if 0.0 < level < 1.0 else None
-
-
 # -------------------------------------------------------------------- the first pass
 
 
 class _Index:
     """Where each series begins, and what is wrong with its rows."""
 
-    def __init__(self, table: Table, layout: Layout, settings: Settings, problems: list[Problem]) -> None:
-        self.table, self.layout, self.settings, self.problems = table, layout, settings, problems
+    def __init__(self, table: Table, layout: Layout, columns: Columns, period: str, fills: bool) -> None:
+        self.table, self.layout, self.columns, self.period, self.fills = table, layout, columns, period, fills
+        self.problems: list[Problem] = []
         self.first: dict[str, int] = {}
         self.refused: dict[str, Problem] = {}
+        self.spans: dict[str, tuple[Any, Any]] = {}
+        self.scattered = False
 
     def add(self, block: Block, names: list[str]) -> None:
         for place, cells in block.ragged.items():
@@ -240,20 +205,21 @@ class _Index:
                 self._report(block, int(at[0]), "", names[int(at[0])], text)
         time, unreadable = _times(block, self.layout)
         for i, seen in unreadable.items():
-            wanted = "an ISO date" if self.layout.dated else "a whole number"
+            wanted = _date_words(seen) if self.layout.dated else "a whole number"
             self._report(block, i, self.layout.time, names[i], f"saw {seen!r}, expected {wanted}")
-        sample, _ = block.numbers(self.settings.columns.sample) if self.layout.kind == "sample" else (None, {})
+        sample, _ = block.numbers(self.columns.sample) if self.layout.kind == "sample" else (None, {})
         for lo, hi in _runs(names):
             series = names[lo]
             if not series:
-                self._report(block, lo, self.settings.columns.series, "(no name)", "saw nothing, expected a series")
+                self._report(block, lo, self.columns.series, "(no name)", "saw nothing, expected a series")
+                self.scattered |= "" in self.first
                 self.first.setdefault("", block.first + lo)
                 continue
             if series in self.first:
-                text = "the series again after others, expected its rows together"
-                self._report(block, lo, self.settings.columns.series, series, text)
+                self.scattered = True
                 continue
             self.first[series] = block.first + lo
+            self.spans[series] = (time[lo], time[hi - 1])
             if series not in self.refused:
                 self._order(block, lo, hi, series, time[lo:hi], None if sample is None else sample[lo:hi])
 
@@ -291,10 +257,11 @@ class _Index:
             text = f"saw {_day(time[at])} {word}, expected ascending dates"
             self._report(block, lo + at, self.layout.time, series, text)
             return
-        wrong = np.flatnonzero(~_regular(time, self.settings.period))
+        wrong = np.flatnonzero(~(_on_grid if self.fills else _regular)(time, self.period))
         if wrong.size:
             at = int(wrong[0]) + 1
-            text = f"saw {_day(time[at])} after {_day(time[at - 1])}, expected one {self.settings.period} between them"
+            text = f"saw {_day(time[at])} after {_day(time[at - 1])}, expected "
+            text += f"whole periods of one {self.period}" if self.fills else f"one {self.period} between them"
             self._report(block, lo + at, self.layout.time, series, text)
 
     def _report(self, block: Block, row: int, column: str, series: str, text: str) -> None:
@@ -309,18 +276,49 @@ def _times(block: Block, layout: Layout) -> tuple[Any, dict[int, str]]:
     if not layout.dated:
         return block.numbers(layout.time)
     texts = block.texts(layout.time)
-    try:
-        out = np.array(texts, dtype="datetime64[s]")
-    except ValueError:
-        out = np.array([_date(text) for text in texts], dtype="datetime64[s]")
+    out = parse_dates(texts, layout.order, wall_clock=layout.wall_clock)
     return out, {i: texts[i] for i in np.flatnonzero(np.isnat(out)).tolist()}
 
 
-def _date(text: str) -> Any:
-    try:
-        return np.datetime64(text, "s")
-    except ValueError:
-        return np.datetime64("NaT", "s")
+def _date_words(seen: str) -> str:
+    if "/" in seen:
+        return "a date such as 2024-05-20; columns.dates = 'dmy' or 'mdy' says what comes first here"
+    return "a date such as 2024-05-20 or 20.05.2024"
+
+
+def count_periods(time: Any, period: str) -> NDArray[np.int64]:
+    """(n,) how many periods lie between the first of `time` and each of them."""
+    if period == "month":
+        months = time.astype("datetime64[M]")
+        return np.asarray((months - months[0]).astype(np.int64))
+    if period == "weekday":
+        days = time.astype("datetime64[D]")
+        return np.asarray(np.busday_count(days[0], days), dtype=np.int64)
+    return np.asarray((time - time[0]) // _STEPS[period], dtype=np.int64)
+
+
+def later(time: Any, count: int, period: str) -> Any:
+    """The time `count` periods after `time`; "any" counts days."""
+    if period == "month":
+        month = time.astype("datetime64[M]")
+        rest = time.astype("datetime64[D]") - month.astype("datetime64[D]")
+        target = month + np.timedelta64(count, "M")
+        longest = (target + np.timedelta64(1, "M")).astype("datetime64[D]") - np.timedelta64(1, "D")
+        ends = time.astype("datetime64[D]") + np.timedelta64(1, "D") == (month + np.timedelta64(1, "M"))
+        day = longest if ends else min(target.astype("datetime64[D]") + rest, longest)
+        return day.astype("datetime64[s]")
+    if period == "weekday":
+        return np.busday_offset(time.astype("datetime64[D]"), count, roll="backward").astype("datetime64[s]")
+    return time + count * _STEPS.get(period, _STEPS["day"])
+
+
+def _on_grid(time: Any, period: str) -> NDArray[np.bool_]:
+    """(n - 1,) whether a date follows the one before it by whole periods."""
+    if period in _STEPS:
+        return np.asarray(np.diff(time) % _STEPS[period] == np.timedelta64(0, "s"))
+    if period == "weekday":
+        return np.asarray(np.is_busday(time[1:].astype("datetime64[D]")))
+    return np.asarray(np.diff(time.astype("datetime64[M]")) > np.timedelta64(0, "M"))
 
 
 def _regular(time: Any, period: str) -> NDArray[np.bool_]:

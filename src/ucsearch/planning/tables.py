@@ -9,24 +9,37 @@ from __future__ import annotations
 import csv
 import io
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
+from ucsearch.planning.numbers import Decimal, parse_numbers, sniff_decimal
 from ucsearch.records.files import whole_file
 
-__all__ = ["Block", "Problem", "Table", "check_writable", "is_parquet", "open_table", "whole_series", "write_table"]
+__all__ = [
+    "Block",
+    "Problem",
+    "Table",
+    "check_writable",
+    "is_parquet",
+    "open_table",
+    "refuse_overwriting",
+    "regrouped",
+    "whole_series",
+    "write_table",
+]
 
 Floats = NDArray[np.float64]
-_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _CSV_ROWS = 20_000
 _CELLS = 4_000_000  # of a Parquet batch: bounds its memory
 _ROW_GROUP = 50_000
+_REGROUPED = 40_000_000  # cells of a file whose rows are put together in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,7 @@ class Block:
     places: NDArray[np.int64]  # (n,) line or row numbers
     cells: Mapping[str, Any]
     ragged: Mapping[int, int] = field(default_factory=dict)  # place -> cells seen, where their number is wrong
+    decimal: Decimal | None = "."  # of texts; None: commas in it could be either
 
     def __len__(self) -> int:
         return int(self.places.size)
@@ -81,48 +95,41 @@ class Block:
                 return np.array(values.to_numpy(zero_copy_only=False), dtype=np.float64), {}
             if pa.types.is_null(kind):
                 return np.full(len(cells), np.nan), {}
-        texts = self.texts(column)
-        try:
-            return np.array(texts, dtype=np.str_).astype(np.float64) if texts else np.zeros(0), {}
-        except ValueError:
-            return _slow_numbers(texts)
+        return parse_numbers(self.texts(column), self.decimal)
 
     def part(self, lo: int, hi: int) -> Block:
         cells = {
             name: x[lo:hi] if isinstance(x, list) else x.slice(lo, max(0, hi - lo)) for name, x in self.cells.items()
         }
-        return Block(self.first + lo, self.places[lo:hi], cells, self.ragged)
+        return Block(self.first + lo, self.places[lo:hi], cells, self.ragged, self.decimal)
 
     def then(self, other: Block) -> Block:
         """This block's rows followed by those of `other`."""
         if not len(self):
             return other
-        return Block(
-            self.first,
-            np.concatenate([self.places, other.places]),
-            {name: _join(x, other.cells[name]) for name, x in self.cells.items()},
-            {**self.ragged, **other.ragged},
-        )
+        return _joined([self, other])
+
+    def take(self, rows: NDArray[np.int64]) -> Block:
+        """Those rows, in that order."""
+        cells = {
+            n: [x[i] for i in rows.tolist()] if isinstance(x, list) else x.take(rows) for n, x in self.cells.items()
+        }
+        return Block(0, self.places[rows], cells, self.ragged, self.decimal)
 
 
-def _join(a: Any, b: Any) -> Any:
-    if isinstance(a, list):
-        return a + b
+def _joined(blocks: Sequence[Block]) -> Block:
+    """The rows of all of them, one after the other."""
+    ragged = {place: count for b in blocks for place, count in b.ragged.items()}
+    cells = {name: _join([b.cells[name] for b in blocks]) for name in blocks[0].cells}
+    return Block(blocks[0].first, np.concatenate([b.places for b in blocks]), cells, ragged, blocks[0].decimal)
+
+
+def _join(parts: Sequence[Any]) -> Any:
+    if isinstance(parts[0], list):
+        return [x for part in parts for x in part]
     import pyarrow as pa
 
-    return pa.concat_arrays([a, b])
-
-
-def _slow_numbers(texts: list[str]) -> tuple[Floats, dict[int, str]]:
-    values, bad = np.full(len(texts), np.nan), {}
-    for i, text in enumerate(texts):
-        if text.lower() in _MISSING:
-            continue
-        try:
-            values[i] = float(text)
-        except ValueError:
-            bad[i] = text
-    return values, bad
+    return pa.concat_arrays(parts)
 
 
 class Table(Protocol):
@@ -161,9 +168,35 @@ def _parquet(path: str | Path) -> Any:
     return pq
 
 
-def open_table(path: str | Path) -> Table:
-    """Look at a file's header; its rows are read when asked for."""
-    table: Table = _Parquet(Path(path)) if is_parquet(path) else _Csv(Path(path))
+def refuse_overwriting(outputs: Mapping[str, str | Path | None], inputs: Mapping[str, str | Path | None]) -> None:
+    """Before anything is read: no file that is written may be one that is read, or be written twice. Names are for the
+    message. One file under two names (a link of either kind, another spelling) is still one file."""
+    seen: list[tuple[str, Path]] = [(name, Path(path)) for name, path in inputs.items() if path is not None]
+    for name, given in outputs.items():
+        if given is None:
+            continue
+        path = Path(given)
+        for other_name, other in seen:
+            if _same_file(path, other):
+                raise InputError(name, str(path), f"another file than {other_name} ({other}), which it would replace")
+        seen.append((name, path))
+
+
+def _same_file(a: Path, b: Path) -> bool:
+    try:
+        if os.path.samefile(a, b):
+            return True
+    except OSError:  # one of them is not there yet
+        pass
+    try:
+        return os.path.normcase(a.resolve()) == os.path.normcase(b.resolve())
+    except (OSError, RuntimeError):
+        return os.path.normcase(a.absolute()) == os.path.normcase(b.absolute())
+
+
+def open_table(path: str | Path, decimal: Literal["auto", ".", ","] = "auto") -> Table:
+    """Look at a file's header; its rows are read when asked for. `decimal`: how its numbers are written."""
+    table: Table = _Parquet(Path(path)) if is_parquet(path) else _Csv(Path(path), decimal)
     seen: set[str] = set()
     for name in table.columns:
         if name in seen:
@@ -175,7 +208,7 @@ def open_table(path: str | Path) -> Table:
 class _Csv:
     unit = "line"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, decimal: Literal["auto", ".", ","] = "auto") -> None:
         self.path = path
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:
@@ -189,6 +222,9 @@ class _Csv:
         self.columns = tuple(x.strip() for x in next(csv.reader([head], delimiter=self.delimiter), []))
         if not any(self.columns):
             raise DataError(f"{path}: saw no header, expected column names in line 1")
+        self.decimal: Decimal | None = (
+            sniff_decimal(path.read_bytes(), self.delimiter) if decimal == "auto" else decimal
+        )
 
     def blocks(self, columns: Sequence[str], start: int = 0) -> Iterator[Block]:
         index = [self.columns.index(name) for name in columns]
@@ -214,18 +250,24 @@ class _Csv:
                     for own, i in zip(cells, index, strict=True):
                         own.append(line[i])
                     if len(places) == _CSV_ROWS:
-                        yield _csv_block(row, places, columns, cells, ragged)
+                        yield _csv_block(row, places, columns, cells, ragged, self.decimal)
                         cells, places, ragged = [[] for _ in index], [], {}
                 if places:
-                    yield _csv_block(row, places, columns, cells, ragged)
+                    yield _csv_block(row, places, columns, cells, ragged, self.decimal)
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise DataError(f"{self.path}: cannot be read ({error})") from error
 
 
 def _csv_block(
-    row: int, places: list[int], columns: Sequence[str], cells: list[list[str]], ragged: dict[int, int]
+    row: int,
+    places: list[int],
+    columns: Sequence[str],
+    cells: list[list[str]],
+    ragged: dict[int, int],
+    decimal: Decimal | None,
 ) -> Block:
-    return Block(row - len(places), np.array(places, np.int64), dict(zip(columns, cells, strict=True)), ragged)
+    found = dict(zip(columns, cells, strict=True))
+    return Block(row - len(places), np.array(places, np.int64), found, ragged, decimal)
 
 
 class _Parquet:
@@ -276,6 +318,34 @@ def whole_series(
         rest = joined.part(cut, len(names))
     if rest is not None and len(rest):
         yield rest, rest.texts(series)
+
+
+class _Regrouped:
+    """A table whose rows are put together by series, as if it had been written so; places stay those of the file."""
+
+    def __init__(self, table: Table, series: str) -> None:
+        self.table, self.path, self.columns, self.unit = table, table.path, table.columns, table.unit
+        names: dict[str, int] = {}
+        numbers = [names.setdefault(x, len(names)) for block in table.blocks([series]) for x in block.texts(series)]
+        self.order: NDArray[np.int64] = np.argsort(np.array(numbers, np.int64), kind="stable")
+
+    def blocks(self, columns: Sequence[str], start: int = 0) -> Iterator[Block]:
+        if self.order.size * len(columns) > _REGROUPED:
+            seen = f"{self.order.size} rows of {len(columns)} columns whose series lie apart"
+            raise InputError(
+                str(self.path), seen, "a file sorted by series, because this one is too large to sort here"
+            )
+        parts = list(self.table.blocks(columns))
+        if not parts:
+            return
+        ordered = _joined(parts).take(self.order)
+        for lo in range(start, len(ordered), _CSV_ROWS):
+            yield ordered.part(lo, min(lo + _CSV_ROWS, len(ordered)))
+
+
+def regrouped(table: Table, series: str) -> Table:
+    """The same rows with those of a series together, series by first appearance, order within a series kept."""
+    return _Regrouped(table, series)
 
 
 # -------------------------------------------------------------------- writing

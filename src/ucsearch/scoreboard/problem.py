@@ -206,7 +206,7 @@ def read_file(path: Path, settings: Path | None, season: int | None) -> list[Sou
     found = parse_settings(plain) if settings is None else load_settings(settings)
     if not path.exists():
         raise DataError(f"{path}: no such file")
-    table = ForecastFile.history(open_table(path), found)
+    table = ForecastFile.history(open_table(path, found.columns.decimal), found)
     length = found.backtest.season if season is None else season
     out = []
     for values in table.values():

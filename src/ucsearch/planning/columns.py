@@ -1,0 +1,219 @@
+"""Which column of a forecasts or sales file holds what: our names, Nixtla's, quantiles in any usual spelling.
+
+A name that is nearly one of ours is refused with the right one; what is certainly not ours is a note.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ucsearch.errors import InputError
+from ucsearch.planning.numbers import DateOrder
+from ucsearch.planning.tables import Problem, Table
+from ucsearch.settings import Columns, Settings
+
+__all__ = ["Kind", "Layout", "forecast_layout", "near", "sales_layout", "usual_names"]
+
+Kind = Literal["members", "sample", "mean", "quantiles"]
+
+# Other people's names, used where ours is not in the file and the settings do not name another.
+_USUAL = {"series": ("unique_id",), "date": ("ds",), "demand": ("y",), "sample": ("sample_id",)}
+_PREFIXES = ("member", "sample_", "sample", "path_", "path")
+_NEAR = 0.8  # of difflib's ratio
+_PART = re.compile(
+    r"(?P<model>.+?)[-_](?:(?P<side>lo|hi)-(?P<level>\d+(?:\.\d+)?)|q-(?P<q>\d+(?:\.\d+)?)|ql-?(?P<ql>0?\.\d+)|median)"
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which columns hold what."""
+
+    kind: Kind
+    time: str  # the step or date column
+    dated: bool
+    values: tuple[str, ...]  # in the order of members or of levels
+    levels: tuple[float, ...]  # of quantiles
+    extra: tuple[str, ...]  # cutoff and issued, where they are
+    order: DateOrder = "auto"
+    wall_clock: bool = False  # times with an offset from UTC: their local date counts, not the instant
+
+
+def usual_names(table: Table, names: Columns) -> Columns:
+    """The settings' names, with Nixtla's in place of those that were left at their default and are not there."""
+    changes = {}
+    for ours, others in _USUAL.items():
+        if getattr(names, ours) == ours and ours not in table.columns:
+            found = next((x for x in others if x in table.columns), None)
+            if found is not None:
+                changes[ours] = found
+    return names.model_copy(update=changes)
+
+
+def near(name: str, ours: Iterable[str]) -> str | None:
+    """The name of ours that `name` must have been meant for, if any."""
+    plain = {_plain(x): x for x in ours}
+    close = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=_NEAR)
+    return plain[close[0]] if close else None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9.]", "", name.lower())
+
+
+def forecast_layout(table: Table, names: Columns, settings: Settings) -> tuple[Layout, list[Problem]]:
+    """Recognise the columns of a forecasts file; exactly one kind of forecast must be there."""
+    have, file = list(table.columns), str(table.path)
+    _require(table, names.series, "columns.series")
+    prefix = next((p for p in (names.members, *_PREFIXES) if any(_numbered(n, p) for n in have)), names.members)
+    members = sorted((n for n in have if _numbered(n, prefix)), key=lambda n: int(n[len(prefix) :]))
+    quantiles, model = _quantiles(table, names, settings)
+    value = (names.value,) if names.value in have else _sample_value(have, names)
+    choices: dict[Kind, tuple[str, ...]] = {
+        "members": tuple(members),
+        "sample": value if names.sample in have else (),
+        "mean": (names.mean, names.std) if names.mean in have and names.std in have else (),
+        "quantiles": tuple(quantiles[level] for level in sorted(quantiles)),
+    }
+    found = [kind for kind, values in choices.items() if values]
+    if len(found) != 1:
+        raise InputError(
+            file, " and ".join(found) or f"columns {', '.join(have)}",
+            f"one kind of forecast: {names.members}1, {names.members}2, ...; {names.sample} and {names.value}; "
+            f"{names.mean} and {names.std}; or {names.quantiles}0.1, {names.quantiles}0.5, ... (also q10, 0.1, "
+            "model-lo-90)",
+        )  # fmt: skip
+    kind = found[0]
+    if kind == "quantiles" and len(quantiles) < 2:
+        seen = f"only the column {choices[kind][0]!r}"
+        raise InputError(file, seen, "at least two quantile levels, such as q0.1 and q0.9")
+    levels = tuple(sorted(quantiles)) if kind == "quantiles" else ()
+    # The target beside a forecast, and a point forecast beside its own quantiles, are other people's usual columns.
+    known = {*((names.demand,) if names.demand in have else ()), *((model,) if model in have else ())}
+    return _time_layout(table, names, settings, kind, choices[kind], levels, known)
+
+
+def sales_layout(table: Table, names: Columns, settings: Settings) -> tuple[Layout, list[Problem]]:
+    """A long sales file: one row per series and step or date, with the demand."""
+    _require(table, names.series, "columns.series")
+    _require(table, names.demand, "columns.demand")
+    if settings.columns.gaps == "zero" and settings.period == "any":
+        raise InputError("columns.gaps", "'zero' with period = 'any'", "a period, such as period = 'day'")
+    return _time_layout(table, names, settings, "members", (names.demand,), (), set())
+
+
+def _require(table: Table, name: str, key: str) -> None:
+    if name in table.columns:
+        return
+    close = near(name, table.columns)
+    hint = f"It has {close!r}; rename it, or say {key} = {close!r}." if close else ""
+    raise InputError(str(table.path), f"columns {', '.join(table.columns)}", f"a column {name!r} ({key})", hint=hint)
+
+
+def _time_layout(
+    table: Table, names: Columns, settings: Settings, kind: Kind, values: tuple[str, ...], levels: tuple[float, ...],
+    known: set[str],
+) -> tuple[Layout, list[Problem]]:  # fmt: skip
+    """The layout, given what holds the values; and what is not used."""
+    have, file = table.columns, str(table.path)
+    times = [n for n in (names.step, names.date) if n in have]
+    if not times:
+        raise InputError(file, f"columns {', '.join(have)}", f"a column {names.step!r} or {names.date!r}")
+    extra = tuple(n for n in (names.cutoff, names.issued) if n in have)
+    used = {names.series, *times, *values, *extra, *names.ignore, *known}
+    used |= {names.sample} if kind == "sample" else set()
+    ours = [names.series, names.step, names.date, names.cutoff, names.issued, names.sample, names.value, names.demand]
+    ours += [names.mean, names.std, *values]
+    text = "an unknown column, left out (columns.ignore would silence this)"
+    problems = []
+    for name in have:
+        if name in used:
+            continue
+        close = near(name, [x for x in ours if x not in have])
+        if close is not None:
+            raise InputError(
+                f"{file}: column {name!r}", repr(name), f"{close!r}, which it nearly is",
+                hint="If it means something else, name it in columns.ignore.",
+            )  # fmt: skip
+        problems.append(Problem(file, "", name, "", text, refuses=False))
+    wall_clock = settings.period in ("day", "weekday", "week", "month")
+    return Layout(kind, times[0], times[0] == names.date, values, levels, extra, names.dates, wall_clock), problems
+
+
+def _numbered(name: str, prefix: str) -> bool:
+    return name.startswith(prefix) and name[len(prefix) :].isdecimal()
+
+
+def _sample_value(have: Sequence[str], names: Columns) -> tuple[str, ...]:
+    """The one column beside sample numbers that could hold their values: a model's own name, as Nixtla writes it."""
+    keys = {names.series, names.step, names.date, names.sample, names.cutoff, names.issued, names.demand, *names.ignore}
+    rest = [n for n in have if n not in keys]
+    return (rest[0],) if len(rest) == 1 else ()
+
+
+# -------------------------------------------------------------------- quantiles
+
+
+def _quantiles(table: Table, names: Columns, settings: Settings) -> tuple[dict[float, str], str]:
+    """Columns by level, and the model they belong to ("" for none): q0.1, q10, 0.1, model-lo-90, model-q-10."""
+    have, file = table.columns, str(table.path)
+    found: dict[float, str] = {}
+    single = []
+    for name in have:
+        level = _level(name, names.quantiles)
+        if level is not None:
+            _add(found, level, name, file)
+            if re.fullmatch(re.escape(names.quantiles) + r"\d", name):
+                single.append(name)
+    if single and len(single) == len(found):
+        raise InputError(
+            f"{file}: column {single[0]!r}", f"{', '.join(single)}", "two digits (q10: 10 %) or a level (q0.1)",
+            hint=f"{single[0]} could be 0.0{single[0][-1]} or 0.{single[0][-1]}.",
+        )  # fmt: skip
+    models: dict[str, dict[float, str]] = {}
+    for name in have if not found else ():
+        part = _PART.fullmatch(name)
+        if part is not None:
+            _add(models.setdefault(part["model"], {}), _part_level(part), name, file)
+    if not models:
+        return found, ""
+    model = settings.forecast.model if settings.forecast.model in models else next(iter(models))
+    if len(models) > 1 and settings.forecast.model not in models:
+        raise InputError(file, f"models {', '.join(models)}", "one model, or its name in forecast.model")
+    chosen = models[model]
+    if 0.5 not in chosen and model in have:
+        chosen[0.5] = model  # the point forecast stands in for the median
+    return chosen, model
+
+
+def _part_level(part: re.Match[str]) -> float:
+    if part["side"]:
+        inside = float(part["level"]) / 100.0
+        return round(0.5 - 0.5 * inside if part["side"] == "lo" else 0.5 + 0.5 * inside, 12)
+    if part["q"]:
+        given = float(part["q"])
+        return round(given / 100.0 if given >= 1.0 else given, 12)
+    return float(part["ql"]) if part["ql"] else 0.5
+
+
+def _add(found: dict[float, str], level: float, name: str, file: str) -> None:
+    if not 0.0 < level < 1.0:
+        raise InputError(f"{file}: column {name!r}", f"level {level:g}", "a level above 0 and below 1")
+    if level in found:
+        raise InputError(f"{file}: column {name!r}", f"level {level:g} again", f"it once; {found[level]!r} has it too")
+    found[level] = name
+
+
+def _level(name: str, prefix: str) -> float | None:
+    """The level of a quantile column such as q0.9, q90, q_90, P90 or 0.9."""
+    bare = re.fullmatch(r"0?\.\d+", name)
+    part = re.fullmatch(rf"(?:{re.escape(prefix)}|[qQpP]|quantile)[_-]?(0?\.\d+|\d{{1,2}})", name)
+    if bare is None and part is None:
+        return None
+    text = name if part is None else part[1]
+    level = float(text) if "." in text else float(text) / 100.0
+    return level if 0.0 < level < 1.0 else None

@@ -1,0 +1,297 @@
+"""Files as people have them: commas, dates, names, gaps; and outputs that must not be inputs."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.planning.kit import TOML, decide, make_settings, read_csv, write_csv, write_job
+from ucsearch.errors import InputError
+from ucsearch.planning.forecasts import ForecastFile, count_periods, later
+from ucsearch.planning.numbers import parse_dates, parse_numbers, sniff_decimal
+from ucsearch.planning.tables import open_table
+from ucsearch.settings import Settings, parse_settings
+
+
+def text_file(folder: Path, text: str, name: str = "f.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def settings_with(period: str = "any", extra: str = "") -> Settings:
+    return parse_settings(f"period = '{period}'\n{TOML}{extra}".encode())
+
+
+def sales(folder: Path, text: str, settings: Settings | None = None) -> dict[str, list[float]]:
+    found = make_settings() if settings is None else settings
+    file = ForecastFile.history(open_table(text_file(folder, text), found.columns.decimal), found)
+    return {v.series: [] if v.table is None else v.table[:, 0].tolist() for v in file.values()}
+
+
+# -------------------------------------------------------------------- numbers
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "data", "expected"),
+    [
+        (";", b"a;b\n1;2,5\n", ","),
+        (";", b"a;b\n1;2.5\n", "."),
+        (",", b"a,b\n1,2\n", "."),
+        (",", b'a,b\n1,"2,5"\n', ","),
+        (",", b'a,b\n1,"1,234"\n', None),
+        (",", b'a,b\n1,"1,234.5"\n', "."),
+        (",", b'a,b\n1,"1,234,567"\n', "."),
+        (",", b'a,b\n"1,234","0,5"\n', ","),
+        (";", b'a;b\n"x, 3";4\n', "."),
+    ],
+)
+def test_how_a_file_writes_decimals(delimiter: str, data: bytes, expected: str | None) -> None:
+    assert sniff_decimal(data, delimiter) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "decimal", "value"),
+    [
+        ("2,5", ",", 2.5),
+        ("1.234,5", ",", 1234.5),
+        ("1.234", ",", 1234.0),
+        ("1 234,5", ",", 1234.5),
+        ("1\u00a0234,5", ",", 1234.5),
+        ("-0,25", ",", -0.25),
+        ("7", ",", 7.0),
+        ("1,5e3", ",", 1500.0),
+        ("12.5", ",", None),
+        ("1,2,3", ",", None),
+        ("1,234.5", ".", 1234.5),
+        ("12,5", ".", None),
+        ("1,234", None, None),
+        ("1.5", None, 1.5),
+    ],
+)
+def test_a_number(text: str, decimal: Any, value: float | None) -> None:
+    values, bad = parse_numbers([text, "3"], decimal)
+    assert values[1] == 3.0
+    if value is None:
+        assert bad == {0: text}
+    else:
+        assert values[0] == value
+        assert not bad
+
+
+def test_a_german_sheet(tmp_path: Path) -> None:
+    text = "\ufeffseries;date;demand\nA;20.05.2024;1.000,5\nA;21.05.2024;2,25\n"
+    assert sales(tmp_path, text, settings_with("day")) == {"A": [1000.5, 2.25]}
+
+
+def test_commas_that_could_be_either_are_refused_until_declared(tmp_path: Path) -> None:
+    text = 'series,date,demand\nA,2024-05-20,"1,234"\n'
+    assert sales(tmp_path, text) == {"A": []}
+    assert sales(tmp_path, text, settings_with("any", "[columns]\ndecimal = ','\n")) == {"A": [1.234]}
+    assert sales(tmp_path, text, settings_with("any", "[columns]\ndecimal = '.'\n")) == {"A": [1234.0]}
+
+
+# -------------------------------------------------------------------- dates
+
+
+@pytest.mark.parametrize(
+    ("text", "order", "expected"),
+    [
+        ("2024-05-20", "auto", "2024-05-20T00:00:00"),
+        ("20.05.2024", "auto", "2024-05-20T00:00:00"),
+        ("20.5.2024 13:15", "auto", "2024-05-20T13:15:00"),
+        ("2024-05-20 13:15:00.000000", "auto", "2024-05-20T13:15:00"),
+        ("05/06/2024", "auto", None),
+        ("05/06/2024", "dmy", "2024-06-05T00:00:00"),
+        ("05/06/2024", "mdy", "2024-05-06T00:00:00"),
+        ("31.02.2024", "auto", None),
+        ("2024-05", "auto", "2024-05-01T00:00:00"),
+        ("20240520", "auto", "2024-05-20T00:00:00"),
+        ("today", "auto", None),
+        ("soon", "auto", None),
+        ("", "auto", None),
+        ("2024-05-20T02:00:00+02:00", "auto", "2024-05-20T00:00:00"),
+        ("2024-05-20T02:00:00Z", "auto", "2024-05-20T02:00:00"),
+    ],
+)
+def test_a_date(text: str, order: Any, expected: str | None) -> None:
+    found = parse_dates([text, "2024-01-01"], order, wall_clock=False)
+    assert (None if np.isnat(found[0]) else str(found[0])) == expected
+    assert str(found[1]) == "2024-01-01T00:00:00"
+
+
+def test_offsets_from_utc_across_the_clock_change(tmp_path: Path) -> None:
+    hours = ["2024-03-31T01:00:00+01:00", "2024-03-31T03:00:00+02:00", "2024-03-31T04:00:00+02:00"]
+    days = ["2024-03-30T00:00:00+01:00", "2024-03-31T00:00:00+01:00", "2024-04-01T00:00:00+02:00"]
+    for period, times in (("hour", hours), ("day", days)):
+        text = "series,date,demand\n" + "".join(f"A,{t},{i}\n" for i, t in enumerate(times))
+        assert sales(tmp_path, text, settings_with(period)) == {"A": [0.0, 1.0, 2.0]}
+
+
+def test_a_quarter_of_an_hour(tmp_path: Path) -> None:
+    text = "series,date,demand\nA,2024-01-01 23:45,1\nA,2024-01-02 00:00,2\n"
+    assert sales(tmp_path, text, settings_with("15min")) == {"A": [1.0, 2.0]}
+    assert sales(tmp_path, text.replace("00:00", "00:15"), settings_with("15min")) == {"A": []}
+
+
+def test_gaps_are_refused_or_periods_without_demand(tmp_path: Path) -> None:
+    text = "series,date,demand\nA,2024-01-01,1\nA,2024-01-03,3\nB,2024-01-01,5\nB,2024-01-04,6\n"
+    assert sales(tmp_path, text, settings_with("day")) == {"A": [], "B": []}
+    zero = settings_with("day", "[columns]\ngaps = 'zero'\n")
+    assert sales(tmp_path, text, zero) == {"A": [1.0, 0.0, 3.0, 0.0], "B": [5.0, 0.0, 0.0, 6.0]}
+    with pytest.raises(InputError, match=r"columns\.gaps"):
+        sales(tmp_path, text, settings_with("any", "[columns]\ngaps = 'zero'\n"))
+    odd = "series,date,demand\nA,2024-01-01,1\nA,2024-01-03T12:00,3\n"
+    assert sales(tmp_path, odd, zero) == {"A": []}
+
+
+@pytest.mark.parametrize(
+    ("period", "start", "count", "expected"),
+    [
+        ("15min", "2024-01-01T23:45", 1, "2024-01-02T00:00:00"),
+        ("month", "2024-01-31", 1, "2024-02-29T00:00:00"),
+        ("month", "2024-02-29", 1, "2024-03-31T00:00:00"),
+        ("month", "2024-01-15", 13, "2025-02-15T00:00:00"),
+        ("weekday", "2024-01-05", 1, "2024-01-08T00:00:00"),
+        ("week", "2024-01-05", 2, "2024-01-19T00:00:00"),
+    ],
+)
+def test_so_many_periods_later(period: str, start: str, count: int, expected: str) -> None:
+    begin = np.datetime64(start, "s")
+    assert str(later(begin, count, period)) == expected
+    assert count_periods(np.array([begin, later(begin, count, period)]), period)[1] == count
+
+
+# -------------------------------------------------------------------- columns
+
+
+def layout_of(folder: Path, head: str, extra: str = "") -> Any:
+    settings = make_settings(extra)
+    return ForecastFile.open(open_table(text_file(folder, f"{head}\nA,2024-01-01,{'1,' * 9}1\n")), settings).layout
+
+
+@pytest.mark.parametrize(
+    ("columns", "levels"),
+    [
+        ("q10,q50,q90", (0.1, 0.5, 0.9)),
+        ("q5,q50,q95", (0.05, 0.5, 0.95)),
+        ("q0.1,q0.9", (0.1, 0.9)),
+        ("0.1,0.5,0.9", (0.1, 0.5, 0.9)),
+        ("P10,P90", (0.1, 0.9)),
+        ("quantile_0.1,quantile_0.9", (0.1, 0.9)),
+        ("M-lo-80,M-hi-80", (0.1, 0.9)),
+        ("M,M-lo-80,M-hi-80", (0.1, 0.5, 0.9)),
+        ("M-lo-90.0,M-median,M-hi-90.0", (0.05, 0.5, 0.95)),
+        ("M-q-10,M-q-90", (0.1, 0.9)),
+        ("M-ql0.1,M_ql0.9", (0.1, 0.9)),
+    ],
+)
+def test_quantile_columns(tmp_path: Path, columns: str, levels: tuple[float, ...]) -> None:
+    head = f"unique_id,ds,{columns}"
+    assert layout_of(tmp_path, head).levels == pytest.approx(levels, abs=0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "match"),
+    [
+        ("q1,q5,q9", "could be 0.01 or 0.1"),
+        ("q10,q0.1", "level 0.1 again"),
+        ("q50", "at least two quantile levels"),
+        ("A-lo-80,A-hi-80,B-lo-80,B-hi-80", "models A, B"),
+        ("member_1,isued", "'issued', which it nearly is"),
+        ("member_1,q10,q90", "members and quantiles"),
+    ],
+)
+def test_columns_in_doubt_are_refused(tmp_path: Path, columns: str, match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        layout_of(tmp_path, f"unique_id,ds,{columns}")
+
+
+def test_the_model_is_chosen_by_name(tmp_path: Path) -> None:
+    head = "unique_id,ds,A-lo-80,A-hi-80,B-lo-80,B-hi-80"
+    assert layout_of(tmp_path, head, "[forecast]\nmodel = 'B'\n").values == ("B-lo-80", "B-hi-80")
+
+
+@pytest.mark.parametrize("columns", ["sample_1,sample_2", "path1,path2", "member1,member2"])
+def test_sample_columns(tmp_path: Path, columns: str) -> None:
+    assert layout_of(tmp_path, f"unique_id,ds,{columns}").values == tuple(columns.split(","))
+
+
+def test_nixtla_sales_and_simulated_paths(tmp_path: Path) -> None:
+    assert sales(tmp_path, "unique_id,ds,y\nA,2024-01-01,4\n") == {"A": [4.0]}
+    assert layout_of(tmp_path, "unique_id,ds,sample_id,NHITS").values == ("NHITS",)
+    with pytest.raises(InputError, match="It has 'Serie'"):
+        sales(tmp_path, "Serie,date,demand\nA,2024-01-01,4\n")
+
+
+# -------------------------------------------------------------------- days that do not fit
+
+
+def dated_job(folder: Path, first: dict[str, str], states: dict[str, str]) -> None:
+    rows = []
+    for name, day in first.items():
+        begin = np.datetime64(day)
+        rows += [[name, str(begin + h), 5.0, 6.0 + h] for h in range(3)]
+    write_csv(folder / "forecasts.csv", ["series", "date", "member_1", "member_2"], rows)
+    write_csv(folder / "states.csv", ["series", "on_hand", "date"], [[n, 3.0, d] for n, d in states.items()])
+
+
+def problems(folder: Path, **options: Any) -> dict[str, str]:
+    decide(folder, settings_with("day"), **options)
+    return {row["series"]: row["problem"] for row in read_csv(folder / "out.csv") if row["problem"]}
+
+
+def test_forecasts_of_other_days_are_refused_by_name(tmp_path: Path) -> None:
+    may = {"A": "2024-05-20", "B": "2024-05-20", "C": "2024-05-13"}
+    dated_job(tmp_path, may, {"A": "2024-05-20", "B": "2024-05-19", "C": "2024-05-13"})
+    found = problems(tmp_path)
+    assert list(found) == ["C"]
+    assert "series C: saw 2024-05-13 as its first date, expected 2024-05-20 as in most series" in found["C"]
+
+
+def test_states_of_other_days_are_refused_by_name(tmp_path: Path) -> None:
+    may = dict.fromkeys("ABC", "2024-05-20")
+    dated_job(tmp_path, may, {"A": "2024-05-20", "B": "2024-05-18", "C": "2024-05-21"})
+    found = problems(tmp_path)
+    assert set(found) == {"B", "C"}
+    assert "states.csv, line 3, column date, series B: saw 2024-05-18, expected 2024-05-20" in found["B"]
+
+
+def test_a_forecast_of_the_past_is_refused(tmp_path: Path) -> None:
+    dated_job(tmp_path, {"A": "2024-05-20"}, {"A": "2024-05-20"})
+    assert not problems(tmp_path, now=datetime(2024, 5, 20, 23, tzinfo=UTC))
+    late = problems(tmp_path, now=datetime(2024, 5, 22, tzinfo=UTC), fresh=True)
+    assert "expected a period that is not over at 2024-05-22" in late["A"]
+
+
+# -------------------------------------------------------------------- outputs that are inputs
+
+
+@pytest.mark.parametrize("how", ["same", "spelling", "symlink", "hard link"])
+@pytest.mark.parametrize("which", ["forecasts.csv", "states.csv"])
+def test_an_input_is_never_overwritten(tmp_path: Path, which: str, how: str) -> None:
+    write_job(tmp_path)
+    before = (tmp_path / which).read_bytes()
+    out = which
+    if how == "spelling":
+        (tmp_path / "sub").mkdir()
+        out = f"sub/../{which}"
+    elif how != "same":
+        out = "out.csv"
+        (os.symlink if how == "symlink" else os.link)(tmp_path / which, tmp_path / out)
+    with pytest.raises(InputError, match="which it would replace"):
+        decide(tmp_path, out=out)
+    assert (tmp_path / which).read_bytes() == before
+    assert not (tmp_path / "log.db").exists()
+
+
+def test_the_log_is_no_input_either(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    os.symlink(tmp_path / "states.csv", tmp_path / "log.db")
+    with pytest.raises(InputError, match="the log"):
+        decide(tmp_path)
