@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ucsearch import gym as gym
+    from ucsearch.allocation.api import Allocation as Allocation
+    from ucsearch.allocation.api import Shared as Shared
+    from ucsearch.allocation.api import allocate as allocate
     from ucsearch.certificate.api import CertifiedPanel as CertifiedPanel
     from ucsearch.certificate.api import certify as certify
     from ucsearch.certificate.api import certify_panel as certify_panel
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "MCTS": "policies",
+    "Allocation": "allocation.api",
     "AuditLog": "records.decisions",
     "Calibration": "dispatch.gate",
     "Certificate": "certificate.record",
@@ -64,6 +68,7 @@ _HOME = {
     "ParetoBeam": "policies",
     "Plan": "engine.plan",
     "Reason": "dispatch.gate",
+    "Shared": "allocation.api",
     "Status": "engine.status",
     "Task": "task",
     "TaskError": "errors",
@@ -71,6 +76,7 @@ _HOME = {
     "UCBeam": "policies",
     "UCSearchError": "errors",
     "View": "task",
+    "allocate": "allocation.api",
     "certify": "certificate.api",
     "certify_panel": "certificate.api",
     "check_task": "check",

@@ -17,9 +17,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,6 +102,7 @@ class Task:
     invariant: Callable[..., Any] | None = None
     continuations: Sequence[Continuation | Callable[..., float]] = ()
     label_of: Callable[[float], str] | None = None  # a value's name, such as "order {:g}".format, on any window's grid
+    uses: Mapping[str, Callable[..., float]] = field(default_factory=dict)  # (s, a, p) -> units of something shared
     action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only
     named: bool = field(init=False, repr=False)  # whether labels name positions, not values
 
@@ -139,6 +141,11 @@ class Task:
             raise InputError(f"task.{missing}", "nothing", f"a function, because task.{have} is given")
         wrapped = tuple(c if isinstance(c, Continuation) else Continuation(c) for c in self.continuations)
         object.__setattr__(self, "continuations", wrapped)
+        if not isinstance(self.uses, Mapping):
+            raise InputError("task.uses", type(self.uses).__name__, "a mapping of names to functions (s, a, p)")
+        for name, function in self.uses.items():
+            _check_function(f"uses[{name!r}]", function, 3, "(s, a, p)")
+        object.__setattr__(self, "uses", MappingProxyType(dict(self.uses)))
         if self.params is not None:
             Layout.of(self.params, "task.params")
 

@@ -31,6 +31,7 @@ LAYERS = {
     "certificate": 7,
     "dispatch": 8,
     "records": 9,
+    "allocation": 9,
     # Beside the path from task to record: nothing above uses them.
     "check": 10,
     "comparators": 10,

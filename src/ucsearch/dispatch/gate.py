@@ -40,6 +40,8 @@ class Reason(StrEnum):
     TIME_BUDGET = "time_budget"
     TASK_ERROR = "task_error"
     FALLBACK_INFEASIBLE = "fallback_infeasible"
+    BUDGET_INFEASIBLE = "budget_infeasible"  # of an allocation: a shared limit cannot be kept
+    ALLOCATION_GAP = "allocation_gap"  # of an allocation: not proved good enough
 
 
 @dataclass(frozen=True)

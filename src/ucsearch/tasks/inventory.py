@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.task import Continuation, Task
 from ucsearch.tasks import inventory_rules as rules
+from ucsearch.tasks import uses
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, limit, number, planned_actions, share, whole
 from ucsearch.tasks.inventory_bound import bound, prepare
 from ucsearch.trace import Trace
@@ -244,4 +245,5 @@ def _task(config: LeadTimeInventory) -> Task:
         bound=bound,
         continuations=continuations,
         label_of=text.format,
+        uses={"units": uses.units, "spend": uses.spend, "lines": uses.lines},
     )

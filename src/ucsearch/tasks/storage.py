@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.task import Task
+from ucsearch.tasks import uses
 from ucsearch.tasks.checks import NO_LIMIT, ascending, limit, number, share
 from ucsearch.tasks.exposure import ROUNDING, SAFETY, StablePlan, change, linear_spread, moments
 
@@ -281,4 +282,5 @@ def _task(config: Storage) -> Task:
         prepare=prepare,
         bound=bound,
         label_of=label,
+        uses={"charging": uses.charging, "discharging": uses.discharging},
     )

@@ -1,0 +1,247 @@
+"""What is proved about an allocation: value, bound, gap, prices, and what more of a limit is worth (SPEC section 11).
+
+`upper - lower = sum of losses + price x unused` for any prices of at least 0, so the figures below stand on themselves;
+how the choice and the prices were found plays no part.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.allocation.problem import Missing, Problem
+from ucsearch.allocation.solve import hull_steps, solve
+from ucsearch.errors import InputError
+from ucsearch.frames import make_frame
+
+__all__ = ["Interval", "Price", "Result", "evaluate"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+_REL, _ROUNDING = 1e-9, 8 * 2.0**-52  # of the tolerance of two figures (SPEC section 3)
+
+
+class Price(NamedTuple):
+    """One limit, what is used of it and what one more unit is worth at most."""
+
+    resource: str
+    limit: float  # units
+    used: float  # units, of all series
+    shadow_price: float  # currency per unit
+    binds: bool
+
+
+class Interval(NamedTuple):
+    """A value that is proved to lie between the two."""
+
+    low: float  # currency
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """An allocation with its proof. `choice` is -1 throughout when no choice that keeps the limits was found."""
+
+    problem: Problem
+    choice: Ints  # (N,) action index
+    prices: tuple[Floats, ...]  # per resource (G,), currency per unit, at least 0
+    lower: float  # value of the choice
+    upper: float  # no allocation is worth more
+    loss: Floats  # (N,) at least 0
+    tau: Floats  # (N,) tolerance of each series' loss
+    slack: tuple[Floats, ...]  # per resource (G,), what is left of it
+    without: float  # sum of the best values of all series, as if nothing were shared
+    missing: tuple[Missing, ...] = ()
+
+    @property
+    def feasible(self) -> bool:
+        return not self.missing and bool((self.choice >= 0).all())
+
+    @property
+    def gap(self) -> float:
+        """Currency by which a better allocation could beat this one at most."""
+        return self.upper - self.lower if self.feasible else math.inf
+
+    @property
+    def cost_of_budget(self) -> float:
+        """What the limits cost at least: the value without them minus the bound with them."""
+        return self.without - self.upper
+
+    @property
+    def rounding(self) -> float:
+        """A gap this small may be rounding."""
+        return _REL * max(abs(self.upper), abs(self.lower)) * 1e-3 + float(self.tau.max(initial=0.0))
+
+    @property
+    def priced_optimal(self) -> NDArray[np.bool_]:
+        """(N,) series that take what is best for them at these prices."""
+        return self.loss <= self.tau
+
+    @property
+    def adjusted(self) -> int:
+        """Series that were moved off it so that the limits hold."""
+        return int((~self.priced_optimal).sum())
+
+    def passes(self, gap_limit: float | None = None, gap_share: float = 0.01) -> bool:
+        """Whether the proved gap is small enough, in currency or as a share of what the limits cost."""
+        if not self.feasible:
+            return False
+        allowed = max(gap_share * self.cost_of_budget, -math.inf if gap_limit is None else gap_limit)
+        return self.gap <= allowed or self.gap <= self.rounding
+
+    def table(self) -> tuple[Price, ...]:
+        """Every limit with its use and price."""
+        out = []
+        for r, price, slack in zip(self.problem.resources, self.prices, self.slack, strict=True):
+            for g in range(r.limits.size):
+                used = float(r.limits[g] - slack[g])
+                out.append(Price(r.label(g), float(r.limits[g]), used, float(price[g]), bool(price[g] > 0.0)))
+        return tuple(out)
+
+    @cached_property
+    def unshared(self) -> Ints:
+        """(N,) what each series would take if nothing were shared: highest lower bound, the smaller action on ties."""
+        best: Ints = np.argmax(self.problem.floor, axis=1)
+        return best
+
+    def binding(self, i: int) -> str:
+        """The limit that costs series `i` most, or "" when none has a price for it."""
+        best, name = 0.0, ""
+        want = int(self.unshared[i])
+        for r, price in zip(self.problem.resources, self.prices, strict=True):
+            g = int(r.group[i])
+            if g >= 0 and price[g] * (r.use[i, want] - r.use[i, self.choice[i]]) > best:
+                best, name = float(price[g] * (r.use[i, want] - r.use[i, self.choice[i]])), r.label(g)
+        return name
+
+    def worth_of_more(self, resource: str, amount: float) -> Interval:
+        """What `amount` more of one limit is worth: solved again, as a proved interval."""
+        if not self.feasible:
+            raise InputError("allocation", "no allocation", "one that keeps the limits")
+        k, g = self._find(resource)
+        limits = self.problem.resources[k].limits.copy()
+        limits[g] += amount
+        changed = list(self.problem.resources)
+        changed[k] = replace(changed[k], limits=limits)
+        other = evaluate(Problem(self.problem.series, self.problem.lower, self.problem.upper, tuple(changed)))
+        low = other.lower - self.upper if other.feasible else -math.inf
+        high = other.upper - self.lower
+        # More of a limit never hurts, and never pays more than its price.
+        price = float(self.prices[k][g])
+        if amount >= 0.0:
+            return Interval(max(low, 0.0), min(high, self.upper + price * amount - self.lower))
+        return Interval(low, min(high, 0.0))
+
+    def next_in_line(self, resource: str, most: int = 20) -> list[tuple[str, float, float]]:
+        """(series, currency per unit, units) in the order in which more of one limit would be used."""
+        k, g = self._find(resource)
+        r = self.problem.resources[k]
+        others = [np.zeros_like(p) if j == k else p for j, p in enumerate(self.prices)]
+        values = self.problem.floor - self.problem.charge(others)
+        rows = np.flatnonzero((r.group == g) & (self.choice >= 0))
+        steps = hull_steps(values[rows], r.use[rows], self.choice[rows])
+        first = np.flatnonzero(np.diff(steps.series, prepend=-1) != 0)
+        names = [self.problem.series[rows[i]] for i in steps.series[first]]
+        found = sorted(
+            zip(names, steps.slope[first].tolist(), steps.use[first].tolist(), strict=True), key=lambda x: (-x[1], x[0])
+        )
+        return found[:most]
+
+    def _find(self, resource: str) -> tuple[int, int]:
+        known = [(k, g, r.label(g)) for k, r in enumerate(self.problem.resources) for g in range(r.limits.size)]
+        for k, g, label in known:
+            if resource == label:
+                return k, g
+        raise InputError("resource", repr(resource), f"one of {', '.join(repr(x[2]) for x in known[:10])}")
+
+    def frame(self, backend: str = "auto") -> Any:
+        """One row per series: what it got, what it would have taken, its loss and the limit that binds."""
+        n = len(self.problem.series)
+        return make_frame(
+            {
+                "series": list(self.problem.series),
+                "choice": self.choice.tolist(),
+                "without": self.unshared.tolist(),
+                "loss": self.loss.tolist(),
+                "binding": [self.binding(i) if self.feasible else "" for i in range(n)],
+            },
+            backend,
+        )
+
+    def __repr__(self) -> str:
+        if not self.feasible:
+            why = "; ".join(map(str, self.missing)) or "no choice keeps the limits"
+            return f"Allocation({len(self.problem.series)} series: {why})"
+        share = self.gap / self.cost_of_budget if self.cost_of_budget > 0.0 else 0.0
+        return (
+            f"Allocation({len(self.problem.series)} series, value {self.lower:.6g}, at most {self.upper:.6g}: "
+            f"gap {self.gap:.3g}, {share:.2%} of what the limits cost, {self.adjusted} adjusted)"
+        )
+
+
+def evaluate(problem: Problem) -> Result:
+    """Solve, then compute from choice and prices alone what is proved."""
+    missing = problem.missing()
+    if missing:
+        return _unproved(problem, missing)
+    choice, prices = solve(problem)
+    return _unproved(problem, (), prices) if choice is None else proved(problem, choice, prices)
+
+
+def proved(problem: Problem, choice: Ints, prices: tuple[Floats, ...]) -> Result:
+    """The figures of SPEC section 11 for any choice that keeps the limits and any prices of at least 0."""
+    charge = problem.charge(prices)
+    priced = problem.ceiling - charge
+    top = priced.max(axis=1)
+    rows = np.arange(choice.size)
+    own = problem.lower[rows, choice] - charge[rows, choice]
+    best = np.argmax(priced, axis=1)
+    size = np.maximum(
+        np.abs(problem.upper[rows, best]) + charge[rows, best],
+        np.abs(problem.lower[rows, choice]) + charge[rows, choice],
+    )
+    tau = _REL * np.maximum(np.abs(top), np.abs(own)) + _ROUNDING * size
+    slack: list[Floats] = []
+    rent: list[float] = []
+    for r, price in zip(problem.resources, prices, strict=True):
+        uses = problem.picked(r.use, choice)
+        left = [
+            math.fsum((float(r.limits[g]), *(-uses[r.group == g]).tolist(), *(-x for x in r.taken[g])))
+            for g in range(r.limits.size)
+        ]
+        slack.append(np.array(left))
+        rent.extend(float(p) * x for p, x in zip(price, r.left(), strict=True))
+    return Result(
+        problem=problem,
+        choice=choice,
+        prices=prices,
+        lower=math.fsum(problem.lower[rows, choice].tolist()),
+        upper=math.fsum((*top.tolist(), *rent)),
+        loss=np.maximum(top - own, 0.0),
+        tau=tau,
+        slack=tuple(slack),
+        without=math.fsum(problem.ceiling.max(axis=1).tolist()),
+    )
+
+
+def _unproved(problem: Problem, missing: tuple[Missing, ...], prices: tuple[Floats, ...] = ()) -> Result:
+    n = len(problem.series)
+    nothing = tuple(np.zeros(r.limits.size) for r in problem.resources)
+    best = problem.ceiling.max(axis=1)
+    return Result(
+        problem=problem,
+        choice=np.full(n, -1, np.int64),
+        prices=prices or nothing,
+        lower=-math.inf,
+        upper=math.fsum(best.tolist()),
+        loss=np.full(n, np.nan),
+        tau=np.zeros(n),
+        slack=nothing,
+        without=math.fsum(best.tolist()),
+        missing=missing,
+    )

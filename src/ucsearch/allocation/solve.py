@@ -1,0 +1,352 @@
+"""A good allocation and good prices. Nothing here is trusted: `result` computes what is proved from what is found.
+
+Prices: each in turn to the slope of the hull step at which its limit is reached (with one resource that is the end of
+it). Allocation: the steps of every series' hull of (use, value), best value per use first, as far as they fit; with
+several resources every series' best action at the prices, repaired by least loss per violated share. Then single moves
+fill what is left, and with few series pairs of moves. Ties go to the smaller use, then to the series' order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.allocation.kernels import climb, fill, respond
+from ucsearch.allocation.problem import Problem, Resource
+
+__all__ = ["Steps", "hull_steps", "solve"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Prices = list[Floats]  # per resource (G,)
+_SAMPLE = 4_000  # series on which prices are found first, where there are many
+_SWEEPS = 60  # over the prices, on a sample or a small problem
+_LAST_SWEEPS = 3  # over the prices, on all series
+_FEW_PRICES = 12  # up to which Newton steps are taken instead
+_NEWTON = 8
+_SETTLED = 1e-7  # relative change of the prices at which sweeps end
+_ROUNDS = 200  # of repair, and of pairs of moves
+_FILLS = 4  # times the nearest series are looked up while filling
+_NEAR = 3_000  # of them at a time
+_MOVES = 4_000  # single moves among them
+_PAIRS = 3_000  # series x actions up to which pairs of moves are tried
+_TIGHTER = (0.0, 1e-14, 1e-12, 1e-9)  # shares by which limits are drawn in where rounding broke one
+
+
+class Steps(NamedTuple):
+    """The steps of all series' upper hulls, by series in order of use: slopes fall within a series."""
+
+    series: Ints  # (n,)
+    before: Ints  # (n,) action the step leaves
+    after: Ints  # (n,) action it leads to
+    slope: Floats  # (n,) value per unit of use
+    use: Floats  # (n,) use it adds
+
+
+def least_use(values: Floats, use: Floats) -> Ints:
+    """(N,) the best of the actions that use least. `values` is -inf outside the action set."""
+    inside = values > -np.inf
+    least = np.where(inside, use, np.inf).min(axis=1)
+    found: Ints = np.argmax(np.where(inside & (use == least[:, None]), values, -np.inf), axis=1)
+    return found
+
+
+def hull_steps(values: Floats, use: Floats, start: Ints) -> Steps:
+    """From `start`, always the next action with the largest gain per use; the smallest such step on ties."""
+    most = values.shape[0] * max(values.shape[1] - 1, 1)
+    whole = [np.empty(most, np.int64) for _ in range(3)]
+    real = [np.empty(most) for _ in range(2)]
+    count = climb(values, use, start, *whole, *real)
+    return Steps(*(x[:count] for x in whole), *(x[:count] for x in real))
+
+
+def solve(problem: Problem) -> tuple[Ints | None, tuple[Floats, ...]]:
+    """A choice that keeps every limit, or None where none was found, and a price per resource and group."""
+    lower, upper = problem.floor, problem.ceiling
+    tried = _prices(problem, upper)
+    bounds = [_bound(problem, upper, p) for p in tried]
+    prices = tuple(tried[int(np.argmin(bounds))])
+    best: Ints | None = None
+    for tighter in _TIGHTER:
+        limits = [np.where(left > 0.0, left * (1.0 - tighter), left) for left in (r.left() for r in problem.resources)]
+        for p in tried:
+            choice = _choose(problem, lower, p, limits)
+            if choice is None or not problem.fits(choice):
+                continue
+            if best is None or _value(problem, choice) > _value(problem, best):
+                best = choice
+        if best is not None:
+            break
+    return best, prices
+
+
+def _value(problem: Problem, choice: Ints) -> float:
+    return float(problem.picked(problem.lower, choice).sum())
+
+
+# -------------------------------------------------------------------- prices
+
+
+def _prices(problem: Problem, upper: Floats) -> list[Prices]:
+    """The prices met on the last sweep over them; with many series it starts from the prices of a sample."""
+    lefts = [r.left() for r in problem.resources]
+    prices = [np.zeros(r.limits.size) for r in problem.resources]
+    every = len(problem.series) // _SAMPLE
+    if len(problem.resources) == 1:
+        return _descend(problem, upper, prices, lefts, 1)
+    if every < 2:
+        return _descend(problem, upper, prices, lefts, _SWEEPS)
+    some, part = _sample(problem, upper, lefts, every)
+    start = _descend(some, upper[::every], prices, part, _SWEEPS)[-1]
+    if sum(p.size for p in prices) > _FEW_PRICES:
+        return _descend(problem, upper, start, lefts, _LAST_SWEEPS)
+    return _newton(problem, upper, start, lefts)
+
+
+def _descend(problem: Problem, upper: Floats, prices: Prices, lefts: list[Floats], sweeps: int) -> list[Prices]:
+    """Each price in turn to the least bound while the others stand."""
+    met: list[Prices] = []
+    for _ in range(sweeps):
+        before, met = [p.copy() for p in prices], []
+        for k, r in enumerate(problem.resources):
+            rest = [np.zeros_like(p) if j == k else p for j, p in enumerate(prices)]
+            prices = [*prices[:k], _price(upper - problem.charge(rest), r, lefts[k]), *prices[k + 1 :]]
+            met.append(prices)
+        if all(np.allclose(a, b, rtol=_SETTLED, atol=0.0) for a, b in zip(before, prices, strict=True)):
+            break
+    return met
+
+
+def _newton(problem: Problem, upper: Floats, start: Prices, lefts: list[Floats]) -> list[Prices]:
+    """Few prices and many series: use is nearly smooth in the prices, so solve "use = limit" for those above zero.
+    Returns the two that come closest."""
+    sizes = np.cumsum([p.size for p in start])[:-1]
+    limit = np.concatenate(lefts)
+    scale = np.where(limit > 0.0, limit, 1.0)
+    choice = np.empty(upper.shape[0], np.int64)
+
+    def excess(p: Floats) -> Floats:
+        respond(upper, problem.uses, problem.rows(np.split(p, sizes)), choice)
+        used = [_used(r, problem.picked(r.use, choice)) for r in problem.resources]
+        return (np.concatenate(used) - limit) / scale
+
+    def wrong(p: Floats, e: Floats) -> float:
+        return float(np.abs(np.where(p > 0.0, e, np.maximum(e, 0.0))).max())
+
+    at = np.concatenate(start)
+    over = excess(at)
+    met = [(wrong(at, over), 0, at)]
+    for turn in range(1, _NEWTON):
+        width = min(max(10.0 * met[-1][0], 1e-4), 0.02)
+        active = np.flatnonzero((at > 0.0) | (over > 0.0))
+        slope = np.empty((active.size, active.size))
+        for j, k in enumerate(active):
+            step = width * (at[k] if at[k] > 0.0 else float(at.max(initial=0.0)) or 1.0)
+            moved = at.copy()
+            moved[k] += step
+            slope[:, j] = (excess(moved) - over)[active] / step
+        change = np.linalg.lstsq(slope, -over[active], rcond=None)[0]
+        at = at.copy()
+        at[active] = np.maximum(0.0, at[active] + change)
+        over = excess(at)
+        met.append((wrong(at, over), turn, at))
+        if not met[-1][0] < 4.0 * min(met)[0]:
+            break
+    return [np.split(p, sizes) for _, _, p in sorted(met, key=lambda x: x[:2])[:2]]
+
+
+def _price(values: Floats, r: Resource, left: Floats) -> Floats:
+    """(G,) the slope of the hull step at which each limit is reached: the least dual bound in this price."""
+    start = least_use(values, r.use)
+    steps = hull_steps(values, r.use, start)
+    base = _used(r, r.use[np.arange(start.size), start])
+    price = np.zeros(left.size)
+    for g, own in enumerate(_by_slope(steps, r)):
+        total = base[g] + np.cumsum(steps.use[own])
+        k = int(np.searchsorted(total, left[g], side="right"))
+        price[g] = steps.slope[own[k]] if k < own.size else 0.0
+    return price
+
+
+def _by_slope(steps: Steps, r: Resource) -> list[Ints]:
+    """Per group the numbers of its steps, steepest first, in the series' order on ties."""
+    if r.limits.size == 1 and (r.group == 0).all():
+        return [np.argsort(-steps.slope, kind="stable")]
+    group = r.group[steps.series]
+    order = np.lexsort((-steps.slope, group))
+    bounds = np.searchsorted(group[order], np.arange(r.limits.size + 1))
+    return [order[bounds[g] : bounds[g + 1]] for g in range(r.limits.size)]
+
+
+def _sample(problem: Problem, upper: Floats, lefts: list[Floats], every: int) -> tuple[Problem, list[Floats]]:
+    """Every so many series, with limits in proportion to what they would use if nothing were shared."""
+    best = np.argmax(upper, axis=1)
+    chosen, part = [], []
+    for r, left in zip(problem.resources, lefts, strict=True):
+        small = replace(r, use=r.use[::every], group=r.group[::every])
+        whole = _used(r, problem.picked(r.use, best))
+        share = _used(small, problem.picked(small.use, best[::every])) / np.where(whole > 0.0, whole, 1.0)
+        chosen.append(small)
+        part.append(left * np.where(whole > 0.0, share, 1.0 / every))
+    rows = slice(None, None, every)
+    return Problem(problem.series[rows], problem.lower[rows], problem.upper[rows], tuple(chosen)), part
+
+
+def _bound(problem: Problem, upper: Floats, prices: Prices) -> float:
+    total = respond(upper, problem.uses, problem.rows(prices), np.empty(upper.shape[0], np.int64))
+    return total + sum(float(p @ r.left()) for p, r in zip(prices, problem.resources, strict=True))
+
+
+def _used(r: Resource, uses: Floats) -> Floats:
+    own = np.where(r.group >= 0, uses, 0.0)
+    return np.bincount(np.maximum(r.group, 0), weights=own, minlength=r.limits.size).astype(np.float64)
+
+
+# -------------------------------------------------------------------- an allocation
+
+
+def _choose(problem: Problem, lower: Floats, prices: Prices, limits: list[Floats]) -> Ints | None:
+    if len(problem.resources) == 1:
+        choice = _greedy(problem, lower, limits[0])
+    else:
+        choice = np.empty(lower.shape[0], np.int64)
+        respond(lower, problem.uses, problem.rows(prices), choice)
+    slack = [c - _used(r, problem.picked(r.use, choice)) for r, c in zip(problem.resources, limits, strict=True)]
+    if not _repair(problem, lower, prices, choice, slack, limits):
+        return None
+    _fill(problem, lower, prices, choice, slack)
+    if lower.size <= _PAIRS:
+        _pairs(problem, lower, choice, slack)
+    return choice
+
+
+def _greedy(problem: Problem, lower: Floats, limit: Floats) -> Ints:
+    """Steps by slope as far as they all fit, group by group."""
+    r = problem.resources[0]
+    choice = least_use(lower, r.use)
+    free = r.group < 0
+    choice[free] = np.argmax(lower[free], axis=1)
+    steps = hull_steps(lower, r.use, choice)
+    base = _used(r, problem.picked(r.use, choice))
+    for g, own in enumerate(_by_slope(steps, r)):
+        total = base[g] + np.cumsum(steps.use[own])
+        taken = own[: int(np.searchsorted(total, limit[g], side="right"))]
+        np.maximum.at(last := np.full(choice.size, -1, np.int64), steps.series[taken], taken)
+        moved = last >= 0  # a series' last step is the one that counts
+        choice[moved] = steps.after[last[moved]]
+    return choice
+
+
+def _extra(problem: Problem, choice: Ints, rows: Ints | slice) -> list[Floats]:
+    """Per resource: use above the chosen action's; 0 for series outside its groups."""
+    out = []
+    for r in problem.resources:
+        use = r.use[rows]
+        more = use - use[np.arange(use.shape[0]), choice[rows]][:, None]
+        out.append(np.where((r.group[rows] >= 0)[:, None], more, 0.0))
+    return out
+
+
+def _repair(
+    problem: Problem, lower: Floats, prices: Prices, choice: Ints, slack: list[Floats], limits: list[Floats]
+) -> bool:
+    """Move to smaller uses, least loss per violated share first, until every limit is kept; whether it is."""
+    if not any((s < 0.0).any() for s in slack):
+        return True
+    priced = lower - problem.charge(prices)
+    for _ in range(_ROUNDS):
+        over = [s < 0.0 for s in slack]
+        if not any(o.any() for o in over):
+            return True
+        extra = _extra(problem, choice, slice(None))
+        share, harm = np.zeros(priced.shape), np.zeros(priced.shape, bool)
+        for r, e, o, s, c in zip(problem.resources, extra, over, slack, limits, strict=True):
+            own = np.maximum(r.group, 0)
+            scale = np.where(c > 0.0, c, 1.0)[own][:, None]
+            share += np.where((o[own] & (r.group >= 0))[:, None], -e / scale, 0.0)
+            harm |= (e > 0.0) & (e > np.maximum(s[own], 0.0)[:, None])
+        loss = problem.picked(priced, choice)[:, None] - priced
+        usable = (share > 0.0) & (priced > -np.inf) & ~harm
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(usable, np.maximum(loss, 0.0) / share, np.inf)
+        best = np.argmin(ratio, axis=1)
+        order = np.argsort(problem.picked(ratio, best), kind="stable")
+        order = order[np.isfinite(ratio[order, best[order]])]
+        if not order.size:
+            return False
+        take = _until_kept(problem, extra, slack, order, best)
+        _move(problem, choice, slack, order[:take], best[order[:take]])
+    return False
+
+
+def _until_kept(problem: Problem, extra: list[Floats], slack: list[Floats], order: Ints, best: Ints) -> int:
+    """How many moves, in order, until the first violated limit is kept; at least one."""
+    count = order.size
+    for r, e, s in zip(problem.resources, extra, slack, strict=True):
+        for g in np.flatnonzero(s < 0.0).tolist():
+            change = np.where(r.group[order] == g, e[order, best[order]], 0.0)
+            done = np.flatnonzero(np.cumsum(change) <= s[g])
+            if done.size:
+                count = min(count, int(done[0]) + 1)
+    return max(1, count)
+
+
+def _move(problem: Problem, choice: Ints, slack: list[Floats], rows: Ints, after: Ints) -> None:
+    for r, s in zip(problem.resources, slack, strict=True):
+        inside = r.group[rows] >= 0
+        change = np.where(inside, r.use[rows, after] - r.use[rows, choice[rows]], 0.0)
+        s -= np.bincount(np.maximum(r.group[rows], 0), weights=change, minlength=s.size)
+    choice[rows] = after
+
+
+def _fill(problem: Problem, lower: Floats, prices: Prices, choice: Ints, slack: list[Floats]) -> None:
+    """Single moves that gain and fit, among the series that lose least by moving at these prices."""
+    charge = problem.charge(prices)
+    priced = lower - charge
+    group = np.stack([r.group for r in problem.resources])
+    room = np.zeros((len(slack), max(s.size for s in slack)))
+    for k, s in enumerate(slack):
+        room[k, : s.size] = s
+    for _ in range(_FILLS):
+        gain = lower > problem.picked(lower, choice)[:, None]
+        for r, e, left in zip(problem.resources, _extra(problem, choice, slice(None)), room, strict=True):
+            own = np.where(r.group >= 0, left[np.maximum(r.group, 0)], np.inf)
+            gain &= (e <= own[:, None]) | (e <= 0.0)
+        rows = np.flatnonzero(gain.any(axis=1))
+        if not rows.size:
+            break
+        if rows.size > _NEAR:
+            loss = (problem.picked(priced, choice)[:, None] - priced)[rows]
+            paid = np.abs(charge - problem.picked(charge, choice)[:, None])[rows]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rate = np.where(gain[rows], loss / np.where(paid > 0.0, paid, np.inf), np.inf).min(axis=1)
+            rows = np.sort(rows[np.argsort(rate, kind="stable")[:_NEAR]])
+        chosen = choice[rows]
+        fill(lower[rows], np.ascontiguousarray(problem.uses[:, rows]), group[:, rows], room, chosen, _MOVES)
+        choice[rows] = chosen
+    for k, s in enumerate(slack):
+        s[:] = room[k, : s.size]
+
+
+def _pairs(problem: Problem, lower: Floats, choice: Ints, slack: list[Floats]) -> None:
+    """Two moves at once that gain and fit: what single moves cannot reach."""
+    n, m = lower.shape
+    series = np.repeat(np.arange(n), m)
+    least = 1e-12 * float(np.abs(lower[lower > -np.inf]).max(initial=0.0))
+    for _ in range(_ROUNDS):
+        extra = [e.ravel() for e in _extra(problem, choice, slice(None))]
+        gain = (lower - problem.picked(lower, choice)[:, None]).ravel()
+        both = gain[:, None] + gain[None, :]
+        usable = (series[:, None] < series[None, :]) & (both > least)
+        for r, e, s in zip(problem.resources, extra, slack, strict=True):
+            for g in range(s.size):
+                own = np.where(r.group[series] == g, e, 0.0)
+                change = own[:, None] + own[None, :]
+                usable &= (change <= s[g]) | (change <= 0.0)
+        if not usable.any():
+            return
+        x, y = divmod(int(np.argmax(np.where(usable, both, 0.0))), n * m)
+        _move(problem, choice, slack, np.array([x // m, y // m]), np.array([x % m, y % m]))

@@ -1,0 +1,78 @@
+"""An allocation in words: what is shared, what the limits cost, who got less and what one more unit is worth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ucsearch.allocation.api import Allocation, Share
+
+__all__ = ["explain_allocation", "explain_share"]
+
+
+def explain_allocation(allocation: Allocation, most: int = 10) -> str:
+    lines = [_headline(allocation)]
+    result = allocation.result
+    if result is None:
+        return lines[0]
+    for price in result.table():
+        worth = f"one more unit is worth about {price.shadow_price:.4g}" if price.binds else "not binding"
+        lines.append(f"  {price.resource}: {price.used:.6g} of {price.limit:.6g} used, {worth}")
+    if allocation.served:
+        hurt = sorted((s for s in allocation.shares if s.binding), key=lambda s: (-s.price, s.series))
+        lines.extend(f"  {explain_share(s)}" for s in hurt[:most])
+        if len(hurt) > most:
+            lines.append(f"  and {len(hurt) - most} more series got less than they would have taken alone")
+    if any(c.basis[2] for c in allocation.cases):
+        lines.append("  Risk is charged series by series: nothing is credited for risks that cancel between them.")
+    return "\n".join(lines)
+
+
+def explain_share(share: Share) -> str:
+    """SKU-17 got order 40 instead of order 96: the truck volume is full; one more unit is worth about 2.1."""
+    if not share.binding:
+        return f"{share.series} got {share.label}, as it would have alone."
+    return (
+        f"{share.series} got {share.label} instead of {share.alone_label}: {share.binding} is full; "
+        f"one more unit of it is worth about {share.price:.4g}."
+    )
+
+
+def _headline(allocation: Allocation) -> str:
+    result = allocation.result
+    if allocation.missing:
+        why = "; ".join(map(str, allocation.missing))
+        return f"BUDGET INFEASIBLE: {why}. {_unvalued(allocation) or 'Raise the limit, or relax single series.'}"
+    if result is None:
+        return f"NOTHING TO SHARE: none of {len(allocation)} series was released by its own gate."
+    if not result.feasible:
+        return (
+            "ALLOCATION GAP: no choice of actions that keeps all limits was found. Raise a limit or use fewer limits."
+        )
+    gap = f"{result.gap:.4g} more"
+    if result.cost_of_budget > 0.0:
+        gap += f" ({result.gap / result.cost_of_budget:.3%} of what the limits cost)"
+    value = f"{len(allocation.free)} series are worth {result.lower:.6g} together; no allocation is worth {gap}"
+    if allocation.passed:
+        return f"ALLOCATED: {value}."
+    if allocation.served:
+        return f"ALLOCATED, not within the asked gap: {value}."
+    hint = "every series takes its fallback; serve='best' lets the allocation leave"
+    return f"ALLOCATION GAP: {value}, which is above the limit: {hint}. {_unvalued(allocation)}".rstrip()
+
+
+def _unvalued(allocation: Allocation) -> str:
+    """A hint where searches kept no path of most first actions, so that there is little to choose from."""
+    result = allocation.result
+    if result is None:
+        return ""
+    known = int((~np.isnan(result.problem.upper)).sum())
+    valued = int((~np.isnan(result.problem.lower)).sum())
+    if valued >= known:
+        return ""
+    return (
+        f"Only {valued} of {known} first actions have a value: search with Exact(every_action=True), with "
+        "mode='closed' or with a CertifiedBeam(protect=True)."
+    )
