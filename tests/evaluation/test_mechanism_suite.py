@@ -14,7 +14,6 @@ from ucsearch.certificate.api import certify_panel
 from ucsearch.data.records import Series
 from ucsearch.engine.api import search_panel
 from ucsearch.errors import InputError
-from ucsearch.evaluation.bindings import bind
 from ucsearch.evaluation.job import Job, TestSplitClosed
 from ucsearch.evaluation.kinds import mechanism
 from ucsearch.evaluation.kinds.mechanism_bound import Retained, beta_needed, excess, quantile, slacks
@@ -30,6 +29,7 @@ from ucsearch.evaluation.walk import Panel, States
 from ucsearch.policies import CertifiedBeam, Exact, UCBeam
 from ucsearch.records.canonical import loads
 from ucsearch.tasks import DelayedExposure
+from ucsearch.tasks.binding import bind
 
 MINI = "mechanism-mini"
 

@@ -11,12 +11,13 @@ import ucsearch as uc
 from ucsearch.comparators import CEM, Greedy
 from ucsearch.data.embedded import sample_demand
 from ucsearch.errors import InputError
-from ucsearch.evaluation.bindings import ExposureBinding, InventoryBinding, bind
 from ucsearch.evaluation.choosers import CLASSICS, Certified, Classic, Searched
 from ucsearch.evaluation.kinds.walkforward_records import credits_of
 from ucsearch.evaluation.sources import Stretch, choose, is_design
 from ucsearch.evaluation.walk import Choice, Panel, States, make_panel, walk
 from ucsearch.forecast import RidgePaths
+from ucsearch.tasks import DelayedExposure, LeadTimeInventory
+from ucsearch.tasks.binding import Binding, bind
 
 INVENTORY = dict(name="lead_time_inventory", lead_time=1, holding=1.0, shortage=19.0, spoilage=0.5)
 EXPOSURE = dict(name="delayed_exposure", delay=1, changes=(-1.0, 0.0, 1.0), capacity=2.0, cost=0.02)
@@ -32,13 +33,13 @@ def stretches(count: int = 3, decisions: int = 5, change: float = 0.0) -> list[S
     return out
 
 
-def inventory(**changes: object) -> InventoryBinding:
+def inventory(**changes: object) -> Binding:
     made = bind({**INVENTORY, **changes}, [-1e6, 0.0, 1.5, 3.0], 2)
-    assert isinstance(made, InventoryBinding)
+    assert isinstance(made.config, LeadTimeInventory)
     return made
 
 
-def panel_of(binding: InventoryBinding | ExposureBinding, change: float = 0.0) -> Panel:
+def panel_of(binding: Binding, change: float = 0.0) -> Panel:
     return make_panel(stretches(change=change), binding, MODEL, horizon=4, key=5)
 
 
@@ -146,7 +147,7 @@ def test_warm_starts_find_their_actions_by_value() -> None:
 
 def test_exposure_outcomes_are_changes_of_the_series() -> None:
     binding = bind(EXPOSURE, None)
-    assert isinstance(binding, ExposureBinding)
+    assert isinstance(binding.config, DelayedExposure)
     panel = panel_of(binding)
     one = panel.stretches[0]
     np.testing.assert_array_equal(panel.realised[0], np.diff(one.y)[one.start - 1 : one.start - 1 + one.decisions])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,37 @@ def test_golden_decisions() -> None:
         for instance in kept[name]:
             assert now[name][instance] == kept[name][instance], (name, instance)
     assert text_of(now) == stored
+
+
+def test_addresses_are_found_in_tasks_and_old_ones_stay() -> None:
+    for info in TASKS.values():
+        for config in (info.kind(), *list(info.kind.instances().values())[:3]):
+            where = config.address()
+            module, _, name = where.partition(":")
+            assert module == "ucsearch.tasks"
+            found = getattr(import_module(module), name)
+            assert found.source_hash == config.task().source_hash
+            assert found.actions == config.task().actions
+            old = getattr(import_module("ucsearch.planning.objects"), name)
+            assert old is not None
+            assert old.source_hash == found.source_hash
+    plain = import_module("ucsearch.planning.objects").LeadTimeInventory
+    assert plain.source_hash == TASKS["lead_time_inventory"].kind().task().source_hash
+    assert import_module("ucsearch.evaluation.kinds.direction_records").TASK.name == "direction"
+
+
+@pytest.mark.parametrize("name", ["LeadTimeInventory_zz", "Nothing_7b7d", "nothing", "Direction_7b2261223a317d"])
+def test_a_wrong_address_is_a_missing_name(name: str) -> None:
+    with pytest.raises(AttributeError, match=name):
+        getattr(import_module("ucsearch.tasks"), name)
+
+
+def test_every_task_says_how_it_meets_a_series() -> None:
+    for info in TASKS.values():
+        config = info.kind()
+        fit = config.fit()
+        assert fit.outcome in ("values", "relative", "changes")
+        assert fit.unit > 0.0
+        state = config.state(**fit.start)
+        assert config.task().layout(state).size > 0
+        assert config.effect_delay >= 0

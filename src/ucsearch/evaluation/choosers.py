@@ -16,10 +16,10 @@ from ucsearch.dispatch.decision import DecisionPanel
 from ucsearch.dispatch.gate import Gate
 from ucsearch.engine.api import search_panel
 from ucsearch.engine.simulate import Simulator
-from ucsearch.evaluation.bindings import InventoryBinding
 from ucsearch.evaluation.walk import Choice, States
 from ucsearch.policies import Policy
 from ucsearch.task import Task
+from ucsearch.tasks.binding import Binding
 from ucsearch.trace import Trace
 
 __all__ = ["CLASSICS", "Certified", "Classic", "Learned", "RollingQuantile", "Searched"]
@@ -110,7 +110,7 @@ CLASSICS = {"base-stock": _base_stock, "s-S": _reorder}
 class Classic:
     """Base-stock and (s, S) with levels from the forecast's quantile; the nearest allowed order is taken."""
 
-    def __init__(self, binding: InventoryBinding, rule: Callable[[Floats, Floats, Floats, Floats], Floats]) -> None:
+    def __init__(self, binding: Binding, rule: Callable[[Floats, Floats, Floats, Floats], Floats]) -> None:
         self.binding, self.rule = binding, rule
         self.layout: Any = None
 
@@ -130,7 +130,7 @@ class Classic:
 class RollingQuantile:
     """Order up to the critical quantile of what the last demands were, without any forecast."""
 
-    def __init__(self, binding: InventoryBinding, totals: Floats) -> None:
+    def __init__(self, binding: Binding, totals: Floats) -> None:
         self.binding, self.totals = binding, totals  # (N, T) levels, made from values before each decision
 
     def __call__(self, t: int, states: States, trace: Trace, actions: Floats | None, params: Floats | None) -> Choice:
@@ -140,9 +140,7 @@ class RollingQuantile:
         return _nearest(self.binding, states, actions, params, np.maximum(self.totals[:, t] - position, 0.0))
 
 
-def _nearest(
-    binding: InventoryBinding, states: States, actions: Floats | None, params: Floats | None, wanted: Floats
-) -> Choice:
+def _nearest(binding: Binding, states: States, actions: Floats | None, params: Floats | None, wanted: Floats) -> Choice:
     """The allowed order nearest to the one wanted, the smaller one on ties."""
     simulator = Simulator(binding.task, states.layout, params=params, actions=actions)
     allowed = simulator.mask(states.rows)

@@ -18,8 +18,6 @@ SHARE = 0.95
 COMPARATORS = ("cem", "mppi", "risk-random")
 """Whom the gate wants beaten in every family."""
 
-"""Of the one-sided bounds."""
-
 TIE = 1e-12
 """Rates and slacks that differ by less are equal."""
 

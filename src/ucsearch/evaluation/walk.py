@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from ucsearch.dispatch.api import checked_fallback
 from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import InputError, TaskError
-from ucsearch.evaluation.bindings import Binding
 from ucsearch.evaluation.sources import Stretch
 from ucsearch.forecast.base import Forecaster
 from ucsearch.forecast.streams import series_stream
 from ucsearch.layout import Layout
+from ucsearch.tasks.binding import Binding
 from ucsearch.trace import Trace
 
 __all__ = ["Choice", "Chooser", "Panel", "States", "Walk", "make_panel", "walk"]

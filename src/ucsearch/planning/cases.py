@@ -21,11 +21,11 @@ from ucsearch.errors import DataError, InputError
 from ucsearch.layout import Layout
 from ucsearch.planning.columns import near, usual_names
 from ucsearch.planning.numbers import parse_dates
-from ucsearch.planning.objects import address
 from ucsearch.planning.tables import Block, Problem, Table
 from ucsearch.settings import Settings
 from ucsearch.task import Task
 from ucsearch.tasks import inventory_rules as rules
+from ucsearch.tasks.address import address
 from ucsearch.trace import Trace
 
 __all__ = [

@@ -23,6 +23,7 @@ from ucsearch.forecast.streams import series_stream
 from ucsearch.layout import Layout
 from ucsearch.task import Task
 from ucsearch.tasks import TASKS, LeadTimeInventory
+from ucsearch.tasks.binding import Fit, OnSeries
 from ucsearch.trace import Trace
 
 __all__ = ["Problem", "Setup", "Source", "load_setup", "make_problem", "read_file", "read_known", "sample_sources"]
@@ -103,8 +104,9 @@ def load_setup(
         if instance is not None:
             raise InputError("--instance", repr(instance), "nothing beside package:object")
         found, shown = _imported(name), name
-    fit = _fit(found)
+    fit = found.fit() if isinstance(found, OnSeries) else Fit("values", 1.0, -np.inf, {})
     config = found if isinstance(found, LeadTimeInventory) else None
+    delay = found.effect_delay if isinstance(found, OnSeries) else int(getattr(found, "delay", 0))
     if isinstance(found, Task):
         if given is None:
             hint = f"Give it as JSON: --start '{{\"{found.state._fields[0]}\": 0}}'."
@@ -119,38 +121,7 @@ def load_setup(
     scale = fit.unit if unit is None else unit
     if not 0.0 < scale < np.inf:
         raise InputError("--unit", scale, "a finite number above 0")
-    return Setup(shown, task, state, outcome or fit.outcome, scale, fit.floor, fit.delay, config)
-
-
-class _Fit(NamedTuple):
-    outcome: Outcome
-    unit: float
-    floor: float
-    start: dict[str, Any]
-    delay: int
-
-
-def _fit(config: Any) -> _Fit:
-    """How a series meets the task; what is not built in takes values as they are."""
-    kind = type(config).__name__
-    if isinstance(config, LeadTimeInventory):
-        sizes = config.order_sizes
-        level = float(sizes[len(sizes) // 2])
-        mean = level / (config.lead_time + 1) if config.orders == "level" else level
-        start = {"on_hand": mean, "open_orders": (mean,) * config.lead_time, "last": mean}
-        return _Fit("relative", mean, 0.0, start, config.lead_time)
-    if kind == "DelayedExposure":
-        return _Fit("changes", 1.0, -np.inf, {}, config.delay)
-    if kind == "Direction":
-        return _Fit("changes", 1.0, -np.inf, {}, 0)
-    if kind == "CapacityPlan":
-        half = config.largest // 2
-        return _Fit("relative", max(half, 1) * config.unit_output, 0.0, {"online": half}, config.startup_delay)
-    if kind == "Intervention":
-        return _Fit("relative", config.cost or 1.0, 0.0, {}, config.delay)
-    if kind == "Storage":
-        return _Fit("relative", 10.0, -np.inf, {"level": config.capacity / 2.0}, 0)
-    return _Fit("values", 1.0, -np.inf, {}, int(getattr(config, "delay", 0)))
+    return Setup(shown, task, state, outcome or fit.outcome, scale, fit.floor, delay, config)
 
 
 def _imported(spec: str) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ucsearch.errors import InputError
 from ucsearch.tasks.capacity import CapacityPlan
@@ -116,6 +116,16 @@ _ALL = (
 )
 
 TASKS: dict[str, TaskInfo] = {info.name: info for info in _ALL}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Persisted addresses: `LeadTimeInventory_7b22...` is that task (see `ucsearch.tasks.address`)."""
+        from ucsearch.tasks.address import named_task
+
+        if "_" not in name or name.startswith("_"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return named_task(name)
 
 
 def describe(name: str | None = None) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import floor
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy import empty, zeros
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.task import Task
+from ucsearch.tasks.binding import Fit
 from ucsearch.tasks.checks import ascending, limit, number, whole
 from ucsearch.tasks.exposure import SAFETY, StablePlan, change, linear_spread, moments
 
@@ -167,6 +168,8 @@ def bound(s: Any, h: int, table: Floats, p: Any) -> float:
 class CapacityPlan(StablePlan):
     """Servers, machines, crews or generators under a demand forecast. Outcomes are demand per step."""
 
+    form: ClassVar[Literal["cost", "reward"]] = "cost"
+
     startup_delay: int = 1  # steps from start to service, 0..24
     minimum_up_time: int = 1  # steps in service before a unit may be stopped, 1..48
     changes: Sequence[float] = (-2.0, -1.0, 0.0, 1.0, 2.0)  # units started (above 0) or stopped; 0 must be among them
@@ -237,6 +240,17 @@ class CapacityPlan(StablePlan):
             seen = f"{online} with {tuple(starting)} starting and {tuple(young)} young"
             raise InputError("online", seen, f"at least the young, and with starting ones at most {self.largest}")
         return start
+
+    @property
+    def effect_delay(self) -> int:
+        return self.startup_delay
+
+    def outcomes(self, values: Floats, before: Floats) -> Floats:
+        return np.maximum(values, 0.0)
+
+    def fit(self) -> Fit:
+        half = self.largest // 2
+        return Fit("relative", max(half, 1) * self.unit_output, 0.0, {"online": half})
 
     @classmethod
     def instances(cls) -> dict[str, CapacityPlan]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.task import Task
+from ucsearch.tasks.binding import Fit
 from ucsearch.tasks.checks import choice, number
 from ucsearch.tasks.exposure import SAFETY, StablePlan, change, linear_spread, moments
 
@@ -152,6 +153,15 @@ class Direction(StablePlan):
         if direction not in _LABELS:
             raise InputError("direction", repr(direction), "-1, 0 or 1")
         return State(float(direction), *self.plan_fields(planned, allowance))
+
+    def outcomes(self, values: Floats, before: Floats) -> Floats:
+        return np.diff(values, axis=-1, prepend=np.asarray(before)[..., None])
+
+    def figures(self, states: Floats, actions: Floats, outcomes: Floats) -> dict[str, Floats]:
+        return {"exposure": np.abs(actions).mean(axis=1)}
+
+    def fit(self) -> Fit:
+        return Fit("changes", 1.0, -np.inf, {})
 
     @classmethod
     def instances(cls) -> dict[str, Direction]:

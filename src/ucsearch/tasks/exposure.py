@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.task import Task
+from ucsearch.tasks.binding import Fit, OnSeries
 from ucsearch.tasks.checks import NO_LIMIT, ascending, limit, number, planned_actions, whole
 
 __all__ = ["DelayedExposure", "StablePlan"]
@@ -29,7 +30,7 @@ SAFETY = 1e-12  # relative; the sums of a bound run in another order than a path
 
 
 @dataclass(frozen=True, kw_only=True)
-class StablePlan:
+class StablePlan(OnSeries):
     """Settings that keep a new plan close to the previous one; the base of the small tasks."""
 
     stability_cost: float = 0.0  # currency per unit by which an action departs from the previous plan
@@ -288,6 +289,17 @@ class DelayedExposure(StablePlan):
             low = -self.capacity if self.short else 0.0
             raise InputError("position", f"{position:g} with {waiting} pending", f"{low:g} to {self.capacity:g} always")
         return start
+
+    def outcomes(self, values: Floats, before: Floats) -> Floats:
+        return np.diff(values, axis=-1, prepend=np.asarray(before)[..., None])
+
+    def figures(self, states: Floats, actions: Floats, outcomes: Floats) -> dict[str, Floats]:
+        """Mean absolute exposure, and turnover."""
+        held = np.abs(states[:, :, 0] + states[:, :, 1])
+        return {"exposure": held.mean(axis=1), "turnover": np.abs(actions).sum(axis=1)}
+
+    def fit(self) -> Fit:
+        return Fit("changes", 1.0, -np.inf, {})
 
     @classmethod
     def instances(cls) -> dict[str, DelayedExposure]:

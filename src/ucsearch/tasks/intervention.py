@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import floor
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy import empty, zeros
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.task import Task
+from ucsearch.tasks.binding import Fit
 from ucsearch.tasks.checks import NO_LIMIT, ascending, limit, number, share, whole
 from ucsearch.tasks.exposure import ROUNDING, SAFETY, StablePlan, change, linear_spread, moments
 
@@ -162,6 +163,8 @@ class Intervention(StablePlan):
     """Alarms, inspections, maintenance or treatments under a forecast of harm. Outcomes are the harm of a step in
     currency if nothing is done (for an event: its probability times its damage); below 0 counts as none."""
 
+    form: ClassVar[Literal["cost", "reward"]] = "cost"
+
     doses: Sequence[float] = (0.0, 1.0)  # 0 (watch) must be the first
     budget: float | None = None  # doses in all; None: no limit
     cooldown: int = 1  # steps without a dose after one, 0..1000
@@ -226,6 +229,9 @@ class Intervention(StablePlan):
             past + (0.0,) * (length - len(past)),
             *self.plan_fields(planned, allowance),
         )
+
+    def fit(self) -> Fit:
+        return Fit("relative", self.cost or 1.0, 0.0, {})
 
     @classmethod
     def instances(cls) -> dict[str, Intervention]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from statistics import NormalDist
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from ucsearch.errors import InputError
 from ucsearch.task import Continuation, Task
 from ucsearch.tasks import inventory_rules as rules
 from ucsearch.tasks import uses
+from ucsearch.tasks.binding import Fit, OnSeries
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, limit, number, planned_actions, share, whole
 from ucsearch.tasks.inventory_bound import bound, prepare
 from ucsearch.trace import Trace
@@ -28,9 +30,11 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeadTimeInventory:
+class LeadTimeInventory(OnSeries):
     """One item under periodic review. Series with different lead times are different tasks (the pipeline's length
     is part of the state); series that differ in costs, limits or scale share one and bring their own params."""
+
+    form: ClassVar[Literal["cost", "reward"]] = "cost"
 
     lead_time: int = 2  # periods, 0..12; 0: the order arrives before this period's demand
     order_sizes: Sequence[float] = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)  # units, or levels
@@ -181,6 +185,36 @@ class LeadTimeInventory:
             "grid": grid,
         }
         return np.where(fresh, grid, np.nan), self.params()._replace(**columns)
+
+    @property
+    def effect_delay(self) -> int:
+        return self.lead_time
+
+    def outcomes(self, values: Floats, before: Floats) -> Floats:
+        return np.maximum(values, 0.0)
+
+    def starts(self, trace: Trace) -> list[Any]:
+        """At target: what arrives is the forecast, and what is there covers the critical ratio of its spread."""
+        mean = np.maximum(trace.mean[:, :, 0], 0.0)  # (N, H)
+        _, spread = _moments(np.maximum(trace.members[:, :, 0, 0], 0.0), trace.weights)
+        cover = NormalDist().inv_cdf(self.shortage / (self.shortage + self.holding))
+        return [
+            self.state(max(cover, 0.0) * float(spread[n]), mean[n, : self.lead_time].tolist(), float(mean[n, 0]))
+            for n in range(len(mean))
+        ]
+
+    def figures(self, states: Floats, actions: Floats, outcomes: Floats) -> dict[str, Floats]:
+        """Fill rate: share of demand served from stock in its own period."""
+        arriving = states[:, :, 1] if self.lead_time > 0 else actions
+        served = np.minimum(np.maximum(states[:, :, 0] + arriving, 0.0), outcomes).sum(axis=1)
+        asked = outcomes.sum(axis=1)
+        return {"fill_rate": np.where(asked > 0.0, served / np.where(asked > 0.0, asked, 1.0), 1.0)}
+
+    def fit(self) -> Fit:
+        level = float(self.order_sizes[len(self.order_sizes) // 2])
+        mean = level / (self.lead_time + 1) if self.orders == "level" else level
+        start = {"on_hand": mean, "open_orders": (mean,) * self.lead_time, "last": mean}
+        return Fit("relative", mean, 0.0, start)
 
     @classmethod
     def instances(cls) -> dict[str, LeadTimeInventory]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.task import Task
 from ucsearch.tasks import uses
+from ucsearch.tasks.binding import Fit
 from ucsearch.tasks.checks import NO_LIMIT, ascending, limit, number, share
 from ucsearch.tasks.exposure import ROUNDING, SAFETY, StablePlan, change, linear_spread, moments
 
@@ -246,6 +247,9 @@ class Storage(StablePlan):
             left if left == NO_LIMIT else left * self.capacity,
             *self.plan_fields(planned, allowance),
         )
+
+    def fit(self) -> Fit:
+        return Fit("relative", 10.0, -np.inf, {"level": self.capacity / 2.0})
 
     @classmethod
     def instances(cls) -> dict[str, Storage]:

@@ -18,9 +18,9 @@ __all__ = ["TASK", "WHERE", "certificate", "certified_walk"]
 Floats = NDArray[np.float64]
 
 TASK = Direction().task()
-"""What the records name as their task; costs travel in the records."""
+"""Older records name their task by this module; costs travel in the records."""
 
-WHERE = f"{__name__}:TASK"
+WHERE = Direction().address()
 
 _COUNTS = (
     "passed", "risk_active", "search_pass", "paper_pass", "oracle_retained", "search_active", "uncertainty_active",

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from ucsearch.comparators import key_from
-from ucsearch.evaluation.bindings import Binding, bind
 from ucsearch.evaluation.job import Findings, Job
 from ucsearch.evaluation.kinds.mechanism_measure import Diagnosis, coverage
 from ucsearch.evaluation.kinds.mechanism_rows import beam_figures, certificate_of, declare_source, exact_figures, weigh
@@ -29,6 +28,7 @@ from ucsearch.evaluation.sources import Pool, choose, load_family
 from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.walk import make_panel, walk
 from ucsearch.forecast import RidgePaths
+from ucsearch.tasks.binding import Binding, bind
 
 __all__ = ["MechanismSettings", "run"]
 

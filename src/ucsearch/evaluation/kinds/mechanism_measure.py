@@ -19,11 +19,11 @@ from ucsearch.dispatch.decision import DecisionPanel
 from ucsearch.dispatch.gate import Gate
 from ucsearch.engine.api import search_panel
 from ucsearch.engine.panel import PanelPlan
-from ucsearch.evaluation.bindings import Binding
 from ucsearch.evaluation.kinds.mechanism_paths import Plans
 from ucsearch.evaluation.kinds.mechanism_settings import MechanismSettings
 from ucsearch.evaluation.walk import Choice, Panel, States
 from ucsearch.policies import Exact
+from ucsearch.tasks.binding import Binding
 from ucsearch.trace import Trace
 
 __all__ = ["Diagnosis", "coverage", "is_complete"]

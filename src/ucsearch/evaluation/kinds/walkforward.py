@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from ucsearch.backtest.metrics import cvar20, max_drawdown, utility
 from ucsearch.comparators import key_from
 from ucsearch.evaluation.audit import audit_rows, is_stopped
-from ucsearch.evaluation.bindings import Binding, bind
 from ucsearch.evaluation.choosers import Certified, Searched
 from ucsearch.evaluation.job import Findings, Job
 from ucsearch.evaluation.kinds.walkforward_records import Samples, credits_of
@@ -29,6 +28,7 @@ from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.walk import Panel, Walk, make_panel, walk
 from ucsearch.forecast import RidgePaths
 from ucsearch.policies import Exact
+from ucsearch.tasks.binding import Binding, bind
 
 __all__ = ["WalkForwardSettings", "figures_of", "run"]
 

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.evaluation.bindings import Binding
 from ucsearch.evaluation.choosers import Learned
 from ucsearch.evaluation.walk import Panel, Walk, walk
 from ucsearch.forecast.base import Forecaster
 from ucsearch.forecast.streams import series_stream
 from ucsearch.learned.boundary import forecast_features, load_learned, train_offline
+from ucsearch.tasks.binding import Binding
 
 __all__ = ["NETWORK", "learned_walk", "training_data"]
 

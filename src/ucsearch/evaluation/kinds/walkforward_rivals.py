@@ -21,11 +21,12 @@ from ucsearch.comparators import (
     match_exposure,
 )
 from ucsearch.errors import InputError
-from ucsearch.evaluation.bindings import Binding, InventoryBinding
 from ucsearch.evaluation.choosers import CLASSICS, Classic, RollingQuantile, Searched
 from ucsearch.evaluation.kinds.walkforward_settings import Option, WalkForwardSettings
 from ucsearch.evaluation.walk import Panel, Walk, walk
 from ucsearch.policies import Exact, Policy
+from ucsearch.tasks import LeadTimeInventory
+from ucsearch.tasks.binding import Binding
 
 __all__ = ["Rivals"]
 
@@ -113,13 +114,13 @@ class Rivals:
         return lambda: [self._walk(makers[name]())]
 
     def _classic(self, name: str) -> Walk:
-        if not isinstance(self.binding, InventoryBinding):
+        if not isinstance(self.binding.config, LeadTimeInventory):
             raise InputError("comparators.others", repr(name), "an inventory task for an inventory rule")
         if name in CLASSICS:
             return walk(self.panel, self.binding, Classic(self.binding, CLASSICS[name]))
         return walk(self.panel, self.binding, RollingQuantile(self.binding, self._rolling(self.binding)))
 
-    def _rolling(self, binding: InventoryBinding) -> Any:
+    def _rolling(self, binding: Binding) -> Any:
         """(N, T) critical quantiles of the demand over lead time and review in the latest values before a decision."""
         c = binding.config
         span, ratio = c.lead_time + 1, c.shortage / (c.shortage + c.holding)

@@ -1,0 +1,135 @@
+"""How a ready task meets a series: outcomes from values, starting states, an action grid, the figures of an episode.
+
+Every record of parameters has these as methods (`OnSeries`, which each overrides where it knows better). `Binding` adds
+what belongs to a use of the task and not to the task: a grid that follows the forecast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import InputError
+from ucsearch.task import Task
+from ucsearch.tasks.address import address
+from ucsearch.trace import Trace
+
+__all__ = ["Binding", "Fit", "OnSeries", "bind"]
+
+Floats = NDArray[np.float64]
+Scaling = Literal["values", "relative", "changes"]
+
+
+class Fit(NamedTuple):
+    """How any series becomes outcomes of a size that the task's own actions can deal with."""
+
+    outcome: Scaling  # values: as they are; relative: the mean becomes `unit`; changes: their deviation becomes `unit`
+    unit: float
+    floor: float  # no forecast goes below
+    start: dict[str, Any]  # arguments of state()
+
+
+class OnSeries:
+    """What a record of parameters says about its task beyond the rules."""
+
+    form: ClassVar[Literal["cost", "reward"]] = "reward"  # how results are compared
+
+    def task(self) -> Task:
+        raise NotImplementedError
+
+    def state(self, *arguments: Any, **named: Any) -> Any:
+        raise NotImplementedError
+
+    @property
+    def effect_delay(self) -> int:
+        """Steps from an action to its effect."""
+        return int(getattr(self, "delay", 0))
+
+    def outcomes(self, values: Floats, before: Floats) -> Floats:
+        """Outcomes (..., H) of values (..., H) that follow the values `before` (...)."""
+        return values
+
+    def starts(self, trace: Trace) -> list[Any]:
+        """A starting state for every window of its first trace."""
+        return [self.state(**self.fit().start)] * len(trace.mean)
+
+    def figures(self, states: Floats, actions: Floats, outcomes: Floats) -> dict[str, Floats]:
+        """Further metrics (N,) of episodes from states (N, T, n), actions (N, T) and outcomes (N, T)."""
+        return {}
+
+    def fit(self) -> Fit:
+        return Fit("values", 1.0, -np.inf, {})
+
+    def address(self, *, own_grid: bool = False) -> str:
+        """Under which name a verifier finds the task."""
+        return address(self, own_grid=own_grid)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """One task on many series. N windows, J members, H steps, m actions."""
+
+    config: Any  # a record of parameters, an `OnSeries`
+    multiples: tuple[float, ...] | None = None  # grid around the forecast, in units of its spread; None: the task's own
+    arrivals: int = 1  # how many of a plan's orders the grid is made for
+
+    @property
+    def task(self) -> Task:
+        made: Task = self.config.task()
+        return made
+
+    @property
+    def where(self) -> str:
+        return str(self.config.address(own_grid=self.multiples is not None))
+
+    @property
+    def form(self) -> str:
+        return str(self.config.form)
+
+    @property
+    def delay(self) -> int:
+        return int(self.config.effect_delay)
+
+    def outcomes(self, values: Floats, before: Floats) -> Floats:
+        made: Floats = self.config.outcomes(values, before)
+        return made
+
+    def start(self, trace: Trace) -> list[Any]:
+        return list(self.config.starts(trace))
+
+    def grid(self, trace: Trace) -> tuple[Floats | None, Floats | None]:
+        """Actions (N, m) and parameters (N, p) of every window, or None where they are the task's own."""
+        if self.multiples is None:
+            return None, None
+        actions, params = self.config.scaled(trace, self.multiples, self.arrivals)
+        layout = self.task.params_layout
+        if layout is None:
+            raise InputError("task", "no params", "params")
+        return actions, layout.rows(params, "params")
+
+    def figures(self, states: Floats, actions: Floats, outcomes: Floats) -> dict[str, Floats]:
+        made: dict[str, Floats] = self.config.figures(states, actions, outcomes)
+        return made
+
+
+def bind(task: dict[str, Any], multiples: Sequence[float] | None, arrivals: int = 1) -> Binding:
+    """The binding of a table such as `{"name": "lead_time_inventory", "lead_time": 1}`."""
+    from ucsearch.tasks import TASKS
+
+    settings = dict(task)
+    name = settings.pop("name", None)
+    if name not in TASKS:
+        raise InputError("task.name", repr(name), f"one of {', '.join(TASKS)}")
+    kind = TASKS[name].kind
+    if not hasattr(kind, "scaled"):
+        if multiples is not None:
+            raise InputError("multiples", "a grid", f"nothing: {name} has fixed actions")
+        return Binding(kind(**settings))
+    if multiples is None:
+        raise InputError("multiples", "nothing", "the order grid, in units of the forecast's spread")
+    sizes = tuple(float(i) for i in range(len(multiples) * arrivals))
+    return Binding(kind(order_sizes=sizes, **settings), tuple(map(float, multiples)), arrivals)
