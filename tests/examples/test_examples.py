@@ -20,6 +20,7 @@ PRINTS = {
     "inventory.py": ("exact: order 5, score -16.073, proved", "order 6: not allowed"),
     "panel.py": ("40 products", "SKU-001 steady", "SKU-005 steady"),
     "members.py": ("mean mode:", "members mode:", "later up to"),
+    "truck.py": ("ALLOCATED: 60 series", "the truck is full", "litres more would be worth between", "next in line:"),
     "certify.py": ("RELEASED: order 5", "1 entry on disk; released: order 5", "verifier's exit code: 0"),
 }
 
