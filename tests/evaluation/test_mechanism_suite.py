@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ucsearch.backtest.walk import Panel, States
 from ucsearch.certificate.api import certify_panel
 from ucsearch.data.records import Series
 from ucsearch.engine.api import search_panel
@@ -25,7 +26,6 @@ from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.run import Run, evaluate
 from ucsearch.evaluation.sources import Family, Stretch, load_family
 from ucsearch.evaluation.suite import load_suite, parse_suite
-from ucsearch.evaluation.walk import Panel, States
 from ucsearch.policies import CertifiedBeam, Exact, UCBeam
 from ucsearch.records.canonical import loads
 from ucsearch.tasks import DelayedExposure

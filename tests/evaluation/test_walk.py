@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
+from ucsearch.backtest.choosers import CLASSICS, Certified, Classic, Searched
+from ucsearch.backtest.walk import Choice, Panel, States, make_panel, walk
 from ucsearch.comparators import CEM, Greedy
 from ucsearch.data.embedded import sample_demand
 from ucsearch.errors import InputError
-from ucsearch.evaluation.choosers import CLASSICS, Certified, Classic, Searched
 from ucsearch.evaluation.kinds.walkforward_records import credits_of
 from ucsearch.evaluation.sources import Stretch, choose, is_design
-from ucsearch.evaluation.walk import Choice, Panel, States, make_panel, walk
 from ucsearch.forecast import RidgePaths
 from ucsearch.tasks import DelayedExposure, LeadTimeInventory
 from ucsearch.tasks.binding import Binding, bind

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.backtest.panel import Stretch
 from ucsearch.data.records import ResolvedFile, Series
 from ucsearch.errors import DataError, InputError
 from ucsearch.evaluation.job import Job
@@ -23,20 +24,6 @@ __all__ = ["Family", "Pool", "Stretch", "choose", "is_design", "load_family"]
 
 Floats = NDArray[np.float64]
 _DESIGN_SHARE = 8  # one id in so many is for design only
-
-
-@dataclass(frozen=True, eq=False)
-class Stretch:
-    """One window: `decisions` consecutive decisions on one series. `y` ends where the window's last look-ahead ends."""
-
-    family: str
-    series: str
-    window: int
-    start: int  # index of the first period decided
-    decisions: int
-    season: int
-    y: Floats  # (T,) in units of the series' own scale
-    scale: float  # of its fitting part: the mean absolute value, or the standard deviation of its steps
 
 
 @dataclass(frozen=True, eq=False)

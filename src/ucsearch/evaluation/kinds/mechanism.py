@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ucsearch.backtest.walk import make_panel, walk
 from ucsearch.comparators import key_from
 from ucsearch.evaluation.job import Findings, Job
 from ucsearch.evaluation.kinds.mechanism_measure import Diagnosis, coverage
@@ -26,7 +27,6 @@ from ucsearch.evaluation.samples import chained
 from ucsearch.evaluation.selection import declare
 from ucsearch.evaluation.sources import Pool, choose, load_family
 from ucsearch.evaluation.suite import Suite
-from ucsearch.evaluation.walk import make_panel, walk
 from ucsearch.forecast import RidgePaths
 from ucsearch.tasks.binding import Binding, bind
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.backtest.walk import Choice, Panel, States
 from ucsearch.certificate.api import CertifiedPanel
 from ucsearch.dispatch.api import decide_panel
 from ucsearch.dispatch.decision import DecisionPanel
@@ -21,7 +22,6 @@ from ucsearch.engine.api import search_panel
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.evaluation.kinds.mechanism_paths import Plans
 from ucsearch.evaluation.kinds.mechanism_settings import MechanismSettings
-from ucsearch.evaluation.walk import Choice, Panel, States
 from ucsearch.policies import Exact
 from ucsearch.tasks.binding import Binding
 from ucsearch.trace import Trace

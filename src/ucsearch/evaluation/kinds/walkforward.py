@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.backtest.choosers import Certified, Searched
 from ucsearch.backtest.metrics import cvar20, max_drawdown, utility
+from ucsearch.backtest.walk import Panel, Walk, make_panel, walk
 from ucsearch.comparators import key_from
 from ucsearch.evaluation.audit import audit_rows, is_stopped
-from ucsearch.evaluation.choosers import Certified, Searched
 from ucsearch.evaluation.job import Findings, Job
 from ucsearch.evaluation.kinds.walkforward_records import Samples, credits_of
 from ucsearch.evaluation.kinds.walkforward_rivals import Rivals
@@ -25,7 +26,6 @@ from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.selection import select
 from ucsearch.evaluation.sources import Pool, choose, load_family
 from ucsearch.evaluation.suite import Suite
-from ucsearch.evaluation.walk import Panel, Walk, make_panel, walk
 from ucsearch.forecast import RidgePaths
 from ucsearch.policies import Exact
 from ucsearch.tasks.binding import Binding, bind

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.backtest.choosers import Learned
+from ucsearch.backtest.walk import Panel, Walk, walk
 from ucsearch.errors import InputError
-from ucsearch.evaluation.choosers import Learned
-from ucsearch.evaluation.walk import Panel, Walk, walk
 from ucsearch.forecast.base import Forecaster
 from ucsearch.forecast.streams import series_stream
 from ucsearch.learned.boundary import forecast_features, load_learned, train_offline

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.backtest.walk import Panel
 from ucsearch.dispatch.decision import DecisionPanel
 from ucsearch.evaluation.samples import chained, entry
-from ucsearch.evaluation.walk import Panel
 
 __all__ = ["Samples", "credits_of"]
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ucsearch.backtest.choosers import CLASSICS, Classic, RollingQuantile, Searched
+from ucsearch.backtest.walk import Panel, Walk, walk
 from ucsearch.comparators import (
     CEM,
     MPPI,
@@ -21,9 +23,7 @@ from ucsearch.comparators import (
     match_exposure,
 )
 from ucsearch.errors import InputError
-from ucsearch.evaluation.choosers import CLASSICS, Classic, RollingQuantile, Searched
 from ucsearch.evaluation.kinds.walkforward_settings import Option, WalkForwardSettings
-from ucsearch.evaluation.walk import Panel, Walk, walk
 from ucsearch.policies import Exact, Policy
 from ucsearch.tasks import LeadTimeInventory
 from ucsearch.tasks.binding import Binding

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.backtest.panel import Stretch
 from ucsearch.dispatch.api import checked_fallback
 from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import InputError, TaskError
-from ucsearch.evaluation.sources import Stretch
 from ucsearch.forecast.base import Forecaster
 from ucsearch.forecast.streams import series_stream
 from ucsearch.layout import Layout

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.backtest.walk import Choice, States
 from ucsearch.certificate.api import Kind
 from ucsearch.comparators import CEM, MPPI
 from ucsearch.dispatch.api import decide_panel
@@ -16,7 +17,6 @@ from ucsearch.dispatch.decision import DecisionPanel
 from ucsearch.dispatch.gate import Gate
 from ucsearch.engine.api import search_panel
 from ucsearch.engine.simulate import Simulator
-from ucsearch.evaluation.walk import Choice, States
 from ucsearch.policies import Policy
 from ucsearch.task import Task
 from ucsearch.tasks.binding import Binding
