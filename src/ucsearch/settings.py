@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from ucsearch.dispatch.gate import Calibration, Gate
 from ucsearch.errors import InputError, UCSearchError
+from ucsearch.forecast.recalibrate import Recalibration
 from ucsearch.policies import MCTS, CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
 
 __all__ = [
@@ -76,6 +77,7 @@ class Columns(_Table):
     )
     cutoff: str = Field(default="cutoff", description="forecasts, optional: last observed time")
     issued: str = Field(default="issued", description="forecasts, optional: when the forecast was made")
+    model: str = Field(default="model", description="forecasts, optional: who made it")
     demand: str = Field(default="demand", description="sales: units asked for in a period")
     rename: dict[str, str] = Field(default={}, description="states: your name = our name, such as stock = 'on_hand'")
     ignore: tuple[str, ...] = Field(default=(), description="columns of yours that are not meant for us")
@@ -116,6 +118,13 @@ class Forecast(_Table):
     seed: int = Field(default=1, ge=0, description="of sobol points")
     crossing: Literal["refuse", "sort"] = Field(default="refuse", description="crossed quantiles")
     steps: int | None = Field(default=None, ge=1, description="use only so many steps of each forecast")
+    recalibrate: Literal["rolling", "paths", "off"] = Field(
+        default="off", description="correct members by phase of the season, from an archive of past forecasts"
+    )
+    season: int | None = Field(default=None, ge=1, description="periods of the longest season; backtest.season if none")
+    cycles: int = Field(default=28, ge=1, le=1000, description="seasons that recalibration looks back on")
+    scale: bool = Field(default=True, description="recalibrate the spread too; false: bias only, sound for counts")
+    floor: float | None = Field(default=None, description="no recalibrated member goes below; the forecaster's if none")
 
 
 class Proof(_Table):
@@ -165,6 +174,18 @@ class Settings:
     columns: Columns
     backtest: Backtest
     run: Run
+
+    @property
+    def season(self) -> int:
+        """Periods of the longest season."""
+        return self.forecast.season or self.backtest.season
+
+    @property
+    def recalibration(self) -> Recalibration:
+        """How members are recalibrated before planning."""
+        f = self.forecast
+        floor = getattr(self.forecaster, "floor", -math.inf) if f.floor is None else f.floor
+        return Recalibration(f.recalibrate, self.season, f.cycles, f.scale, float(floor))
 
 
 # -------------------------------------------------------------------- what may be named

@@ -64,6 +64,10 @@ def decide(
     log: Annotated[Path, typer.Option("--log", "-l", envvar="UCSEARCH_LOG", help="The audit log.")] = Path(
         "decisions.db"
     ),
+    archive: Annotated[
+        Path | None,
+        typer.Option("--archive", help="Past forecasts and outcomes, for [forecast] recalibrate; see `forecast`."),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Decide nothing if anything is wrong with the files.")
     ] = False,
@@ -89,7 +93,7 @@ def decide(
     from ucsearch.settings import load_settings
 
     with _reported(), _bar("deciding") as progress:
-        inputs = {"SETTINGS": settings, "--forecasts": forecasts, "--states": states}
+        inputs = {"SETTINGS": settings, "--forecasts": forecasts, "--states": states, "--archive": archive}
         refuse_overwriting({"--out": out, "--problems": problems, "--log": log}, inputs)
         for path in filter(None, (out, problems)):
             check_writable(path)
@@ -99,7 +103,7 @@ def decide(
             moment = datetime.now(UTC)
         try:
             report = run_decide(
-                found, forecasts, states, out, log, strict=strict, fresh=fresh, now=moment,
+                found, forecasts, states, out, log, archive=archive, strict=strict, fresh=fresh, now=moment,
                 clock=lambda: datetime.now(UTC), progress=progress,
             )  # fmt: skip
         except StrictError as error:

@@ -16,16 +16,28 @@ from ucsearch.forecast.conformal import (
     conformal_quantile,
 )
 from ucsearch.forecast.naive import SeasonalNaive
+from ucsearch.forecast.recalibrate import (
+    Archive,
+    Correction,
+    Recalibration,
+    correction_at,
+    corrections,
+    recalibrate_members,
+    recalibrate_trace,
+)
 from ucsearch.forecast.ridge import RidgeEnsemble, RidgePaths, default_lags
 from ucsearch.forecast.streams import draw_key, series_stream
 
 __all__ = [
     "AdaptiveIntervals",
+    "Archive",
     "Calibration",
     "CalibrationReport",
+    "Correction",
     "Forecaster",
     "Intervals",
     "PathForecast",
+    "Recalibration",
     "RidgeEnsemble",
     "RidgePaths",
     "SeasonalNaive",
@@ -33,11 +45,15 @@ __all__ = [
     "adaptive_conformal",
     "calibration_report",
     "conformal_quantile",
+    "correction_at",
+    "corrections",
     "crps_ensemble",
     "default_lags",
     "draw_key",
     "forecast_one",
     "forecast_stream",
+    "recalibrate_members",
+    "recalibrate_trace",
     "series_stream",
     "walk_forward_cutoffs",
 ]

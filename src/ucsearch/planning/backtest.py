@@ -21,9 +21,11 @@ from ucsearch.dispatch.api import decide_panel
 from ucsearch.dispatch.decision import Outcome
 from ucsearch.engine.api import search_panel
 from ucsearch.errors import DataError, InputError
+from ucsearch.forecast.recalibrate import LEAST_PATHS
 from ucsearch.forecast.streams import draw_key, series_stream
 from ucsearch.planning.cases import ORDERING_TASK, Case, Kinds, StateFile, panel_inputs
 from ucsearch.planning.forecasts import ForecastFile
+from ucsearch.planning.recalibrated import walk_recalibrated
 from ucsearch.planning.rivals import base_stock, foreseen_actions, reorder_point
 from ucsearch.planning.tables import Problem, open_table, write_table
 from ucsearch.policies import Exact
@@ -179,6 +181,9 @@ def _histories(sales: ForecastFile, book: StateFile | None, settings: Settings) 
     kinds = Kinds(settings)
     window = settings.backtest.periods + settings.backtest.warmup
     needed = window + int(settings.forecaster.min_history(settings.backtest.season))
+    if settings.recalibration.active and settings.recalibration.method == "paths":
+        depth = max(settings.policy.depth, int(getattr(settings.task, "lead_time", 0)) + 1)
+        needed += LEAST_PATHS * settings.season + depth  # error paths known when the replay begins
     found: list[_History] = []
     problems = [*sales.problems, *([] if book is None else book.problems)]
     for values in sales.values():
@@ -227,11 +232,19 @@ class _Replay:
         self.released = 0.0
         rng = np.random.default_rng(test.seed)
         key = draw_key(rng)
-        self.members = np.stack([self._forecast(one, key) for one in group])  # (S, O, J, H)
+        found = [self._forecast(one, key) for one in group]
+        size = min(x.shape[1] for x in found)  # error paths differ in number, and the newest come first
+        self.members = np.stack([x[:, :size] for x in found])  # (S, O, J, H)
 
     def _forecast(self, one: _History, key: int) -> Floats:
         """(O, J, H) forecasts of every period, each from what came before it."""
         cutoffs = np.arange(one.y.size - self.length - 1, one.y.size - 1, dtype=np.int64)
+        how, season = self.settings.recalibration, self.settings.backtest.season
+        if how.active:
+            stream = series_stream(key, one.series)
+            return walk_recalibrated(
+                self.settings.forecaster, one.y, cutoffs, how, horizon=self.horizon, season=season, stream=stream
+            )
         made = self.settings.forecaster.forecast(
             one.y, cutoffs, horizon=self.horizon, season=self.settings.backtest.season,
             stream=series_stream(key, one.series),

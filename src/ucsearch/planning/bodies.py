@@ -26,7 +26,7 @@ from ucsearch.records.canonical import canonical, digest_bytes, seal_bytes
 from ucsearch.records.decisions import decision_record
 from ucsearch.trace import Trace
 
-__all__ = ["Body", "append_bodies", "panel_bodies", "refusal_body"]
+__all__ = ["Body", "Recalibrated", "append_bodies", "panel_bodies", "refusal_body"]
 
 _ARRAYS = ("members", "weights", "mean", "q", "u")
 
@@ -55,7 +55,16 @@ def refusal_body(decision: Decision, series: str) -> Body:
     return Body(*seal_bytes(record), (), {}, decision)
 
 
-def panel_bodies(panel: DecisionPanel, series: Sequence[str], where: str) -> list[Body]:
+class Recalibrated(NamedTuple):
+    """How a window's members came about: the record's member, and its blobs."""
+
+    part: dict[str, Any]
+    blobs: dict[str, bytes]
+
+
+def panel_bodies(
+    panel: DecisionPanel, series: Sequence[str], where: str, recalibrated: Sequence[Recalibrated] | None = None
+) -> list[Body]:
     """The record of every window, equal in every byte to `decision_record`'s."""
     if len(series) != len(panel):
         raise RecordError(f"series: saw {len(series)} names, expected {len(panel)}, one per decision")
@@ -63,25 +72,28 @@ def panel_bodies(panel: DecisionPanel, series: Sequence[str], where: str) -> lis
     make: _Writer | None = None
     compared: set[str] = set()
     out: list[Body] = []
+    extra = [None] * len(panel) if recalibrated is None else list(recalibrated)
     for w, name in enumerate(series):
         decision = panel[w]
         if make is None:
             make = _Writer(decision, name, where, shared)
-        body = make(decision, name)
+        body = make(decision, name, extra[w])
         if decision.outcome.value not in compared:
             compared.add(decision.outcome.value)
-            if body[:3] != _slow(decision, name, where)[:3]:
-                return [_slow(panel[i], series[i], where) for i in range(len(panel))]
+            if body[:3] != _slow(decision, name, where, extra[w])[:3]:
+                return [_slow(panel[i], series[i], where, extra[i]) for i in range(len(panel))]
         out.append(body)
     return out
 
 
-def _slow(decision: Decision, series: str, where: str) -> Body:
-    record, blobs = decision_record(decision, series=series, where=where)
+def _slow(decision: Decision, series: str, where: str, extra: Recalibrated | None = None) -> Body:
+    part = None if extra is None else extra.part
+    record, blobs = decision_record(decision, series=series, where=where, recalibration=part)
     name, body = seal_bytes(record)
     trace = record["inputs"]["trace"]
-    refs = tuple(dict.fromkeys(trace[n]["$blob"] for n in _ARRAYS))
-    return Body(name, body, refs, blobs, decision)
+    more = {} if extra is None else extra.blobs
+    refs = tuple(dict.fromkeys([*(trace[n]["$blob"] for n in _ARRAYS), *more]))
+    return Body(name, body, refs, {**blobs, **more}, decision)
 
 
 class _Writer:
@@ -102,20 +114,24 @@ class _Writer:
         self.hash_head = b"ucsearch.trace.v1\0"
         self.meta: dict[tuple[Any, ...], tuple[str, bytes]] = {}
 
-    def __call__(self, decision: Decision, series: str) -> Body:
+    def __call__(self, decision: Decision, series: str, extra: Recalibrated | None = None) -> Body:
         c = decision.certificate
         if c is None:
             raise RecordError("a decision whose trace was refused has no inputs to record; log the refusal itself")
         trace, refs, blobs = self._trace(c.plan.trace)
         plan, w = c.plan, c.plan.window
         params = plan.inputs.params[w if plan.inputs.params.shape[0] > 1 else 0].tolist()
+        changed = "" if extra is None else f'"recalibration":{_text(extra.part)},'
+        if extra is not None:
+            refs = tuple(dict.fromkeys([*refs, *extra.blobs]))
+            blobs = {**blobs, **extra.blobs}
         head = f'"claim":{_object(vars(c), self.claim)},"gate":{self._gate(decision)},'
         tail = (
             f'"inputs":{{"params":{_list(params)},"params_lengths":{self.lengths[0]},'
             f'"state":{_list(plan.inputs.states[w].tolist())},"state_lengths":{self.lengths[1]},"trace":{trace}}},'
             f'"kind":{self.ends["kind"]},"outcome":{_object(vars(decision), self.outcome)},'
-            f'"rivals":[{",".join([_object(vars(r), self.rival) for r in c.rivals])}],"schema":{self.ends["schema"]},'
-            f'"series":{encode_basestring(series)},"settings":{self.settings},"task":{self._task(c)},'
+            f'{changed}"rivals":[{",".join([_object(vars(r), self.rival) for r in c.rivals])}],'
+            f'"schema":{self.ends["schema"]},"series":{encode_basestring(series)},"settings":{self.settings},"task":{self._task(c)},'
             f'"versions":{self.ends["versions"]}}}'
         )
         name = digest_bytes(f"{{{head}{tail}".encode(), "record-id/1")

@@ -38,7 +38,7 @@ class Layout:
     dated: bool
     values: tuple[str, ...]  # in the order of members or of levels
     levels: tuple[float, ...]  # of quantiles
-    extra: tuple[str, ...]  # cutoff and issued, where they are
+    extra: tuple[str, ...]  # cutoff, issued and model, where they are
     order: DateOrder = "auto"
     wall_clock: bool = False  # times with an offset from UTC: their local date counts, not the instant
 
@@ -123,7 +123,7 @@ def _time_layout(
     times = [n for n in (names.step, names.date) if n in have]
     if not times:
         raise InputError(file, f"columns {', '.join(have)}", f"a column {names.step!r} or {names.date!r}")
-    extra = tuple(n for n in (names.cutoff, names.issued) if n in have)
+    extra = tuple(n for n in (names.cutoff, names.issued, names.model) if n in have)
     used = {names.series, *times, *values, *extra, *names.ignore, *known}
     used |= {names.sample} if kind == "sample" else set()
     ours = [names.series, names.step, names.date, names.cutoff, names.issued, names.sample, names.value, names.demand]
@@ -150,7 +150,8 @@ def _numbered(name: str, prefix: str) -> bool:
 
 def _sample_value(have: Sequence[str], names: Columns) -> tuple[str, ...]:
     """The one column beside sample numbers that could hold their values: a model's own name, as Nixtla writes it."""
-    keys = {names.series, names.step, names.date, names.sample, names.cutoff, names.issued, names.demand, *names.ignore}
+    keys = {names.series, names.step, names.date, names.sample, names.cutoff, names.issued, names.model, names.demand}
+    keys |= set(names.ignore)
     rest = [n for n in have if n not in keys]
     return (rest[0],) if len(rest) == 1 else ()
 

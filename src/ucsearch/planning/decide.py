@@ -25,10 +25,12 @@ import numpy as np
 from ucsearch.dispatch.api import decide_panel, refuse
 from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
 from ucsearch.errors import DataError, InputError
-from ucsearch.planning.bodies import Body, append_bodies, panel_bodies, refusal_body
+from ucsearch.planning.archive import read_corrections
+from ucsearch.planning.bodies import Body, Recalibrated, append_bodies, panel_bodies, refusal_body
 from ucsearch.planning.cases import ORDERING_TASK, Case, Kind, StateFile, order_size, ordered_by, panel_inputs
 from ucsearch.planning.dates import date_problems
 from ucsearch.planning.forecasts import ForecastFile, Values, make_trace
+from ucsearch.planning.recalibrated import correction_for, paths_of, recalibrated_panel
 from ucsearch.planning.tables import Problem, check_writable, open_table, refuse_overwriting, write_table
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.canonical import canonical, encode_number, loads
@@ -88,16 +90,20 @@ def run_decide(
     out: str | Path,
     log: str | Path,
     *,
+    archive: str | Path | None = None,
     strict: bool = False,
     fresh: bool = False,
     now: datetime | None = None,
     clock: Callable[[], datetime] | None = None,
     progress: Progress | None = None,
 ) -> DecideReport:
-    """Decide every series of both files. `now` is what forecasts' ages are measured against (and recorded), `clock`
-    dates the log's entries. `strict` refuses all if anything is wrong; `fresh` forgets a run that was cut off."""
+    """Decide every series of both files. `archive` holds past forecasts and outcomes, for recalibration; `now` is what
+    forecasts' ages are measured against (and recorded), `clock` dates the log's entries. `strict` refuses all if
+    anything is wrong; `fresh` forgets a run that was cut off."""
     out, log = Path(out), Path(log)
-    inputs = {"the settings": settings.file or None, "the forecasts": forecasts, "the states": states}
+    inputs = {
+        "the settings": settings.file or None, "the forecasts": forecasts, "the states": states, "the archive": archive,
+    }  # fmt: skip
     refuse_overwriting({"the decisions": out, "the log": log}, inputs)
     check_writable(out)
     if settings.gate.max_trace_age_s is not None and now is None:
@@ -108,10 +114,12 @@ def run_decide(
         ForecastFile.open(open_table(forecasts, decimal), settings),
         StateFile(open_table(states, decimal), settings),
         now,
+        archive,
     )
     if strict and (found := plan.all_problems()):
         raise StrictError(found)
-    with _work_folder(out, _fingerprint(settings, forecasts, states), now, fresh) as (folder, moment):
+    files = [forecasts, states, *([] if archive is None else [archive])]
+    with _work_folder(out, _fingerprint(settings, *files), now, fresh) as (folder, moment):
         with AuditLog(log, clock=clock) as book:
             resumed = _decide_all(plan, settings, folder, book, moment, progress)
         return _finish(plan, folder, out, log, resumed)
@@ -124,9 +132,14 @@ class _Plan:
     """Both files, the order of the series, and what is known to be wrong before any value is read."""
 
     def __init__(
-        self, settings: Settings, forecasts: ForecastFile, states: StateFile, now: datetime | None = None
-    ) -> None:
+        self, settings: Settings, forecasts: ForecastFile, states: StateFile, now: datetime | None,
+        archive: str | Path | None,
+    ) -> None:  # fmt: skip
         self.settings, self.forecasts, self.states = settings, forecasts, states
+        how = settings.recalibration
+        if how.active and archive is None:
+            raise InputError("archive", "nothing", f"past forecasts, because forecast.recalibrate is {how.method!r}")
+        self.fixes = read_corrections(archive, settings, forecasts) if archive is not None and how.active else None
         self.problems = [*forecasts.problems, *states.problems, *date_problems(forecasts, states, now)]
         known = set(forecasts.order)
         self.rest = [s for s in states.places if s not in known]  # states without a forecast
@@ -146,6 +159,11 @@ class _Plan:
         self.chunks = [(lo, min(lo + size, len(self.series))) for lo in range(0, len(self.series), size)]
         counts = Counter(case.kind.number for case in states.cases.values())
         self.engines = {number: self._engine(count) for number, count in counts.items()}
+
+    def paths(self, series: str) -> int:
+        """Members that recalibration gives a series; 0 where it keeps its own."""
+        fix = None if self.fixes is None else self.fixes.get(series)
+        return 0 if fix is None else paths_of(fix, self.settings.recalibration)
 
     def _engine(self, count: int) -> Any:
         if self.settings.run.engine != "auto":
@@ -192,12 +210,21 @@ class _Plan:
         return found
 
 
+class _Panel(NamedTuple):
+    """Series decided in one call."""
+
+    panel: DecisionPanel
+    series: list[str]
+    kind: Kind
+    recalibrated: list[Recalibrated] | None
+
+
 class _Chunk(NamedTuple):
     """Some consecutive series, decided but not yet logged."""
 
     number: int
     series: list[str]
-    panels: list[tuple[DecisionPanel, list[str], Kind]]
+    panels: list[_Panel]
     refused: dict[str, tuple[Problem, Decision]]
     problems: list[Problem]  # found only now
 
@@ -237,7 +264,10 @@ def _decided(plan: _Plan, settings: Settings, todo: Sequence[int], now: datetime
             problem = plan.check(values)
             if problem is None and values.table is not None:
                 case = plan.states.cases[series]
-                key = (case.kind.number, values.table.shape, bool(values.cutoff), bool(values.issued))
+                key = (
+                    case.kind.number, values.table.shape, bool(values.cutoff), bool(values.issued), values.model,
+                    plan.paths(series),
+                )  # fmt: skip
                 ready.setdefault(key, []).append((values, case))
             elif problem is not None:
                 refused[series] = problem
@@ -250,9 +280,7 @@ def _decided(plan: _Plan, settings: Settings, todo: Sequence[int], now: datetime
         yield _Chunk(number, plan.series[lo:hi], panels, told, fresh)
 
 
-def _decide_group(
-    plan: _Plan, settings: Settings, group: list[tuple[Values, Case]], now: datetime | None
-) -> tuple[DecisionPanel, list[str], Kind]:
+def _decide_group(plan: _Plan, settings: Settings, group: list[tuple[Values, Case]], now: datetime | None) -> _Panel:
     """Series of one kind and shape in one call."""
     values, cases = [v for v, _ in group], [c for _, c in group]
     kind = cases[0].kind
@@ -260,15 +288,19 @@ def _decide_group(
         np.stack([v.table for v in values if v.table is not None]), plan.forecasts.layout.kind,
         plan.forecasts.layout.levels, settings.forecast,
         [v.cutoff for v in values] if values[0].cutoff else None,
-        [v.issued for v in values] if values[0].issued else None,
+        [v.issued for v in values] if values[0].issued else None, values[0].model,
     )  # fmt: skip
+    recalibrated = None
+    if plan.fixes is not None:
+        fixes = [correction_for(plan.fixes, v.series, trace.horizon) for v in values]
+        trace, recalibrated = recalibrated_panel(trace, fixes, settings.recalibration)
     states, params, actions = panel_inputs(cases, trace, settings)
     panel = decide_panel(
         kind.task, states, trace, settings.policy, gate=settings.gate, now=now, calibration=settings.calibration,
         kind=settings.proof.kind, eps_m=settings.proof.eps_m, params=params, actions=actions,
         threads=settings.run.threads, engine=plan.engines[kind.number], node_budget=settings.proof.node_budget,
     )  # fmt: skip
-    return panel, [v.series for v in values], kind
+    return _Panel(panel, [v.series for v in values], kind, recalibrated)
 
 
 def _ahead(items: Iterator[_Chunk]) -> Iterator[_Chunk]:
@@ -286,8 +318,8 @@ def _log_chunk(plan: _Plan, chunk: _Chunk, book: AuditLog) -> list[list[Any]]:
     """Write the chunk's decisions to the log, then make its rows; both in the order of its series."""
     rows: dict[str, list[Any]] = {}
     made: dict[str, Body] = {}
-    for panel, names, kind in chunk.panels:
-        for body, name in zip(panel_bodies(panel, names, kind.where), names, strict=True):
+    for panel, names, kind, changes in chunk.panels:
+        for body, name in zip(panel_bodies(panel, names, kind.where, changes), names, strict=True):
             made[name] = body
             d = body.decision
             rows[name] = [

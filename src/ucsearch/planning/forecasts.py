@@ -42,6 +42,7 @@ class Values(NamedTuple):
     cutoff: str
     issued: str
     problem: Problem | None
+    model: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class ForecastFile:
     first: tuple[int, ...]  # index of their first row
     refused: dict[str, Problem]  # series that cannot be used, with the first reason
     problems: tuple[Problem, ...]  # all that was found, in file order
-    spans: dict[str, tuple[Any, Any]]  # first and last time of each series: datetime64[s], or steps
+    spans: dict[str, tuple[Any, Any, int]]  # first and last time of each series (datetime64[s], or steps), and steps
     period: str
     fills: bool = False  # sales: periods without a row are periods without demand
 
@@ -121,9 +122,20 @@ class ForecastFile:
                 values = None if problem is not None else self._steps(block, matrix, lo, hi)
                 if values is not None and self.fills:
                     values = self._filled(block, values, lo, hi)
-                yield Values(
-                    series, values, said.get(self.columns.cutoff, ""), said.get(self.columns.issued, ""), problem
-                )
+                names_it = (self.columns.cutoff, self.columns.issued, self.columns.model)
+                cutoff, issued, model = (said.get(name, "") for name in names_it)
+                yield Values(series, values, cutoff, issued, problem, model)
+
+    def models(self) -> dict[str, str]:
+        """Who made each series' forecast, where the file says so."""
+        column = self.columns.model
+        if column not in self.layout.extra:
+            return {}
+        found: dict[str, str] = {}
+        for block in self.table.blocks([self.columns.series, column]):
+            for series, model in zip(block.texts(self.columns.series), block.texts(column), strict=True):
+                found.setdefault(series, model)
+        return found
 
     def _matrix(self, block: Block) -> Floats:
         """(n, K) values of a block, NaN where there is no usable number."""
@@ -170,10 +182,12 @@ class ForecastFile:
         return out
 
 
-def make_trace(tables: Floats, kind: Kind, levels: Sequence[float], how: Forecast, cutoff: Any, issued: Any) -> Trace:
+def make_trace(
+    tables: Floats, kind: Kind, levels: Sequence[float], how: Forecast, cutoff: Any, issued: Any, model: str = ""
+) -> Trace:
     """One panel of (W, H, K) tables of the same layout and shape."""
     steps = tables[:, : how.steps] if how.steps is not None else tables
-    common: dict[str, Any] = dict(model=how.model, cutoff=cutoff, issued=issued)
+    common: dict[str, Any] = dict(model=how.model or model, cutoff=cutoff, issued=issued)
     if kind in ("members", "sample"):
         return Trace.from_members(steps.transpose(0, 2, 1), coupling=how.coupling, **common)
     # A generator of its own for every call: what a series gets depends on no other series.
@@ -194,7 +208,7 @@ class _Index:
         self.problems: list[Problem] = []
         self.first: dict[str, int] = {}
         self.refused: dict[str, Problem] = {}
-        self.spans: dict[str, tuple[Any, Any]] = {}
+        self.spans: dict[str, tuple[Any, Any, int]] = {}
         self.scattered = False
 
     def add(self, block: Block, names: list[str]) -> None:
@@ -219,7 +233,8 @@ class _Index:
                 self.scattered = True
                 continue
             self.first[series] = block.first + lo
-            self.spans[series] = (time[lo], time[hi - 1])
+            steps = hi - lo if sample is None else int(np.unique(time[lo:hi]).size)
+            self.spans[series] = (time[lo], time[hi - 1], steps)
             if series not in self.refused:
                 self._order(block, lo, hi, series, time[lo:hi], None if sample is None else sample[lo:hi])
 

@@ -34,8 +34,11 @@ _BATCH = 1_000
 Blobs = dict[str, bytes]
 
 
-def decision_record(decision: Decision, *, series: str = "", where: str = "") -> tuple[dict[str, Any], Blobs]:
-    """The sealed record of `decision` and the blobs it refers to. `where` names the task object, "package:object"."""
+def decision_record(
+    decision: Decision, *, series: str = "", where: str = "", recalibration: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], Blobs]:
+    """The sealed record of `decision` and the blobs it refers to. `where` names the task object, "package:object";
+    `recalibration` is how its members came about (its own blobs are the caller's to add)."""
     c = decision.certificate
     if c is None:
         return _refusal(decision, series), {}
@@ -92,6 +95,8 @@ def decision_record(decision: Decision, *, series: str = "", where: str = "") ->
         "outcome": _outcome(decision),
         "versions": _versions(),
     }
+    if recalibration is not None:
+        record["recalibration"] = {k: _value(v) for k, v in recalibration.items()}
     return seal(record), blobs
 
 

@@ -8,12 +8,14 @@ from typing import Any
 from ucsearch.verify.formats import Blobs, Invalid, Record, expect, expect_close, is_close, num, require, slack
 from ucsearch.verify.gate import certificate, gate_and_outcome
 from ucsearch.verify.inputs import UNUSED, problem_of
+from ucsearch.verify.recalibration import verify_recalibration
 from ucsearch.verify.replay import Edge, Fault, Node, Problem, distinct
 from ucsearch.verify.search import Found, Meter, OutOfNodes, Prover, beam, completes
 
 
 def verify_decision(r: Record, blobs: Blobs, task: Any, budget: int) -> list[str]:
     """Raises at the first false claim; returns the claims that the budget left in doubt."""
+    verify_recalibration(r, blobs)
     p = problem_of(r, blobs, task)
     return _Decision(r, p, Meter(budget)).verify()
 

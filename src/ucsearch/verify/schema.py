@@ -115,7 +115,12 @@ def _with(form: dict[str, Any], **parts: Any) -> dict[str, Any]:
 
 
 # What version 2 has beyond version 1. Members that only some records have are added here with a question mark.
-DECISION_2 = _with(DECISION_1, schema=("ucsearch.decision/2",))
+RECALIBRATION = {
+    "method": ("rolling", "paths"), "members": BLOB, "weights": BLOB, "errors?": BLOB,
+    "sums?": _form(number="[n_w] [e_w] [zeros] [n_p] [e_p] [n_rw] [r_w] [n_rp] [r_p]"),
+    **_form(count="season cycles", truth="scale", real="floor"), "b?": ["number"], "c?": ["number"],
+}  # fmt: skip
+DECISION_2 = _with(DECISION_1, schema=("ucsearch.decision/2",), **{"recalibration?": RECALIBRATION})
 DECISIONS = {1: DECISION_1, 2: DECISION_2}
 
 

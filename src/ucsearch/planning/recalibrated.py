@@ -1,0 +1,114 @@
+"""Forecasts of a panel recalibrated before planning, and how that is recorded so that a verifier can do it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.forecast.base import Forecaster
+from ucsearch.forecast.recalibrate import (
+    LEAST_PATHS,
+    Archive,
+    Correction,
+    Recalibration,
+    Sums,
+    correction_at,
+    corrections,
+    recalibrate_members,
+    recalibrate_trace,
+)
+from ucsearch.planning.bodies import Recalibrated
+from ucsearch.records.blobs import blob_id, encode_array
+from ucsearch.trace import Trace
+
+__all__ = ["correction_for", "past_forecasts", "paths_of", "recalibrated_panel", "walk_recalibrated"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def correction_for(found: dict[str, Correction], series: str, steps: int) -> Correction:
+    """The series' own, or none at all for a series without a past."""
+    if series in found:
+        return found[series]
+    nothing = np.zeros(steps)
+    return Correction(nothing, np.ones(steps), Sums(*(nothing,) * 9), np.zeros((0, steps)))
+
+
+def paths_of(fix: Correction, how: Recalibration) -> int:
+    """How many members a window has after method "paths"; 0 where it keeps its own."""
+    count = 0 if fix.paths is None or how.method != "paths" else len(fix.paths)
+    return count if count >= LEAST_PATHS else 0
+
+
+def recalibrated_panel(
+    raw: Trace, fixes: Sequence[Correction], how: Recalibration
+) -> tuple[Trace, list[Recalibrated] | None]:
+    """The trace that is planned on, and what its records say about it."""
+    if how.method == "paths" and not paths_of(fixes[0], how):
+        return raw, None
+    trace = recalibrate_trace(raw, fixes, how)
+    return trace, [_recorded(raw.window(w), fix, how) for w, fix in enumerate(fixes)]
+
+
+def _recorded(raw: Trace, fix: Correction, how: Recalibration) -> Recalibrated:
+    blobs: dict[str, bytes] = {}
+
+    def kept(array: object) -> dict[str, str]:
+        blob = encode_array(np.asarray(array))
+        name = blob_id(blob)
+        blobs[name] = blob
+        return {"$blob": name}
+
+    floor: float | str = how.floor if np.isfinite(how.floor) else "-inf"
+    part: dict[str, object] = {
+        "method": how.method, "season": how.season, "cycles": how.cycles, "scale": how.scale, "floor": floor,
+        "members": kept(raw.members), "weights": kept(raw.weights),
+    }  # fmt: skip
+    if how.method == "paths":
+        part["errors"] = kept(fix.paths)
+    else:
+        part["b"], part["c"] = fix.b.tolist(), fix.c.tolist()
+        part["sums"] = {name: row.tolist() for name, row in fix.sums._asdict().items()}
+    return Recalibrated(part, blobs)
+
+
+def past_forecasts(
+    model: Forecaster, y: Floats, first: int, last: int, *, horizon: int, season: int, stream: np.uint64
+) -> tuple[Archive, Floats]:
+    """The archive of a series as if `model` had been asked at every origin from `first` to `last` (walk-forward), and
+    the members (O, J, H) themselves."""
+    made = model.forecast(
+        y[: last + 1], np.arange(first, last + 1, dtype=np.int64), horizon=horizon, season=season, stream=stream
+    )
+    members = np.asarray(made.expand().members)
+    centre = members.mean(axis=1)
+    mean, spread = (np.full((last + 1, horizon), np.nan) for _ in range(2))
+    mean[first:], spread[first:] = centre, np.abs(members - centre[:, None, :]).mean(axis=1)
+    return Archive(y[: last + 1], mean, spread, (made.model,) * (last + 1)), members
+
+
+def walk_recalibrated(
+    model: Forecaster, y: Floats, cutoffs: Ints, how: Recalibration, *, horizon: int, season: int, stream: np.uint64
+) -> Floats:
+    """(O, J, H) members at rising `cutoffs`, each recalibrated from what was known then. With method "paths" J is the
+    number of error paths known at the first of them, all later ones take their newest."""
+    first = max(model.min_history(season) - 1, int(cutoffs[0]) - 2 * how.cycles * how.season)
+    archive, members = past_forecasts(model, y, first, int(cutoffs[-1]), horizon=horizon, season=season, stream=stream)
+    raw = members[cutoffs - first]
+    if how.method == "rolling":
+        fix = corrections(archive, how)
+        wanted = Correction(fix.b[cutoffs], fix.c[cutoffs], fix.sums)
+        return recalibrate_members(raw, archive.mean[cutoffs], wanted, how.floor)
+    found = []
+    for t in cutoffs.tolist():
+        known = Archive(archive.y[: t + 1], archive.mean[: t + 1], archive.spread[: t + 1])
+        found.append(correction_at(known, how, horizon).paths)
+    errors = [x for x in found if x is not None]
+    size = min(map(len, errors))
+    if size < LEAST_PATHS:
+        return raw
+    paths = np.stack([x[:size] for x in errors])
+    return np.asarray(np.maximum(archive.mean[cutoffs][:, None, :] + paths, how.floor))
