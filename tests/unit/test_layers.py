@@ -38,6 +38,7 @@ LAYERS = {
     "data": 10,
     "forecast": 10,
     "inventory": 10,
+    "monitor": 10,
     "gym": 10,
     "learned": 11,
     "tasks": 10,

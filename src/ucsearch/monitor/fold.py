@@ -1,0 +1,180 @@
+"""All streams of a plan, as a pure function of its outcomes in order: evidence, trips, latches, probation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ucsearch.errors import InputError
+from ucsearch.monitor.bets import Bet, Watch, chosen_bets, gains, tolerance_of
+from ucsearch.monitor.streams import Stream
+
+__all__ = ["Monitor", "Settings", "Status", "Trip"]
+
+POOL = ""  # the stream of all series together
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """When a monitor trips, and when it lets go."""
+
+    max_undercoverage: float = (
+        0.035  # undercoverage at the 95 % level that is not worth an alarm; 0.035: 10 % too narrow
+    )
+    watch: Watch = "both"
+    within: int = 5_000  # outcomes within which a false alarm may happen
+    alpha: float = 0.01  # with at most this chance
+    lags: int = 1  # steps that a target sums up; 1: the next period
+    probation: int = 50  # outcomes in a row with a fresh process below `calm` that re-arm a series
+    calm: float = 1_000.0
+
+    def __post_init__(self) -> None:
+        tolerance_of(self.max_undercoverage)
+        chosen_bets(self.watch)
+        for name in ("within", "lags", "probation"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(f"monitor.{name}", repr(value), "a whole number of at least 1")
+        if not 0.0 < self.alpha < 1.0:
+            raise InputError("monitor.alpha", self.alpha, "a number in (0, 1)")
+        if not 0.0 < self.calm < self.limit:
+            raise InputError("monitor.calm", self.calm, f"a number above 0 and below {self.limit:g}")
+
+    @property
+    def limit(self) -> float:
+        """Evidence at which a stream trips."""
+        return self.within / self.alpha
+
+    @property
+    def tolerance(self) -> float:
+        return tolerance_of(self.max_undercoverage)
+
+
+class Status(NamedTuple):
+    """A stream at one time."""
+
+    series: str  # "" for the pool
+    evidence: float  # latched at its value when it tripped
+    tripped: bool
+    about: str  # what carries the evidence
+    outcomes: int  # seen since it was armed
+
+
+class Trip(NamedTuple):
+    """A stream tripped or was armed again."""
+
+    series: str  # "" for the pool
+    event: str  # "tripped" or "rearmed"
+    evidence: float
+    outcomes: int  # of the stream when it happened
+    about: str
+    why: str  # of a re-arming
+
+
+@dataclass
+class _Watched:
+    stream: Stream
+    latched: float = math.nan  # evidence at the trip; NaN while armed
+    fresh: Stream | None = None  # the process on probation
+    calm: int = 0  # outcomes in a row that it stayed calm
+
+
+@dataclass
+class Monitor:
+    """Feed outcomes period by period; ask for `drift`, the larger of a series' evidence and the pool's."""
+
+    settings: Settings = field(default_factory=Settings)
+    trips: list[Trip] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._bets: tuple[Bet, ...] = chosen_bets(self.settings.watch)
+        self._tolerance = self.settings.tolerance
+        self._series: dict[str, _Watched] = {}
+        self._pool = _Watched(self._new())
+
+    def period(self, ranks: Iterable[tuple[str, float, float]]) -> tuple[Trip, ...]:
+        """The outcomes of one period, (series, low, high) each; returns what tripped or was armed again.
+
+        The pool takes their mean gain, which is honest whatever hangs together between the series of one period.
+        """
+        before = len(self.trips)
+        seen: set[str] = set()
+        total = [0.0] * len(self._bets)
+        for series, low, high in ranks:
+            if not series or series in seen:
+                raise InputError("series", repr(series), "a name, once a period")
+            seen.add(series)
+            own = gains(low, high, self._tolerance, self._bets)
+            total = [t + x for t, x in zip(total, own, strict=True)]
+            self._take(series, own)
+        if seen:
+            self._count(POOL, self._pool, tuple(t / len(seen) for t in total))
+        return tuple(self.trips[before:])
+
+    def late(self, series: str, low: float, high: float) -> tuple[Trip, ...]:
+        """An outcome whose period is over: it counts for its series, not for the pool."""
+        before = len(self.trips)
+        self._take(series, gains(low, high, self._tolerance, self._bets))
+        return tuple(self.trips[before:])
+
+    def rearm(self, series: str = POOL, *, why: str) -> Trip:
+        """Start a stream anew. Only a person may do that to the pool."""
+        watched = self._pool if series == POOL else self._series.get(series)
+        if watched is None or math.isnan(watched.latched):
+            raise InputError("series", repr(series), "a stream that has tripped")
+        return self._armed(series, watched, why)
+
+    def drift(self, series: str) -> float:
+        """What the gate compares with its limit; latched at a trip."""
+        own = self._series.get(series)
+        return max(_evidence(self._pool), 0.0 if own is None else _evidence(own))
+
+    def blocked(self, series: str) -> bool:
+        return not self.drift(series) < self.settings.limit
+
+    def status(self, series: str = POOL) -> Status:
+        watched = self._pool if series == POOL else self._series.get(series, _Watched(self._new()))
+        return Status(
+            series, _evidence(watched), not math.isnan(watched.latched), watched.stream.about, watched.stream.count
+        )
+
+    def statuses(self) -> tuple[Status, ...]:
+        """The pool, then the series by evidence."""
+        own = sorted((self.status(name) for name in self._series), key=lambda s: (-s.evidence, s.series))
+        return (self.status(), *own)
+
+    def _new(self) -> Stream:
+        return Stream(self._bets, self.settings.lags)
+
+    def _take(self, series: str, own: tuple[float, ...]) -> None:
+        if series not in self._series:
+            self._series[series] = _Watched(self._new())
+        self._count(series, self._series[series], own)
+
+    def _count(self, series: str, watched: _Watched, own: tuple[float, ...]) -> None:
+        if math.isnan(watched.latched):
+            evidence = watched.stream.add(own)
+            if evidence >= self.settings.limit:
+                watched.latched, watched.fresh, watched.calm = evidence, self._new(), 0
+                about, count = watched.stream.about, watched.stream.count
+                self.trips.append(Trip(series, "tripped", evidence, count, about, ""))
+        elif series != POOL and watched.fresh is not None:
+            # A series earns its way back; the pool waits for a person.
+            if watched.fresh.add(own) < self.settings.calm:
+                watched.calm += 1
+            else:
+                watched.fresh, watched.calm = self._new(), 0
+            if watched.calm >= self.settings.probation:
+                self._armed(series, watched, f"{watched.calm} outcomes in a row without evidence")
+
+    def _armed(self, series: str, watched: _Watched, why: str) -> Trip:
+        event = Trip(series, "rearmed", watched.latched, watched.stream.count, watched.stream.about, why)
+        watched.stream, watched.latched, watched.fresh, watched.calm = self._new(), math.nan, None, 0
+        self.trips.append(event)
+        return event
+
+
+def _evidence(watched: _Watched) -> float:
+    return watched.stream.evidence if math.isnan(watched.latched) else watched.latched

@@ -1,0 +1,161 @@
+"""The monitor's arithmetic against a second road, its latches, and that honest forecasts leave it alone."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from ucsearch.errors import InputError
+from ucsearch.monitor import Monitor, Settings, Stream, rank_of, tolerance_of
+from ucsearch.monitor.bets import BETS, chosen_bets, gains
+
+TOO_NARROW = 1.2836  # an interval meant for 90 % then covers 80 %
+
+
+def test_weights_add_up_to_one_whatever_is_watched() -> None:
+    for watch in ("both", "spread", "bias"):
+        assert math.fsum(b.weight for b in chosen_bets(watch)) == pytest.approx(1.0, abs=1e-15)  # type: ignore[arg-type]
+    assert {b.about for b in chosen_bets("spread")} == {"spread too narrow"}
+    assert {b.about for b in chosen_bets("bias")} == {"forecasts too low", "forecasts too high"}
+
+
+def test_tolerance_is_that_of_the_contract() -> None:
+    assert tolerance_of(0.0) == 0.0
+    assert tolerance_of(0.017) == pytest.approx(0.05, abs=0.001)
+    assert tolerance_of(0.035) == pytest.approx(0.1, abs=0.001)
+    with pytest.raises(InputError, match="max_undercoverage"):
+        tolerance_of(math.nan)
+
+
+@given(
+    members=st.lists(st.integers(-5, 5), min_size=1, max_size=30),
+    outcome=st.integers(-6, 6),
+    tolerance=st.floats(0.0, 0.5),
+)
+def test_gains_are_ratios_of_normal_probabilities(members: list[int], outcome: int, tolerance: float) -> None:
+    low, high = rank_of(members, outcome)
+    size = len(members)
+    assert low == pytest.approx(sum(x < outcome for x in members) / (size + 1))
+    assert high == pytest.approx((sum(x <= outcome for x in members) + 1) / (size + 1))
+    a, b = norm.ppf([low, high]) / (1.0 + tolerance)
+    for bet, gain in zip(BETS, gains(low, high, tolerance, BETS), strict=True):
+        other = norm(bet.shift, bet.scale)
+        wanted = 0.5 + 0.5 * (other.cdf(b) - other.cdf(a)) / (norm.cdf(b) - norm.cdf(a))
+        assert gain == pytest.approx(wanted, rel=1e-8)
+
+
+@given(size=st.integers(1, 60))
+def test_an_honest_forecast_gains_nothing_on_average(size: int) -> None:
+    """Every rank of one more draw among distinct members is equally likely."""
+    ranks = [(k / (size + 1), (k + 1) / (size + 1)) for k in range(size + 1)]
+    mean = np.mean([gains(low, high, 0.0, BETS) for low, high in ranks], axis=0)
+    assert mean == pytest.approx(np.ones(len(BETS)), rel=1e-12)
+
+
+def test_weights_of_members_count() -> None:
+    assert rank_of([1.0, 2.0], 1.5, [0.25, 0.75]) == pytest.approx((0.25 / 1.5, 0.75 / 1.5))
+    with pytest.raises(InputError, match="outcome"):
+        rank_of([1.0], math.nan)
+
+
+def ranks(rng: np.random.Generator, size: int, scale: float = 1.0, shift: float = 0.0) -> tuple[float, float]:
+    return rank_of(rng.normal(size=size).tolist(), float(shift + scale * rng.normal()))
+
+
+def test_a_spread_too_narrow_trips_and_says_so() -> None:
+    rng = np.random.default_rng(3)
+    monitor = Monitor(Settings(max_undercoverage=0.0))
+    for _ in range(400):
+        monitor.period([("A", *ranks(rng, 100, 1.6))])
+    assert monitor.trips[0].event == "tripped"
+    assert monitor.trips[0].about == "spread too narrow"
+    assert monitor.blocked("A")
+    assert monitor.drift("A") >= monitor.settings.limit
+
+
+def test_a_shift_trips_and_names_its_side() -> None:
+    rng = np.random.default_rng(5)
+    monitor = Monitor(Settings(watch="bias"))
+    for _ in range(300):
+        monitor.period([("A", *ranks(rng, 100, shift=0.8))])
+    assert monitor.trips[0].about == "forecasts too low"
+    blind = Monitor(Settings(watch="spread", max_undercoverage=0.1))
+    rng = np.random.default_rng(5)
+    for _ in range(100):
+        blind.period([("A", *ranks(rng, 100, shift=0.3))])
+    assert blind.trips == []
+
+
+def test_a_trip_is_latched_and_a_series_earns_its_way_back() -> None:
+    rng = np.random.default_rng(7)
+    monitor = Monitor(Settings(max_undercoverage=0.0, probation=20))
+    while not monitor.status("A").tripped:
+        monitor.late("A", *ranks(rng, 100, 2.5))
+    latched = monitor.drift("A")
+    monitor.late("A", 0.4, 0.41)
+    assert monitor.drift("A") == latched
+    for _ in range(30):
+        monitor.late("A", *ranks(rng, 100))
+    assert [t.event for t in monitor.trips] == ["tripped", "rearmed"]
+    assert not monitor.blocked("A")
+
+
+def test_the_pool_waits_for_a_person() -> None:
+    rng = np.random.default_rng(9)
+    monitor = Monitor(Settings(max_undercoverage=0.0, probation=5))
+    names = [f"S{i}" for i in range(10)]
+    for _ in range(200):
+        monitor.period([(n, *ranks(rng, 60, 1.8)) for n in names])
+    assert monitor.status().tripped
+    assert monitor.blocked("a series never seen")
+    for _ in range(200):
+        monitor.period([(n, *ranks(rng, 60)) for n in names])
+    assert monitor.status().tripped
+    assert monitor.rearm(why="a new model").why == "a new model"
+    assert not monitor.status().tripped
+    with pytest.raises(InputError, match="has tripped"):
+        monitor.rearm(why="again")
+
+
+def test_the_pool_takes_the_mean_gain_of_a_period() -> None:
+    monitor = Monitor(Settings(max_undercoverage=0.0))
+    monitor.period([("A", 0.0, 0.01), ("B", 0.5, 0.51)])
+    bets = chosen_bets("both")
+    mean = np.mean([gains(0.0, 0.01, 0.0, bets), gains(0.5, 0.51, 0.0, bets)], axis=0)
+    assert monitor.status().evidence == pytest.approx(float(np.dot([b.weight for b in bets], mean)))
+    with pytest.raises(InputError, match="once a period"):
+        monitor.period([("A", 0.1, 0.2), ("A", 0.1, 0.2)])
+
+
+def test_targets_that_overlap_do_not_share_a_process() -> None:
+    bets = chosen_bets("both")
+    one, two = Stream(bets), Stream(bets, lags=2)
+    for low in (0.1, 0.2, 0.3, 0.4):
+        gained = gains(low, low + 0.01, 0.0, bets)
+        one.add(gained)
+        two.add(gained)
+    odd, even = Stream(bets), Stream(bets)
+    for low, stream in ((0.1, odd), (0.2, even), (0.3, odd), (0.4, even)):
+        stream.add(gains(low, low + 0.01, 0.0, bets))
+    assert two.evidence == pytest.approx((odd.evidence + even.evidence) / 2.0)
+    assert one.evidence != two.evidence
+
+
+def test_evidence_never_overflows() -> None:
+    stream = Stream(chosen_bets("both"))
+    for _ in range(5_000):
+        stream.add(gains(0.0, 0.001, 0.0, stream.bets))
+    assert math.isfinite(stream.evidence)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"alpha": 0.0}, {"within": 0}, {"lags": True}, {"calm": 1e9}, {"watch": "all"}, {"max_undercoverage": -1.0}]
+)
+def test_settings_are_checked(bad: dict[str, object]) -> None:
+    with pytest.raises(InputError):
+        Settings(**bad)  # type: ignore[arg-type]
