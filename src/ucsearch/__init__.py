@@ -3,7 +3,12 @@
 Every public name is on this screen; each is loaded when first used, so that importing the package is cheap.
 """
 
-from __future__ import annotations
+import sys
+
+# `python -m ucsearch.verify` stands in the folder of a file that may be hostile, and Python looks there first: a
+# planted json.py would be run. Nothing, not even __future__, is imported before this, the first of our code.
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and any("ucsearch.verify" in part for part in sys.orig_argv[1:]):
+    del sys.path[0]
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -107,7 +107,7 @@ def test_the_task_row_says_what_was_claimed() -> None:
     failed = record_of("risky", 2, uc.UCBeam(depth=3))
     assert failed[0]["outcome"]["cause"] == "task_error"
     found = verdict(failed, gate__rows__0__left=0)
-    assert found.message.startswith('gate.rows[0].left: the record says 0, derived "a failure: risky_reward raised')
+    assert found.message.startswith("gate.rows[0].left: the record says 0, derived 'a failure: risky_reward raised")
     fine = record_of(*FAULT_BESIDE)
     assert verdict(fine, gate__rows__0__left=1).message == "gate.rows[0].left: the record says 1, derived 'no failure'"
 
@@ -490,7 +490,7 @@ def test_an_override_on_which_the_rules_raise(tmp_path: Path) -> None:
     )  # fmt: skip
     found = list(verify_file(lines(tmp_path / "log.jsonl", record, override), task))[-1]
     assert (found.status, found.where) == ("invalid", "override.feasible")
-    assert found.message.startswith("override.feasible: the record says True, derived \"ValueError('not now')")
+    assert found.message.startswith("override.feasible: the record says True, derived 'ValueError: not now")
 
 
 # -------------------------------------------------------------------- every way in which a task can fail

@@ -106,7 +106,7 @@ def verify(context: typer.Context) -> None:
 
     The same as `python -m ucsearch.verify`, whose own help is shown by --help.
 
-    Exit codes: 0 valid, 1 invalid, 2 malformed, 3 valid but of a weaker kind than claimed; others: wrong usage.
+    Exit codes: 0 valid, 1 invalid, 2 malformed, 3 weaker than claimed, 64 wrong usage, 70 internal error.
     """
     from ucsearch.verify.__main__ import main as verifier
 

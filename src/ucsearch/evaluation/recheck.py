@@ -178,6 +178,8 @@ def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: l
         return
     try:
         entries = list(follow(read_entries(e.sample), {}))
+        if fault := next((entry.fault for entry in entries if entry.fault), ""):
+            raise Malformed(fault)
     except Malformed as error:
         raise EvidenceError(f"sample.jsonl: {error}") from error
     except Invalid as error:

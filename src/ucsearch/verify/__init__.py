@@ -6,14 +6,13 @@ dispatch or records. `docs/certificate.md` describes what is checked, well enoug
 
 from __future__ import annotations
 
-import importlib
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ucsearch.verify.claims import verify_decision
+from ucsearch.verify.demands import demand
 from ucsearch.verify.formats import (
     Entry,
     Invalid,
@@ -27,98 +26,120 @@ from ucsearch.verify.formats import (
 )
 from ucsearch.verify.inputs import verify_override, verify_refusal
 from ucsearch.verify.schema import DECISIONS, OVERRIDE, REFUSAL, check, version_of
+from ucsearch.verify.trust import NoTask, find_task, is_genuine, tasks
+from ucsearch.verify.verdict import Verdict, describe
 
 __all__ = ["BUDGET", "NoTask", "Verdict", "find_task", "verify_file", "verify_log", "verify_record"]
 
 BUDGET = 2_000_000  # states looked at per record; in members mode a node has one for each member
-_NEEDED = (
-    "name", "version", "source_hash", "state", "actions", "label", "params", "outcome", "feasible", "step",
-    "reward", "fallback", "terminal", "prepare", "bound", "continuations",
-)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What was found about one entry. `where` is the path of the first false claim, or of the first one in doubt."""
+class _Terms(NamedTuple):
+    """What the caller brings."""
 
-    status: str  # valid, weaker, invalid or malformed
-    name: str  # id of the record, or the place of what has none
-    where: str = ""
-    message: str = ""
-
-    @property
-    def code(self) -> int:
-        """0 valid, 1 invalid, 2 malformed, 3 valid but of a weaker kind than claimed."""
-        return ("valid", "invalid", "malformed", "weaker").index(self.status)
-
-    def __str__(self) -> str:
-        return f"{self.status}: {self.name}" + (f": {self.message}" if self.message else "")
-
-
-class NoTask(Exception):
-    """The task whose rules the record claims to keep cannot be found."""
-
-
-def find_task(name: str) -> Any:
-    """The task that "package.module:object" names; its module is imported, that is, its code is run."""
-    module, _, path = name.partition(":")
-    try:
-        task: Any = importlib.import_module(module)
-        for part in path.split("."):
-            task = getattr(task, part)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise NoTask(f"no task {name!r} ({error}); name it as package.module:object") from None
-    if lacking := [part for part in _NEEDED if not hasattr(task, part)]:
-        raise NoTask(f"{name!r} is no task: it has no {lacking[0]}")
-    return task
+    task_of: Callable[[str], Any]
+    budget: int
+    gate: Mapping[str, Any] | None  # every decision's gate must be at least as strict
 
 
 def verify_record(
-    record: Mapping[str, Any] | bytes, blobs: Mapping[str, bytes], task: Any = None, *, budget: int = BUDGET
+    record: Mapping[str, Any] | bytes,
+    blobs: Mapping[str, bytes],
+    task: Any = None,
+    *,
+    budget: int = BUDGET,
+    trust_record_task: bool = False,
+    gate: Mapping[str, Any] | None = None,
 ) -> Verdict:
-    """One decision. Bytes must be canonical; a mapping is taken for what its canonical form says."""
+    """One decision. Bytes must be canonical; a mapping is taken for what its canonical form says.
+
+    Without `task` the record may name a built-in one; with `trust_record_task` what it names is imported. Raises
+    `NoTask` where there is none.
+    """
     try:
         body = record if isinstance(record, bytes) else canonical(dict(record))
     except Malformed as error:
         return Verdict("malformed", "record", message=str(error))
-    return _verify(Entry(None, body, "", "", None, None, blobs.get), _tasks(task), budget)
+    entry = Entry(None, body, "", "", None, None, blobs.get)
+    return _verify(entry, _Terms(tasks(task, trust_record_task), budget, gate))
 
 
 def verify_file(
-    path: str | Path, task: Any = None, *, budget: int = BUDGET, checkpoint: str | Path | None = None
+    path: str | Path,
+    task: Any = None,
+    *,
+    budget: int = BUDGET,
+    checkpoint: str | Path | None = None,
+    trust_record_task: bool = False,
+    gate: Mapping[str, Any] | None = None,
 ) -> Iterator[Verdict]:
-    """Every entry of a SQLite log, of JSON lines or of a single record; after a break in the chain, no further."""
-    task_of = _tasks(task)
+    """Every entry of a SQLite log, of JSON lines or of a single record, whatever was found about the others.
+
+    After a break in the chain an entry is at best "weaker": nothing says that it belongs there.
+    """
+    terms = _Terms(tasks(task, trust_record_task), budget, gate)
+    last: list[Entry] = []  # taken from the file
+
+    def taken() -> Iterator[Entry]:
+        for entry in source:
+            last[:] = [entry]
+            yield entry
+
     try:
         pins = {} if checkpoint is None else read_checkpoint(Path(checkpoint))
-        for entry in follow(read_entries(Path(path)), pins):
-            yield _verify(entry, task_of, budget)
-    except (Malformed, sqlite3.Error) as error:
+        source = read_entries(Path(path))
+        try:
+            for entry in follow(taken(), pins):
+                yield _safely(entry, terms)
+        except Invalid as error:
+            yield Verdict("invalid", _name(last[0]) if last else str(path), error.where, str(error))
+        for entry in source:
+            yield _loose(_safely(entry, terms))
+    except (Malformed, sqlite3.Error, OSError) as error:
         yield Verdict("malformed", str(path), message=str(error))
-    except Invalid as error:
-        yield Verdict("invalid", str(path), error.where, str(error))
+    except MemoryError:
+        yield Verdict("weaker", str(path), "memory", "the file could not be read on within the memory that is allowed")
+    except BaseException as error:
+        if is_genuine(error) or isinstance(error, GeneratorExit):
+            raise
+        yield Verdict("error", str(path), message=describe(error))
 
 
 verify_log = verify_file  # a log is one of the files that are recognised
 
 
-def _tasks(task: Any) -> Callable[[str], Any]:
-    known: dict[str, Any] = {}
-
-    def task_of(name: str) -> Any:
-        if task is None and name not in known:
-            known[name] = find_task(name)
-        return known[name] if task is None else task
-
-    return task_of
+def _name(entry: Entry) -> str:
+    return f"entry {entry.seq}" if entry.seq else "record"
 
 
-def _verify(entry: Entry, task_of: Callable[[str], Any], budget: int) -> Verdict:
-    number = entry.seq or 0
-    name = f"entry {number}" if number else "record"
+def _loose(verdict: Verdict) -> Verdict:
+    if verdict.code:
+        return verdict
+    return Verdict("weaker", verdict.name, "chain", "right in itself, but it comes after a break in the chain")
+
+
+def _safely(entry: Entry, terms: _Terms) -> Verdict:
+    """A verdict whatever happens, so that the other entries are looked at."""
+    try:
+        return _verify(entry, terms)
+    except NoTask as error:
+        return Verdict("no task", _name(entry), message=str(error))
+    except MemoryError:
+        text = "within the memory that is allowed nothing could be verified"
+        return Verdict("weaker", _name(entry), "memory", text)
+    except BaseException as error:  # SystemExit of a task's function included
+        if is_genuine(error):
+            raise
+        return Verdict("error", _name(entry), message=describe(error))
+
+
+def _verify(entry: Entry, terms: _Terms) -> Verdict:
+    number, name, budget = entry.seq or 0, _name(entry), terms.budget
     note = ""
     doubts: list[str] = []
     try:
+        if entry.fault:
+            raise Malformed(entry.fault)
         record = read_record(entry.body)
         name = record["id"]
         expect("id", name if entry.id is None else entry.id, name)
@@ -128,16 +149,18 @@ def _verify(entry: Entry, task_of: Callable[[str], Any], budget: int) -> Verdict
             target = read_record(body) if 0 < seq < number else {}
             expect("override.overrides", record["overrides"], target.get("id"))
             check(target, DECISIONS[version_of(target)])
-            verify_override(record, target, body, task_of(target["task"]["object"]))
+            verify_override(record, target, body, terms.task_of(target["task"]["object"]))
         elif record.get("kind") == "refusal":
             check(record, REFUSAL)
             verify_refusal(record)
         else:
             version = version_of(record)
             check(record, DECISIONS[version])
+            if terms.gate is not None:
+                demand(record, terms.gate)
             note = "" if version == 2 else f"version {version} rules"
-            doubts = verify_decision(record, entry.blobs, task_of(record["task"]["object"]), budget)
-    except Malformed as error:
+            doubts = verify_decision(record, entry.blobs, terms.task_of(record["task"]["object"]), budget)
+    except (Malformed, sqlite3.Error) as error:
         return Verdict("malformed", name, message=str(error))
     except Invalid as error:
         return Verdict("invalid", name, error.where, str(error))

@@ -1,57 +1,155 @@
-"""`python -m ucsearch.verify FILE|DB [--task package:object] [--budget N] [--checkpoint FILE]`."""
+"""`python -m ucsearch.verify FILE|DB`: the verifier as a program, for files that come from anybody."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
+import signal
 import sys
+import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from ucsearch.verify import BUDGET, NoTask, find_task, verify_file
+from ucsearch.verify import BUDGET, NoTask, Verdict, find_task, verify_file
+from ucsearch.verify.demands import read_gate
+from ucsearch.verify.formats import Malformed
+from ucsearch.verify.memory import LEAST_MEMORY, MEMORY, limited
+from ucsearch.verify.trust import current_folder_off_path, is_genuine
+from ucsearch.verify.verdict import CODES, INTERNAL, USAGE, WORST_FIRST, describe, printable
 
-USAGE = 64  # EX_USAGE of sysexits.h
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+SUMMARY = {"no task": "without a task that may be imported", "error": "with an internal error"}
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(USAGE, f"{self.prog}: {message}\n")
+        self.exit(USAGE, f"{self.prog}: {printable(message)}\n")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Print what is not valid and a summary; the worst verdict is the exit code (invalid, malformed, weaker)."""
+def _size(text: str) -> int:
+    """Bytes: 1073741824, 512M, 1G, 1GiB."""
+    match = re.fullmatch("([0-9]{1,15})([KMG]?)(i?B)?", text.strip(), re.IGNORECASE)
+    if match is None or (size := int(match[1]) * UNITS[match[2].upper()]) < LEAST_MEMORY:
+        raise argparse.ArgumentTypeError(f"saw {text!r}, expected a size of at least {LEAST_MEMORY >> 20}M, such as 1G")
+    return size
+
+
+def _nodes(text: str) -> int:
+    if re.fullmatch("[0-9]{1,15}", text.strip()) is None:
+        raise argparse.ArgumentTypeError(f"saw {text!r}, expected a whole number, 0 or more")
+    return int(text)
+
+
+def _parser() -> _Parser:
     parser = _Parser(
         prog="ucsearch verify",
         description="Derive every claim of recorded decisions again, from the recorded inputs and the task's rules.",
         epilog="Exit codes: 0 valid, 1 invalid (the first false claim is named), 2 malformed, 3 valid but of a weaker "
-        "kind than claimed, 64 wrong usage.",
+        "kind than claimed, 64 wrong usage (also: a record's task was neither built in nor named), 70 internal error. "
+        "Of several the first of 1, 2, 70, 64, 3.",
     )
     parser.add_argument("file", metavar="FILE|DB", type=Path, help="a log, JSON lines exported from it, or a record")
-    parser.add_argument("--task", metavar="PACKAGE:OBJECT", help="the task; else each record's own task.object")
-    parser.add_argument("--budget", metavar="N", type=int, default=BUDGET, help="nodes per record (%(default)s)")
+    parser.add_argument(
+        "--task",
+        metavar="PACKAGE:OBJECT",
+        help="the task of all records, or FILE.py:OBJECT; its code is run. Without it only built-in tasks are used",
+    )
+    parser.add_argument(
+        "--trust-record-task", action="store_true", help="import, and so run, whatever module a record names"
+    )
+    parser.add_argument("--budget", metavar="N", type=_nodes, default=BUDGET, help="nodes per record (%(default)s)")
+    parser.add_argument("--memory", metavar="SIZE", type=_size, default=MEMORY, help="such as 512M (1G)")
     parser.add_argument("--checkpoint", metavar="FILE", type=Path, help="a checkpoint of the log, kept elsewhere")
-    options = parser.parse_args(argv)
-    if options.budget < 0:
-        parser.error(f"--budget: saw {options.budget}, expected 0 or more")
-    for path in filter(None, (options.file, options.checkpoint)):
-        if not path.is_file():
-            parser.error(f"{path}: no such file")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # where a planner's own task usually is
-    seen: Counter[str] = Counter()
+    parser.add_argument(
+        "--gate", metavar="FILE", type=Path, help="a gate in TOML; every decision's must be at least as strict"
+    )
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print what is not valid and a summary; the worst verdict is the exit code."""
     try:
-        task = None if options.task is None else find_task(options.task)
-        for verdict in verify_file(options.file, task, budget=options.budget, checkpoint=options.checkpoint):
+        return _run(_parser(), argv)
+    except SystemExit:
+        raise  # from the parser: help, or wrong usage
+    except BaseException as error:
+        if is_genuine(error):
+            raise
+        _say(f"internal error: {describe(error)}", sys.stderr)
+        return INTERNAL
+
+
+def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
+    options = parser.parse_args(argv)
+    for path in filter(None, (options.file, options.checkpoint, options.gate)):
+        try:
+            there = path.is_file()
+        except (OSError, ValueError):
+            there = False
+        if not there:
+            parser.error(f"{path}: no such file")
+    seen: Counter[str] = Counter()
+    with ExitStack() as stack:
+        stack.enter_context(current_folder_off_path())
+        stack.enter_context(_interrupted_at_once())
+        try:
+            gate = None if options.gate is None else read_gate(options.gate)
+            task = None if options.task is None else find_task(options.task)
+        except Malformed as error:
+            parser.error(f"--gate: {error}")
+        except NoTask as error:
+            parser.error(f"--task: {error}")
+        stack.enter_context(limited(options.memory))
+        for verdict in verify_file(
+            options.file,
+            task,
+            budget=options.budget,
+            checkpoint=options.checkpoint,
+            trust_record_task=options.trust_record_task,
+            gate=gate,
+        ):
             seen[verdict.status] += 1
             if verdict.code:
-                print(verdict)
-    except NoTask as error:
-        parser.error(f"--task: {error}")
-    print(", ".join(f"{seen[s]} {s}" for s in ("valid", "weaker", "invalid", "malformed") if seen[s]) or "no entries")
-    return next((code for s, code in (("invalid", 1), ("malformed", 2), ("weaker", 3)) if seen[s]), 0)
+                _say(_advised(verdict))
+    counts = [f"{seen[s]} {SUMMARY.get(s, s)}" for s in CODES if seen[s]]
+    _say(", ".join(counts) or "no entries")
+    return next((CODES[status] for status in WORST_FIRST if seen[status]), 0)
+
+
+def _advised(verdict: Verdict) -> str:
+    more = ", or let it be imported by --trust-record-task" if verdict.status == "no task" else ""
+    return f"{verdict}{more}"
+
+
+def _say(text: str, file: Any = None) -> None:
+    """A line, whatever the terminal can show; who stops reading changes no exit code."""
+    out = sys.stdout if file is None else file
+    if out is None:
+        return
+    try:
+        encoding = getattr(out, "encoding", None) or "ascii"
+        print(text.encode(encoding, "backslashreplace").decode(encoding), file=out, flush=True)
+    except BrokenPipeError:
+        with open(os.devnull, "w", encoding="utf-8") as nothing:
+            os.dup2(nothing.fileno(), out.fileno())
+
+
+@contextmanager
+def _interrupted_at_once() -> Iterator[None]:
+    """Ctrl-C ends the process, so that no code under verification can pretend that somebody pressed it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 if __name__ == "__main__":

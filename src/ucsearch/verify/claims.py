@@ -17,7 +17,12 @@ def verify_decision(r: Record, blobs: Blobs, task: Any, budget: int) -> list[str
     """Raises at the first false claim; returns the claims that the budget left in doubt."""
     verify_recalibration(r, blobs)
     p = problem_of(r, blobs, task)
-    return _Decision(r, p, Meter(budget)).verify()
+    p.meter = Meter(budget)
+    decision = _Decision(r, p, p.meter)
+    try:
+        return decision.verify()
+    except OutOfNodes:
+        return [*decision.doubts, "claim"]
 
 
 class _Decision:
@@ -67,6 +72,8 @@ class _Decision:
             require(where, claimed, 0, f"a failure: {error}")
         except OutOfNodes:
             self.doubts.append(where)
+            if self.r["settings"]["algorithm"] == "beam":  # nothing more can be said of what it retained
+                raise
         else:
             require(where, not claimed, 1, "no failure")
             self.root = root
@@ -76,7 +83,7 @@ class _Decision:
         p, rivals = self.p, self.r["rivals"]
         for k, rival in enumerate(rivals):
             where, i = f"rivals[{k}]", rival["index"]
-            require(f"{where}.index", all(i > before["index"] for before in rivals[:k]), i, "in ascending order")
+            require(f"{where}.index", k == 0 or i > rivals[k - 1]["index"], i, "in ascending order")
             require(f"{where}.index", i in self.edges, i, "not feasible, or a smaller action stands for it")
             edge = self.edges[i]
             expect(f"{where}.action", rival["action"], p.actions[i])

@@ -10,20 +10,19 @@ import sqlite3
 import struct
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
 from decimal import Decimal
 from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ucsearch.verify.opening import lines, opened
+from ucsearch.verify.verdict import Malformed as Malformed
+
 MAX_INT = 2**53
+MOST_VALUES = 2_000_000  # in a JSON text; a limit on time
 NORMAL_NAN = struct.pack("<Q", 0x7FF8000000000000)
 Record = Mapping[str, Any]
 Blobs = Callable[[str], bytes | None]
-
-
-class Malformed(Exception):
-    """Not a record, blob, file or log of the described form."""
 
 
 class Invalid(Exception):
@@ -139,6 +138,8 @@ def loads(data: bytes) -> Any:
         raise ValueError(f"{text} is not JSON")
 
     try:
+        if data.count(b",") > MOST_VALUES:
+            raise ValueError("more values than any record has")
         return json.loads(data.decode("utf-8"), parse_int=whole, parse_constant=refuse, object_pairs_hook=pairs)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"not JSON: {error}") from None
@@ -164,7 +165,8 @@ def read_blob(name: str, blobs: Blobs) -> tuple[tuple[int, ...], bytes, tuple[fl
     if len(raw) != 8 * math.prod(shape):
         raise Malformed(f"the blob {name} has {len(raw)} bytes of values for the shape {shape}")
     values = struct.unpack(f"<{len(raw) // 8}d", raw)
-    for i, x in enumerate(values):
+    plain = struct.pack(f"<{len(values)}d", *[x + 0.0 for x in values]) == raw  # in most blobs, and quickly seen
+    for i, x in enumerate(() if plain and not any(x != x for x in values) else values):
         if raw[8 * i : 8 * i + 8] != (NORMAL_NAN if x != x else struct.pack("<d", x + 0.0)):
             raise Malformed(f"the blob {name} holds a -0.0 or an unusual NaN")
     return shape, raw, values
@@ -184,30 +186,63 @@ class Entry(NamedTuple):
     id: str | None  # as the log calls it
     blobs: Blobs
     find: Callable[[str], tuple[int, bytes] | None] = lambda name: None  # number and body of another entry
+    fault: str = ""  # why there is nothing to verify; all else is empty then
 
 
 def read_entries(path: Path) -> Iterator[Entry]:
-    """Entries of a SQLite log, of JSON lines, or of one exported or bare record."""
+    """Entries of a SQLite log, of JSON lines, or of one exported or bare record; with a fault if unreadable."""
     try:
         with path.open("rb") as file:
-            if file.read(16) == b"SQLite format 3\0":
-                yield from _logged(path)
-                return
-            file.seek(0)
-            for line in file:
-                yield _exported(line.rstrip(b"\r\n"), path)
-        if path.stat().st_size == 0:
+            start = file.read(16)
+        if start == b"SQLite format 3\0":
+            yield from _logged(path)
+        elif start:
+            yield from _lines(path)
+        else:
             raise Malformed(f"{path}: empty")
     except (OSError, sqlite3.Error) as error:
         raise Malformed(f"{path}: {error}") from None
 
 
-def _exported(line: bytes, path: Path) -> Entry:
-    def find(name: str) -> tuple[int, bytes] | None:
-        with path.open("rb") as file:
-            near = [_exported(other.rstrip(b"\r\n"), path) for other in file if name.encode() in other]
-        return next(((e.seq or 0, e.body) for e in near if loads(e.body).get("id") == name), None)
+def _fault(message: str) -> Entry:
+    return Entry(None, b"", "", "", None, None, lambda name: None, fault=message)
 
+
+def _lines(path: Path) -> Iterator[Entry]:
+    places: dict[str, int] = {}  # of the records that a line holds, by id; filled when an override asks
+
+    def find(name: str) -> tuple[int, bytes] | None:
+        if not places:
+            for place, line in lines(path):
+                entry = _exported(line, find)
+                content = None if entry.fault else loads(entry.body)
+                if isinstance(content, dict) and isinstance(content.get("id"), str):
+                    places.setdefault(content["id"], place)
+            places.setdefault("", 0)
+        if (at := places.get(name)) is None:
+            return None
+        with path.open("rb") as file:
+            file.seek(at)
+            entry = _exported(file.readline().rstrip(b"\r\n"), find)
+        return None if entry.fault else (entry.seq or 0, entry.body)
+
+    for number, (_, line) in enumerate(lines(path), 1):
+        entry = _exported(line, find)
+        yield _fault(f"line {number}: {entry.fault}") if entry.fault else entry
+
+
+def _exported(line: bytes | None, find: Callable[[str], tuple[int, bytes] | None]) -> Entry:
+    try:
+        if line is None:
+            raise Malformed("too long")
+        return _parsed(line, find)
+    except Malformed as error:
+        return _fault(str(error))
+    except MemoryError:
+        return _fault("it does not fit into the memory that is allowed")
+
+
+def _parsed(line: bytes, find: Callable[[str], tuple[int, bytes] | None]) -> Entry:
     content = loads(line)
     if not isinstance(content, dict) or "record" not in content:
         return Entry(None, line, "", "", None, None, lambda name: None)
@@ -224,27 +259,34 @@ def _exported(line: bytes, path: Path) -> Entry:
 
 
 def _logged(path: Path) -> Iterator[Entry]:
-    wal = path.with_name(path.name + "-wal")
-    # Without a write-ahead log no index of it is needed, and a read-only medium will do.
-    still = "" if wal.exists() and wal.stat().st_size else "&immutable=1"
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{still}", uri=True)) as log:
-        log.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
-        if log.execute("SELECT * FROM pragma_application_id, pragma_user_version").fetchone() != (0x55434131, 1):
-            raise Malformed(f"{path}: not an audit log")
+    with opened(path) as (log, _):
 
         def blob(name: str) -> bytes | None:
-            found = log.execute("SELECT CAST(data AS BLOB) FROM blobs WHERE id = ?", (name,)).fetchone()
+            found = log.execute("SELECT data FROM blobs WHERE id = ?", (name,)).fetchone()
+            if found is not None and not isinstance(found[0], bytes):
+                raise Malformed(f"the blob {name} is of another type")
             return None if found is None else found[0] or b""
 
         def find(name: str) -> tuple[int, bytes] | None:
-            found = log.execute("SELECT seq, CAST(body AS BLOB) FROM entries WHERE id = ?", (name,)).fetchone()
-            return None if found is None else (found[0], found[1])
+            found = log.execute("SELECT seq, body FROM entries WHERE id = ?", (name,)).fetchone()
+            return (found[0], _bytes(found[1])) if found and isinstance(found[1], str) else None
 
-        columns = "seq, CAST(body AS BLOB), digest, head, written_at, id"
-        for seq, body, own, head, time, name in log.execute(f"SELECT {columns} FROM entries ORDER BY seq"):
-            if not isinstance(body, bytes) or not all(isinstance(x, str) for x in (own, head, time or "", name)):
-                raise Malformed(f"entry {seq}: a column of another type")
-            yield Entry(seq, body, own, head, time, name, blob, find)
+        last, columns = 0, "seq, body, digest, head, written_at, id"
+        for seq, body, *texts in log.execute(f"SELECT {columns} FROM entries ORDER BY seq"):
+            if not (type(seq) is int and seq > last):
+                raise Malformed(f"{path}: after entry {last} comes {seq!r}")
+            last, (own, head, time, name) = seq, texts
+            if not all(isinstance(x, str) for x in (body, own, head, time or "", name)):
+                yield _fault(f"entry {seq}: a column of another type")
+            elif not re.fullmatch("[0-9a-f]{64}", head):
+                yield _fault(f"entry {seq}: a head that is no digest")
+            else:
+                yield Entry(seq, _bytes(body), own, head, time, name, blob, find)
+
+
+def _bytes(text: str) -> bytes:
+    """As the log holds them; what was no UTF-8 has come as lone surrogates."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def read_checkpoint(path: Path) -> dict[int, str]:
@@ -264,7 +306,7 @@ def follow(entries: Iterable[Entry], pins: Mapping[int, str]) -> Iterator[Entry]
     """The same entries, each after its digest, its head and the checkpoint's pins were found right."""
     seq, head = 0, GENESIS
     for entry in entries:
-        if entry.seq is None:
+        if entry.seq is None:  # a bare record, or what could not be read
             yield entry
             continue
         # A few exported lines may begin anywhere; then the first head has only the checkpoint to vouch for it.

@@ -121,7 +121,7 @@ def _age(now: str, issued: list[str]) -> float:
 
     try:
         return (moment(now) - moment(issued[0])).total_seconds() if now and issued else math.nan
-    except ValueError:
+    except (ValueError, OverflowError):  # a time at the edge of the calendar has no UTC
         return math.nan
 
 
@@ -171,7 +171,9 @@ def _outcome(r: Record, p: Problem, cause: str, margin: float, steps: Figures) -
     try:
         fallback = float(p.task.fallback(p.state, p.params))
         feasible = fallback in p.actions and bool(p.task.feasible(p.state, fallback, p.params))
-    except Exception:  # whatever it raises, there is no fallback to rely on
+    except (MemoryError, KeyboardInterrupt):
+        raise
+    except BaseException:  # whatever it raises, an exit included, there is no fallback to rely on
         fallback, feasible = math.nan, False
     place = p.actions.index(fallback) if fallback in p.actions else None
     fallback = math.nan if place is None else fallback

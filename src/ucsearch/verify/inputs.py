@@ -10,6 +10,7 @@ from typing import Any
 
 from ucsearch.verify.formats import Blobs, Invalid, Malformed, Record, digest, expect, is_close, num, read_blob, require
 from ucsearch.verify.replay import MEMBERS, SCORES, VARIANCE, Problem, mean_and_spread, shape
+from ucsearch.verify.verdict import describe
 
 POLICIES = {
     "UCBeam": ("beam", 0), "ParetoBeam": ("beam", 1), "CertifiedBeam": ("beam", 2), "ConstrainedBeam": ("beam", 2),
@@ -82,7 +83,7 @@ def _trace(r: Record, blobs: Blobs, task: Any) -> tuple[Any, ...]:
     require("inputs.trace", all(map(math.isfinite, numbers)), "numbers", "some are not finite")
     require("inputs.trace.u", all(x >= 0.0 for x in flat["u"]), "uncertainties", "one below 0")
     weights, row = list(flat["weights"]), horizon * fields
-    members = [flat["members"][j * row :][:row] for j in range(size)]
+    members = [flat["members"][j * row : (j + 1) * row] for j in range(size)]
     if not scores:
         fair = all(w > 0.0 for w in weights) and is_close(math.fsum(weights), 1.0)
         require("inputs.trace.weights", fair, weights, "positive shares of 1")
@@ -95,7 +96,7 @@ def _trace(r: Record, blobs: Blobs, task: Any) -> tuple[Any, ...]:
         steps = [values[h * fields : (h + 1) * fields] for h in range(horizon)]
         return [y[0] if task.outcome is None else task.outcome(*(y if fields == n else y * n)) for y in steps]
 
-    q, u = ([flat[name][h * width :][:width] for h in range(horizon)] for name in ("q", "u"))
+    q, u = ([flat[name][h * width : (h + 1) * width] for h in range(horizon)] for name in ("q", "u"))
     return [outcomes(y) for y in members], weights, outcomes(flat["mean"]), q, u
 
 
@@ -142,8 +143,10 @@ def verify_override(r: Record, target: Record, body: bytes, task: Any) -> None:
         action = actions[labels.index(action)]
     try:
         feasible = action == action and bool(task.feasible(state, float(action), params))
-    except Exception as error:
-        raise Invalid("override.feasible", True, f"{error!r}") from None
+    except (MemoryError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise Invalid("override.feasible", True, describe(error)) from None
     expect("override.feasible", True, feasible)
 
 

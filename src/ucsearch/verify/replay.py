@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import copy
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from ucsearch.verify.meter import Meter, OutOfNodes
+from ucsearch.verify.trust import is_genuine
+from ucsearch.verify.verdict import describe
 
 MEAN, SCORES, MEMBERS = 0, 1, 2
 VARIANCE, DOWNSIDE = 0, 2  # and 1 for the standard deviation
@@ -18,6 +23,13 @@ CACHED = 200_000  # scored nodes kept
 
 class Fault(Exception):
     """A task function raised, or returned what is not a finite number."""
+
+
+def _fault(function: Any, error: BaseException) -> BaseException:
+    """What foreign code raised, exits included; but memory and budget are ours, and so is a Ctrl-C."""
+    if isinstance(error, MemoryError | OutOfNodes) or is_genuine(error):
+        return error
+    return Fault(f"{getattr(function, '__name__', 'a function')} raised {describe(error)}")
 
 
 class Edge(NamedTuple):
@@ -72,7 +84,10 @@ def _float(value: Any) -> float:
 
 def distinct(edges: Sequence[Edge]) -> list[Edge]:
     """Without those that have the same effect as a smaller action."""
-    return [e for n, e in enumerate(edges) if not any(e[1:] == b[1:] for b in edges[:n])]
+    first: dict[Any, Edge] = {}
+    for e in edges:
+        first.setdefault(e[1:], e)
+    return list(first.values())
 
 
 def shape(value: Sequence[Any]) -> list[int]:
@@ -92,6 +107,7 @@ class Problem:
         self.discounts = [1.0]
         for _ in range(self.reach):
             self.discounts.append(self.discounts[-1] * settings["discount"])
+        self.meter = Meter(sys.maxsize)  # the caller's, where there is a budget
         self._tables: list[Any] | None = None
         self._edges: dict[Any, tuple[Edge, ...]] = {}
         self._settle()
@@ -121,16 +137,18 @@ class Problem:
     # ---------------------------------------------------------------- calls that may fail
 
     def call(self, function: Any, *args: Any) -> Any:
+        self.meter.toil(1)
         try:
             return function(*args)
-        except Exception as error:
-            raise Fault(f"{getattr(function, '__name__', function)} raised {error!r}") from None
+        except BaseException as error:
+            raise _fault(function, error) from None
 
     def number(self, function: Any, *args: Any) -> float:
+        self.meter.toil(1)
         try:
             value = _float(function(*args))
-        except Exception as error:
-            raise Fault(f"{getattr(function, '__name__', function)} raised {error!r}") from None
+        except BaseException as error:
+            raise _fault(function, error) from None
         if not math.isfinite(value):
             raise Fault(f"{getattr(function, '__name__', function)} returned {value}")
         return value
@@ -205,6 +223,7 @@ class Problem:
     def extend(self, node: Node, e: Edge, togo: float = 0.0) -> Node | None:
         """The path one action longer; None when no continuation can take it to the end of the trace."""
         h = len(node.path)
+        self.meter.toil(len(node.states) + h // 64)  # a path is copied
         factor, path, full = self.discounts[h], (*node.path, e.action), h + 1 == self.depth
         if self.is_members:
             returns = tuple(r + factor * x for r, x in zip(node.returns, e.rewards, strict=True))

@@ -6,30 +6,14 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from ucsearch.verify.meter import Meter as Meter
+from ucsearch.verify.meter import OutOfNodes as OutOfNodes
 from ucsearch.verify.replay import Edge, Fault, Node, Problem, distinct
 
 FEW_PATHS = 4_096  # up to here the task's bound need not be trusted
 FIRST_TRY = 50_000  # nodes spent in one way before another one is tried
 COMPLETION_MOVES = 100_000  # after so many a planner no longer says that no path exists
 Limit = Callable[[Node], float]
-
-
-class OutOfNodes(Exception):
-    """The node budget is used up."""
-
-
-class Meter:
-    """Counts states down to nothing; a share of it counts on the whole as well."""
-
-    def __init__(self, nodes: int, whole: Meter | None = None) -> None:
-        self.left, self.whole = nodes, whole
-
-    def spend(self, states: int) -> None:
-        self.left -= states
-        if self.left < 0:
-            raise OutOfNodes
-        if self.whole is not None:
-            self.whole.spend(states)
 
 
 # -------------------------------------------------------------------- the planner's beams, again
@@ -65,8 +49,9 @@ def beam(p: Problem) -> Found:
                 togo = p.togo(e.states, h + 1) if p.use_bound else 0.0
                 ranked.append((-(rank + togo), e.u, e, togo))
             scores += len(edges)
-            alone = distinct(edges)
-            chosen = [r for r in sorted(ranked, key=lambda r: (r[0], r[1], r[2].action)) if r[2] in alone][: s["top_k"]]
+            alone = {e.action for e in distinct(edges)}
+            ranked.sort(key=lambda r: (r[0], r[1], r[2].action))
+            chosen = [r for r in ranked if r[2].action in alone][: s["top_k"]]
             expansions += len(chosen)
             generated |= {e.action for _, _, e, _ in chosen if h == 0}
             grown = [p.extend(node, e, togo) for _, _, e, togo in chosen]
@@ -131,11 +116,11 @@ def values_to_go(p: Problem, meter: Meter) -> list[dict[Any, float]]:
         states = {e.states[0]: None for edges in layers[h].values() for e in edges}
     values = [{s: p.discounts[p.depth] * p.end(s) for s in states}]
     for h in range(p.depth - 1, -1, -1):
-        after, factor, here = values[0], p.discounts[h], {}
+        after, factor, here = values[-1], p.discounts[h], {}
         for s, edges in layers[h].items():
             here[s] = max([factor * (e.q - p.risk * e.u) + after[e.states[0]] for e in edges], default=-math.inf)
-        values.insert(0, here)
-    return values
+        values.append(here)
+    return values[::-1]
 
 
 class Prover:
@@ -147,7 +132,8 @@ class Prover:
 
     def __init__(self, p: Problem, meter: Meter) -> None:
         self.p, self.meter = p, meter
-        few = len(p.available) ** p.depth <= FEW_PATHS
+        # Beyond so many steps a power would be a number too long to compute.
+        few = len(p.available) <= 1 or (p.depth <= FEW_PATHS and len(p.available) ** p.depth <= FEW_PATHS)
         bound = [self._bound] if p.has_bound else []
         self.ways: list[Callable[[Meter], Limit]] = [self._values, *bound] if few else [*bound, self._values]
         self.limit: Limit | None = None

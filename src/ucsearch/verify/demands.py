@@ -1,0 +1,54 @@
+"""What the caller asks of a recorded gate: to be at least as strict as one of his own, from a TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ucsearch.verify.formats import Invalid, Malformed, Record
+from ucsearch.verify.schema import KINDS, LIMITS
+
+DEFAULTS = {"certificate": True}  # as a gate has it when a settings file says nothing; all else is not asked for
+LOOSENING = ("near",)  # lets something pass that else would not
+LONGEST = 1 << 20  # bytes of a settings file
+
+
+def read_gate(path: Path) -> dict[str, Any]:
+    """The [gate] table of a settings file, or a file of its members alone."""
+    try:
+        data = path.read_bytes()
+        if len(data) > LONGEST:
+            raise ValueError("too long for settings")
+        content = tomllib.loads(data.decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:  # tomllib's error is a ValueError
+        raise Malformed(f"{path}: not a TOML file ({error})") from None
+    gate = content.get("gate", content)
+    if not isinstance(gate, dict):
+        raise Malformed(f"{path}: gate: saw {gate!r}, expected a table")
+    for name, value in gate.items():
+        kind = LIMITS.get(name, LIMITS.get(f"{name}?"))
+        if kind is None:
+            known = ", ".join(n.rstrip("?") for n in LIMITS)
+            raise Malformed(f"{path}: gate.{name}: unknown; expected some of {known}")
+        if not KINDS[kind](value):
+            raise Malformed(f"{path}: gate.{name}: saw {value!r}, expected {kind}")
+    return {**DEFAULTS, **gate}
+
+
+def demand(r: Record, wanted: Mapping[str, Any]) -> None:
+    """Every condition that is wanted was asked for, within the wanted limit; nothing was let through beside it."""
+    asked = r["gate"]["settings"]
+    for name in dict.fromkeys([*wanted, *LOOSENING]):
+        want, own = wanted.get(name), asked.get(name)
+        if name in LOOSENING:
+            strict = bool(want) or not own
+        elif want is None or want is False:
+            strict = True
+        elif want is True:
+            strict = own is True
+        else:
+            strict = own is not None and own <= want
+        if not strict:
+            raise Invalid(f"gate.settings.{name}", own, f"a weaker gate than the demanded {want}")
