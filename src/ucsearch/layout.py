@@ -91,6 +91,14 @@ class Layout:
                 at += length
         return self.kind(*items)
 
+    def columns(self, rows: Floats) -> Any:
+        """Flat rows (N, size) as one NamedTuple of arrays: (N,) for a float, (N, length) for a tuple."""
+        items, at = [], 0
+        for length in self.lengths:
+            items.append(rows[:, at : at + length] if length else rows[:, at])
+            at += length or 1
+        return self.kind(*items)
+
     def rows(self, values: Any, field: str) -> Floats:
         """A (W, size) array from an array of rows, a sequence of NamedTuples or a NamedTuple of arrays."""
         if isinstance(values, np.ndarray) and not is_named_tuple_type(type(values)):

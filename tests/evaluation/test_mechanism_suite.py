@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ucsearch.backtest.walk import Panel, States
+from ucsearch.backtest.panel import Panel
+from ucsearch.backtest.walk import Seen
 from ucsearch.certificate.api import certify_panel
 from ucsearch.data.records import Series
 from ucsearch.engine.api import search_panel
@@ -130,6 +131,12 @@ BINDING = bind(load_suite(MINI).settings.sources["exposure"].task, None)
 START = DelayedExposure().state()
 
 
+def panel_on(stretches: tuple[Stretch, ...], members: Any, future: Any) -> Panel:
+    task, rows = EXPOSURE.task(), start_rows(len(stretches))
+    none = tuple(np.zeros(0) for _ in stretches)
+    return Panel(task, EXPOSURE, rows[1], rows[0], stretches, members, future[:, :, 0], future, none, "made")
+
+
 def small_panel(seed: int = 3, windows: int = 4, beyond: int = 3) -> Panel:
     """Two decisions in each window; `beyond` values follow the last one decided."""
     rng = np.random.default_rng(seed)
@@ -138,7 +145,7 @@ def small_panel(seed: int = 3, windows: int = 4, beyond: int = 3) -> Panel:
     stretches = tuple(
         Stretch("family", f"s{n}", 0, 10, 2, 1, np.zeros(12 + beyond), 1.0) for n in range(windows)
     )  # fmt: skip
-    return Panel(stretches, members, future[:, :, 0], future, "made")
+    return panel_on(stretches, members, future)
 
 
 def every_plan(windows: int, actions: int, depth: int) -> tuple[Any, Any]:
@@ -191,7 +198,8 @@ def diagnosed(panel: Panel, **changes: Any) -> tuple[Diagnosis, Any]:
     diagnosis = Diagnosis(panel, BINDING, settings, threads=1)
     rows, layout = start_rows(len(panel))
     for t in range(2):
-        diagnosis(t, States(rows, layout), panel.trace(t), None, None)
+        table = np.broadcast_to(panel.task.action_array, (len(panel), 3))
+        diagnosis(Seen(t, rows, layout, panel.trace(t), table, table == table, None, None, lambda n: np.zeros(0)))
     return diagnosis, settings
 
 
@@ -259,7 +267,7 @@ def test_decisions_whose_future_is_not_known_are_not_measured() -> None:
 def test_coverage_counts_outcomes_inside_the_central_interval() -> None:
     members = np.arange(1.0, 10.0)[None, None, :, None] * np.ones((1, 2, 1, 3))
     future = np.array([[[2.0, 1.9, 8.0], [8.1, 5.0, 0.0]]])
-    panel = Panel((Stretch("f", "s", 0, 10, 2, 1, np.zeros(20), 1.0),), members, future[:, :, 0], future, "made")
+    panel = panel_on((Stretch("f", "s", 0, 10, 2, 1, np.zeros(20), 1.0),), members, future)
     # Nine members 1 to 9: by Weibull's positions the central 60 % interval is [2, 8].
     assert coverage(panel, 0, 3, (0.6, 0.8)) == {"points": 6, "inside": [3, 5]}
 

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.backtest.choosers import CLASSICS, Certified, Classic, Searched
-from ucsearch.backtest.walk import Choice, Panel, States, make_panel, walk
+from ucsearch.backtest.choosers import Certified, Searched
+from ucsearch.backtest.panel import Panel, make_panel
+from ucsearch.backtest.roster import ordering_rules
+from ucsearch.backtest.walk import Choice, Seen, walk
 from ucsearch.comparators import CEM, Greedy
 from ucsearch.data.embedded import sample_demand
 from ucsearch.errors import InputError
@@ -48,7 +50,7 @@ def test_forecasts_and_decisions_do_not_see_the_future() -> None:
     plain, changed = panel_of(binding), panel_of(binding, 1000.0)
     np.testing.assert_array_equal(plain.members, changed.members)
     policy = uc.Exact(depth=3, risk=0.5, spread="std")
-    a, b = (walk(p, binding, Certified(binding.task, policy, kind="bound")) for p in (plain, changed))
+    a, b = (walk(p, Certified(binding.task, policy, kind="bound")) for p in (plain, changed))
     np.testing.assert_array_equal(a.actions, b.actions)
     assert not np.array_equal(plain.realised[:, -1], changed.realised[:, -1])
     assert not np.array_equal(a.rewards, b.rewards)
@@ -63,20 +65,20 @@ def test_a_window_does_not_depend_on_its_neighbours() -> None:
 def test_certified_walk_counts_its_proofs_and_activity_apart() -> None:
     binding = inventory()
     panel = panel_of(binding)
-    found = walk(panel, binding, Certified(binding.task, uc.Exact(depth=3, risk=0.5, spread="std"), kind="bound"))
+    found = walk(panel, Certified(binding.task, uc.Exact(depth=3, risk=0.5, spread="std"), kind="bound"))
     assert (found.certificate["passed"] == 1.0).all()
     assert (found.oracle_nodes == 0).all()  # an exact policy is its own proof
     assert (found.activity_nodes > 0).all()
     assert (found.violations == 0).all()
     beam = Certified(binding.task, uc.UCBeam(depth=3, width=2, top_k=2, risk=0.5, spread="std"), kind="bound")
-    assert (walk(panel, binding, beam).oracle_nodes > 0).all()
+    assert (walk(panel, beam).oracle_nodes > 0).all()
 
 
 def test_walk_replays_by_the_task_functions() -> None:
     """The simulator's states and rewards against the plain task, step by step."""
     binding = inventory()
     panel = panel_of(binding)
-    found = walk(panel, binding, Searched(binding.task, uc.Exact(depth=3, risk=0.5, spread="std")))
+    found = walk(panel, Searched(binding.task, uc.Exact(depth=3, risk=0.5, spread="std")))
     task = binding.task
     for n, state in enumerate(binding.start(panel.trace(0))):
         for t in range(panel.decisions):
@@ -91,13 +93,12 @@ def test_walk_replays_by_the_task_functions() -> None:
 def test_a_forbidden_choice_is_counted_and_replaced() -> None:
     binding = inventory(capacity=1e-6)
 
-    def stubborn(t: int, states: States, trace: uc.Trace, actions: object, params: object) -> Choice:
-        none = np.zeros(len(states.rows), np.int64)
-        return Choice(np.full(len(states.rows), 7, np.int64), none, none, none)
+    def stubborn(seen: Seen) -> Choice:
+        return Choice.at(seen, np.full(len(seen.rows), 7, np.int64))
 
-    found = walk(panel_of(inventory()), inventory(), stubborn)
+    found = walk(panel_of(inventory()), stubborn)
     assert (found.violations == 0).all()
-    small = walk(panel_of(binding), binding, stubborn)
+    small = walk(panel_of(binding), stubborn)
     assert (small.violations == small.actions.shape[1]).all()
     assert (small.actions == 0.0).all()  # the fallback: nothing can be ordered
 
@@ -106,17 +107,21 @@ def test_hindsight_is_not_worse_than_the_forecast() -> None:
     binding = inventory()
     panel = panel_of(binding)
     exact = uc.Exact(depth=3, risk=0.0, spread="std")
-    told = walk(panel, binding, Searched(binding.task, exact), foresee=True)
-    guessed = walk(panel, binding, Searched(binding.task, exact))
+    told = walk(panel, Searched(binding.task, exact, foresees=True))
+    guessed = walk(panel, Searched(binding.task, exact))
     assert (told.rewards.sum(axis=1) >= guessed.rewards.sum(axis=1)).all()
 
 
-@pytest.mark.parametrize("name", sorted(CLASSICS))
+ROSTER = ("base-stock", "(s,S)", "(s,nQ)", "newsvendor", "newsvendor, free", "rolling quantile")
+
+
+@pytest.mark.parametrize("name", ROSTER)
 def test_classics_order_towards_their_level(name: str) -> None:
     binding = inventory()
     panel = panel_of(binding)
-    found = walk(panel, binding, Classic(binding, CLASSICS[name]))
-    nothing = walk(panel, binding, Searched(binding.task, Greedy()))
+    entry = next(e for e in ordering_rules(panel) if e.name == name)
+    found = walk(panel, entry.make())
+    nothing = walk(panel, Searched(binding.task, Greedy()))
     assert found.rewards.sum() > nothing.rewards.sum()  # greedy never orders: an order pays off later
     assert (found.figures["fill_rate"] <= 1.0).all()
     assert (found.figures["fill_rate"] > nothing.figures["fill_rate"]).all()
@@ -151,7 +156,7 @@ def test_exposure_outcomes_are_changes_of_the_series() -> None:
     panel = panel_of(binding)
     one = panel.stretches[0]
     np.testing.assert_array_equal(panel.realised[0], np.diff(one.y)[one.start - 1 : one.start - 1 + one.decisions])
-    found = walk(panel, binding, Searched(binding.task, uc.Exact(depth=3, risk=0.1, spread="variance")))
+    found = walk(panel, Searched(binding.task, uc.Exact(depth=3, risk=0.1, spread="variance")))
     assert (found.figures["exposure"] <= 2.0).all()
 
 
@@ -160,11 +165,11 @@ def test_credits_need_a_gain_over_the_reward_only_action() -> None:
     panel = panel_of(binding)
     kept: list[dict[str, np.ndarray]] = []
     policy = uc.ConstrainedBeam(depth=3, width=8, risk=0.5, spread="std")
-    walk(panel, binding, Certified(binding.task, policy, kind="oracle", keep=lambda t, p: kept.append(credits_of(p))))
+    walk(panel, Certified(binding.task, policy, kind="oracle", keep=lambda t, p: kept.append(credits_of(p))))
     assert any((c["risk_reduction"] > 0.0).any() for c in kept)
     calm: list[dict[str, np.ndarray]] = []
     none = dataclasses.replace(policy, risk=0.0)
-    walk(panel, binding, Certified(binding.task, none, kind="oracle", keep=lambda t, p: calm.append(credits_of(p))))
+    walk(panel, Certified(binding.task, none, kind="oracle", keep=lambda t, p: calm.append(credits_of(p))))
     assert all((c["risk_reduction"] == 0.0).all() and (c["delayed_credit"] == 0.0).all() for c in calm)
 
 

@@ -1,89 +1,99 @@
-"""Policies as they stand in a walk: certified search, comparators, classics, learned ones, hindsight."""
+"""Policies as they stand in a walk: search, certified search, planning on a point forecast, learned ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from statistics import NormalDist
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.backtest.walk import Choice, States
+from ucsearch.backtest.walk import Choice, Seen
 from ucsearch.certificate.api import Kind
 from ucsearch.comparators import CEM, MPPI
 from ucsearch.dispatch.api import decide_panel
 from ucsearch.dispatch.decision import DecisionPanel
 from ucsearch.dispatch.gate import Gate
 from ucsearch.engine.api import search_panel
-from ucsearch.engine.simulate import Simulator
-from ucsearch.policies import Policy
+from ucsearch.errors import InputError
+from ucsearch.inventory.adaptive import fractile
+from ucsearch.policies import Exact, Policy
 from ucsearch.task import Task
-from ucsearch.tasks.binding import Binding
 from ucsearch.trace import Trace
 
-__all__ = ["CLASSICS", "Certified", "Classic", "Learned", "RollingQuantile", "Searched"]
+__all__ = ["FIGURES", "FLAGS", "Certified", "Deterministic", "How", "Learned", "Searched", "point_forecast"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-_FLAGS = (
+FLAGS = (
     "passed", "risk_active", "search_pass", "paper_pass", "oracle_retained", "search_active", "uncertainty_active",
     "optimal", "unique", "robust",
 )  # fmt: skip
-_FIGURES = ("margin", "gap", "eps_a", "proxy_slack", "regret_bound")
+"""What a certificate says yes or no to, as a walk keeps it."""
+FIGURES = ("margin", "gap", "eps_a", "proxy_slack", "regret_bound")
+
+
+@dataclass(frozen=True)
+class How:
+    """How the work is done; changes times only."""
+
+    engine: Literal["auto", "python", "compiled"] = "compiled"
+    threads: int | None = None
+
+    @property
+    def simulator(self) -> Literal["python", "compiled"]:
+        return "python" if self.engine == "python" else "compiled"
 
 
 class Searched:
     """A search policy or comparator without a certificate. Iterated samplers may start from their last plan."""
 
-    def __init__(self, task: Task, policy: Policy, *, threads: int | None = None, warm: bool = True) -> None:
-        self.task, self.policy, self.threads, self.warm = task, policy, threads, warm
+    def __init__(
+        self, task: Task, policy: Policy, how: How | None = None, *, warm: bool = True, foresees: bool = False
+    ) -> None:
+        self.task, self.policy, self.how = task, policy, how or How()
+        self.warm, self.foresees = warm, foresees
         self._last: Any = None
 
-    def __call__(self, t: int, states: States, trace: Trace, actions: Floats | None, params: Floats | None) -> Choice:
+    def __call__(self, seen: Seen) -> Choice:
         policy = self.policy
+        if seen.t == 0:
+            self._last = None
         if self.warm and self._last is not None and isinstance(policy, CEM | MPPI):
-            policy = policy.warmed(self._last, states.named, trace, actions)
+            policy = policy.warmed(self._last, seen.state, seen.trace, seen.actions)
         plan = search_panel(
-            self.task,
-            states.named,
-            trace,
-            policy,
-            params=params,
-            actions=actions,
-            threads=self.threads,
-            engine="compiled",
-        )
+            self.task, seen.state, seen.trace, policy, params=seen.params, actions=seen.actions,
+            threads=self.how.threads, engine=self.how.engine,
+        )  # fmt: skip
+        plan.raise_for_errors()
         self._last = plan
-        index = np.array(plan.outputs.out_i[:, 1], np.int64)
-        none = np.zeros(len(plan), np.int64)
-        return Choice(index, np.array(plan.expansions, np.int64), none, none)
+        return Choice.at(seen, plan.outputs.out_i[:, 1], np.array(plan.expansions, np.int64))
 
 
 class Certified:
     """The product itself: a searched action leaves with a certificate, otherwise the fallback does."""
 
     def __init__(
-        self, task: Task, policy: Policy, *, kind: Kind, threads: int | None = None,
-        keep: Callable[[int, DecisionPanel], None] | None = None,
+        self, task: Task, policy: Policy, *, kind: Kind = "auto", how: How | None = None, gate: Gate | None = None,
+        keep: Callable[[int, DecisionPanel], None] | None = None, **proof: Any,
     ) -> None:  # fmt: skip
-        self.task, self.policy, self.kind, self.threads, self.keep = task, policy, kind, threads, keep
-        self.gate = Gate(certificate=True)
+        self.task, self.policy, self.kind, self.how, self.keep = task, policy, kind, how or How(), keep
+        self.gate = Gate(certificate=True) if gate is None else gate
+        self.proof = proof  # further arguments of decide_panel: eps_m, node_budget, calibration
 
-    def __call__(self, t: int, states: States, trace: Trace, actions: Floats | None, params: Floats | None) -> Choice:
+    def __call__(self, seen: Seen) -> Choice:
         panel = decide_panel(
-            self.task, states.named, trace, self.policy, gate=self.gate, kind=self.kind, params=params, actions=actions,
-            threads=self.threads, engine="compiled",
+            self.task, seen.state, seen.trace, self.policy, gate=self.gate, kind=self.kind, params=seen.params,
+            actions=seen.actions, threads=self.how.threads, engine=self.how.engine, **self.proof,
         )  # fmt: skip
         if self.keep is not None:
-            self.keep(t, panel)
+            self.keep(seen.t, panel)
         certified, claims = panel.certified, panel.certified.claims
-        table = np.broadcast_to(certified.plan.inputs.actions, (len(panel), certified.plan.inputs.actions.shape[1]))
-        match = table == panel.action[:, None]
-        fields = {name: np.asarray(getattr(claims, name), np.float64) for name in (*_FLAGS, *_FIGURES)}
+        fields = {name: np.asarray(getattr(claims, name), np.float64) for name in (*FLAGS, *FIGURES)}
         fields["released"] = (panel.outcome == "RELEASED").astype(np.float64)
         return Choice(
-            np.where(match.any(axis=1), match.argmax(axis=1), -1).astype(np.int64),
+            np.array(panel.action, np.float64),
             np.array(certified.plan.expansions, np.int64),
             np.array(certified.oracle_nodes - certified.activity_nodes, np.int64),
             np.array(certified.activity_nodes, np.int64),
@@ -91,77 +101,50 @@ class Certified:
         )
 
 
-# -------------------------------------------------------------------- inventory classics, driven by the same forecast
+class Deterministic:
+    """What most planners do: take one number per step from the forecast, plan exactly as if it were certain."""
+
+    def __init__(self, task: Task, *, depth: int, quantile: float | None = None, how: How | None = None,
+                 node_budget: int = 200_000) -> None:  # fmt: skip
+        if quantile is not None and not 0.0 < quantile < 1.0:
+            raise InputError("quantile", quantile, "a number between 0 and 1, or None for the mean")
+        self.task, self.quantile, self.how = task, quantile, how or How()
+        self.policy = Exact(depth=depth, risk=0.0, node_budget=node_budget)
+
+    def __call__(self, seen: Seen) -> Choice:
+        plan = search_panel(
+            self.task, seen.state, point_forecast(seen.trace, self.quantile), self.policy, params=seen.params,
+            actions=seen.actions, threads=self.how.threads, engine=self.how.engine,
+        )  # fmt: skip
+        plan.raise_for_errors()
+        return Choice.at(seen, plan.outputs.out_i[:, 1], np.array(plan.expansions, np.int64))
 
 
-def _base_stock(position: Floats, level: Floats, safety: Floats, mean: Floats) -> Floats:
-    """Order up to the critical quantile of demand over lead time and review period."""
-    return level + safety - position
-
-
-def _reorder(position: Floats, level: Floats, safety: Floats, mean: Floats) -> Floats:
-    """(s, S): below the base-stock level, order up to it and half a period's demand more."""
-    return np.where(position < level + safety, level + safety + 0.5 * mean - position, 0.0)
-
-
-CLASSICS = {"base-stock": _base_stock, "s-S": _reorder}
-
-
-class Classic:
-    """Base-stock and (s, S) with levels from the forecast's quantile; the nearest allowed order is taken."""
-
-    def __init__(self, binding: Binding, rule: Callable[[Floats, Floats, Floats, Floats], Floats]) -> None:
-        self.binding, self.rule = binding, rule
-        self.layout: Any = None
-
-    def __call__(self, t: int, states: States, trace: Trace, actions: Floats | None, params: Floats | None) -> Choice:
-        config = self.binding.config
-        ratio = config.shortage / (config.shortage + config.holding)
-        span = np.maximum(trace.members[:, :, : config.lead_time + 1, 0], 0.0)
-        total = span.sum(axis=2)
-        centre = total.mean(axis=1)
-        safety = max(NormalDist().inv_cdf(ratio), 0.0) * total.std(axis=1)
-        rows = states.rows
-        position = rows[:, 0] + rows[:, 1 : 1 + max(1, config.lead_time)].sum(axis=1)
-        wanted = np.maximum(self.rule(position, centre, safety, span[:, :, -1].mean(axis=1)), 0.0)
-        return _nearest(self.binding, states, actions, params, wanted)
-
-
-class RollingQuantile:
-    """Order up to the critical quantile of what the last demands were, without any forecast."""
-
-    def __init__(self, binding: Binding, totals: Floats) -> None:
-        self.binding, self.totals = binding, totals  # (N, T) levels, made from values before each decision
-
-    def __call__(self, t: int, states: States, trace: Trace, actions: Floats | None, params: Floats | None) -> Choice:
-        lead = max(1, self.binding.config.lead_time)
-        rows = states.rows
-        position = rows[:, 0] + rows[:, 1 : 1 + lead].sum(axis=1)
-        return _nearest(self.binding, states, actions, params, np.maximum(self.totals[:, t] - position, 0.0))
-
-
-def _nearest(binding: Binding, states: States, actions: Floats | None, params: Floats | None, wanted: Floats) -> Choice:
-    """The allowed order nearest to the one wanted, the smaller one on ties."""
-    simulator = Simulator(binding.task, states.layout, params=params, actions=actions)
-    allowed = simulator.mask(states.rows)
-    table = np.broadcast_to(simulator.actions, allowed.shape)
-    away = np.where(allowed & ~np.isnan(table), np.abs(table - wanted[:, None]), np.inf)
-    index = np.where(allowed.any(axis=1), away.argmin(axis=1), -1).astype(np.int64)
-    none = np.zeros(len(states.rows), np.int64)
-    return Choice(index, none, none, none)
+def point_forecast(trace: Trace, quantile: float | None = None) -> Trace:
+    """A trace of one member: the mean of every step, or the members' fractile of every step and field."""
+    if quantile is None:
+        point = trace.mean
+    else:
+        count, _, horizon, fields = trace.members.shape
+        weights = np.broadcast_to(trace.weights, trace.members.shape[:2])
+        point = np.empty((count, horizon, fields))
+        for w, h, f in np.ndindex(count, horizon, fields):
+            point[w, h, f] = fractile(trace.members[w, :, h, f], weights[w], quantile)
+    return Trace.from_members(point[:, None, :, 0] if point.shape[-1] == 1 else point[:, None], model=trace.model)
 
 
 class Learned:
     """A trained policy: `choose(states, mask, features) -> index`, where features come from the forecast."""
 
     def __init__(
-        self, task: Task, choose: Callable[[Floats, NDArray[np.bool_], Floats], Ints],
-        features: Callable[[Trace], Floats],
-    ) -> None:  # fmt: skip
-        self.task, self.choose, self.features = task, choose, features
+        self, choose: Callable[[Floats, NDArray[np.bool_], Floats], Ints], features: Callable[[Trace], Floats]
+    ) -> None:
+        self.choose, self.features = choose, features
 
-    def __call__(self, t: int, states: States, trace: Trace, actions: Floats | None, params: Floats | None) -> Choice:
-        mask = Simulator(self.task, states.layout, params=params, actions=actions).mask(states.rows)
-        none = np.zeros(len(states.rows), np.int64)
-        index = np.asarray(self.choose(states.rows, mask, self.features(trace)), np.int64)
-        return Choice(index, none, none, none)
+    def __call__(self, seen: Seen) -> Choice:
+        some = seen.mask.any(axis=1)
+        index = np.full(len(seen.rows), -1, np.int64)
+        if some.any():
+            features = self.features(seen.trace)
+            index[some] = self.choose(seen.rows[some], seen.mask[some], features[some])
+        return Choice.at(seen, index)

@@ -1,15 +1,27 @@
-"""Episodes on series: which values, from where, with which forecasts."""
+"""What is walked through: a task, the episodes of many series, and the forecasts every policy sees on the way."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Stretch"]
+from ucsearch.errors import InputError
+from ucsearch.forecast.base import Forecaster
+from ucsearch.forecast.streams import series_stream
+from ucsearch.layout import Layout
+from ucsearch.task import Task
+from ucsearch.tasks.binding import Binding
+from ucsearch.trace import Trace
+
+__all__ = ["Grid", "Panel", "Stretch", "make_panel"]
 
 Floats = NDArray[np.float64]
+Grid = Callable[[Trace], tuple[Floats | None, Floats | None]]
+"""Actions (N, m) and parameters (N, p) that go with a forecast; None where they are the task's own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,3 +36,79 @@ class Stretch:
     season: int
     y: Floats  # (T,) in units of the series' own scale
     scale: float  # of its fitting part: the mean absolute value, or the standard deviation of its steps
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """N episodes of T decisions, with forecasts of J members and H steps; outcomes of several fields end in F."""
+
+    task: Task
+    config: Any  # the record of parameters behind the task; None for a bare task
+    layout: Layout
+    starts: Floats  # (N, n) where each episode begins
+    stretches: tuple[Stretch, ...]
+    members: Floats  # (N, T, J, H) or (N, T, J, H, F)
+    realised: Floats  # (N, T) or (N, T, F): what happened
+    future: Floats  # (N, T, H) or (N, T, H, F): what happened from each decision on; at the end something stands in
+    history: tuple[Floats, ...]  # (N,) outcomes before the first decision, oldest first
+    model: str
+    grid: Grid | None = None  # None: the task's own actions and parameters
+
+    def __len__(self) -> int:
+        return len(self.stretches)
+
+    @property
+    def decisions(self) -> int:
+        return int(self.realised.shape[1])
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        return tuple(s.series for s in self.stretches)
+
+    @property
+    def delay(self) -> int:
+        """Steps from an action to its effect."""
+        return int(getattr(self.config, "effect_delay", getattr(self.config, "delay", 0)))
+
+    def trace(self, t: int) -> Trace:
+        return Trace.from_members(self.members[:, t], model=self.model)
+
+    def hindsight(self, t: int) -> Trace:
+        return Trace.from_members(self.future[:, t][:, None], model="hindsight")
+
+    def past(self, n: int, t: int) -> Floats:
+        """Outcomes of an episode's series before decision `t`."""
+        return np.concatenate([self.history[n], self.realised[n, :t]])
+
+    def grids(self, trace: Trace) -> tuple[Floats | None, Floats | None]:
+        return (None, None) if self.grid is None else self.grid(trace)
+
+
+def make_panel(
+    stretches: Sequence[Stretch], binding: Binding, forecaster: Forecaster, *, horizon: int, key: int
+) -> Panel:
+    """Forecast every decision of every window, each from the values before it."""
+    if not stretches:
+        raise InputError("stretches", "none", "at least one window")
+    members, realised, future, history = [], [], [], []
+    for s in stretches:
+        marks = np.arange(s.start - 1, s.start - 1 + s.decisions, dtype=np.int64)
+        # The stream is the series' own: a window's forecasts do not depend on what else is in the panel.
+        made = forecaster.forecast(
+            s.y, marks, horizon=horizon, season=s.season, stream=series_stream(key, f"{s.family}/{s.series}/{s.window}")
+        )
+        values = np.asarray(made.expand().members)  # (T, J, H)
+        before = s.y[marks]
+        members.append(binding.outcomes(values, np.repeat(before[:, None], values.shape[1], axis=1)))
+        realised.append(binding.outcomes(s.y[marks + 1][:, None], before)[:, 0])
+        at = np.minimum(marks[:, None] + 1 + np.arange(horizon), len(s.y) - 1)
+        future.append(binding.outcomes(s.y[at], before))
+        history.append(binding.outcomes(s.y[1 : s.start], s.y[0]))
+    task = binding.task
+    first = binding.start(Trace.from_members(np.stack([m[0] for m in members]), model=forecaster.name))
+    layout = task.layout(first[0])
+    return Panel(
+        task, binding.config, layout, np.array([layout.flatten(s, "state") for s in first]), tuple(stretches),
+        np.stack(members), np.stack(realised), np.stack(future), tuple(history), forecaster.name,
+        None if binding.multiples is None else binding.grid,
+    )  # fmt: skip

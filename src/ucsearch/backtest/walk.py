@@ -1,174 +1,170 @@
-"""Receding horizon over many windows side by side: forecast, decide, let the real outcome happen, go on.
+"""The receding horizon: forecast, decide, let the real outcome happen, go on; all episodes of a panel side by side.
 
-At period t a policy sees forecasts made from values before t only. All windows of a panel take their i-th decision
-together, so that every decision of a suite is one compiled panel.
+At decision t a policy sees forecasts made from values before t, and the state its own earlier decisions led to. What it
+may not do is replaced by the task's fallback. Where not even that is allowed the episode is stuck: it stays as it is,
+earns nothing more, and whoever compares leaves it out for everybody (or, with `stuck="raise"`, nobody goes on).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.backtest.panel import Stretch
+from ucsearch.backtest.panel import Panel
 from ucsearch.dispatch.api import checked_fallback
 from ucsearch.engine.simulate import Simulator
-from ucsearch.errors import InputError, TaskError
-from ucsearch.forecast.base import Forecaster
-from ucsearch.forecast.streams import series_stream
+from ucsearch.errors import TaskError
 from ucsearch.layout import Layout
-from ucsearch.tasks.binding import Binding
 from ucsearch.trace import Trace
 
-__all__ = ["Choice", "Chooser", "Panel", "States", "Walk", "make_panel", "walk"]
+__all__ = ["Choice", "Chooser", "Seen", "Walk", "walk"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
-class Panel:
-    """N windows with all their forecasts. T decisions each, J members, H steps ahead."""
+class Seen(NamedTuple):
+    """Everything a policy may see at decision t of N episodes."""
 
-    stretches: tuple[Stretch, ...]
-    members: Floats  # (N, T, J, H) outcomes of the task
-    realised: Floats  # (N, T) what happened
-    future: Floats  # (N, T, H) what happened from each decision on; the last value stands in beyond the window's end
-    model: str
-
-    def __len__(self) -> int:
-        return len(self.stretches)
+    t: int
+    rows: Floats  # (N, n) states
+    layout: Layout  # of the rows
+    trace: Trace  # forecasts made now
+    table: Floats  # (N, m) actions; NaN: unavailable
+    mask: Bools  # (N, m) allowed now
+    actions: Floats | None  # the table where it is not the task's own
+    params: Floats | None  # (N, p) where they are not the task's own
+    past: Callable[[int], Floats]  # episode -> outcomes before now, oldest first
 
     @property
-    def decisions(self) -> int:
-        return int(self.realised.shape[1])
-
-    def trace(self, t: int) -> Trace:
-        return Trace.from_members(self.members[:, t], model=self.model)
-
-    def hindsight(self, t: int) -> Trace:
-        return Trace.from_members(self.future[:, t][:, None, :], model="hindsight")
-
-
-def make_panel(
-    stretches: Sequence[Stretch], binding: Binding, forecaster: Forecaster, *, horizon: int, key: int
-) -> Panel:
-    """Forecast every decision of every window."""
-    if not stretches:
-        raise InputError("stretches", "none", "at least one window")
-    members, realised, future = [], [], []
-    for s in stretches:
-        marks = np.arange(s.start - 1, s.start - 1 + s.decisions, dtype=np.int64)
-        # The stream is the series' own: a window's forecasts do not depend on what else is in the panel.
-        made = forecaster.forecast(
-            s.y, marks, horizon=horizon, season=s.season, stream=series_stream(key, f"{s.family}/{s.series}/{s.window}")
-        )
-        values = np.asarray(made.expand().members)  # (T, J, H)
-        before = s.y[marks]
-        members.append(binding.outcomes(values, np.repeat(before[:, None], values.shape[1], axis=1)))
-        realised.append(binding.outcomes(s.y[marks + 1][:, None], before)[:, 0])
-        at = np.minimum(marks[:, None] + 1 + np.arange(horizon), len(s.y) - 1)
-        future.append(binding.outcomes(s.y[at], before))
-    return Panel(tuple(stretches), np.stack(members), np.stack(realised), np.stack(future), forecaster.name)
+    def state(self) -> Any:
+        """The states as the task's own record of arrays."""
+        return self.layout.columns(self.rows)
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What a policy answers for N windows."""
+    """What a policy answers for N episodes."""
 
-    index: Ints  # (N,) into the window's actions; -1: nothing feasible was found
+    action: Floats  # (N,); NaN: it found none
     expansions: Ints  # (N,)
-    oracle_nodes: Ints  # (N,) of the proof
-    activity_nodes: Ints  # (N,) spent to see whether risk changed the action; no decision needs them
+    oracle_nodes: Ints | None = None  # (N,) of the proof
+    activity_nodes: Ints | None = None  # (N,) spent to see whether risk changed the action; no decision needs them
     certificate: dict[str, Floats] | None = None  # (N,) per field
 
-
-class States(NamedTuple):
-    """N states, flat and as the task's own record of arrays."""
-
-    rows: Floats  # (N, n)
-    layout: Layout
-
-    @property
-    def named(self) -> Any:
-        columns: list[Any] = [self.rows[:, i] for i in range(self.layout.size)]
-        return self.layout.build(columns)
+    @classmethod
+    def at(cls, seen: Seen, index: Ints, expansions: Ints | None = None, **more: Any) -> Choice:
+        """By index into the table; -1 where nothing was found."""
+        index = np.asarray(index, np.int64)
+        taken = seen.table[np.arange(len(index)), np.clip(index, 0, seen.table.shape[1] - 1)]
+        inside = (index >= 0) & (index < seen.table.shape[1])
+        none = np.zeros(len(index), np.int64)
+        return cls(np.where(inside, taken, np.nan), none if expansions is None else expansions, **more)
 
 
 class Chooser(Protocol):
-    """A policy in a walk; called once per decision with everything it may see."""
+    """A policy in a walk. With `free = True` it may take actions that are not in the table but within the rules; with
+    `foresees = True` its trace is what will really happen."""
 
-    def __call__(
-        self, t: int, states: States, trace: Trace, actions: Floats | None, params: Floats | None
-    ) -> Choice: ...
+    def __call__(self, seen: Seen) -> Choice: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """What one policy did in N windows of T decisions."""
+    """What one policy did in N episodes of T decisions."""
 
-    rewards: Floats  # (N, T)
-    actions: Floats  # (N, T)
+    rewards: Floats  # (N, T); the value of the final state, if the task has one, is part of the last
+    actions: Floats  # (N, T); NaN once stuck
+    states: Floats  # (N, T + 1, n) before every decision, and after the last
     expansions: Ints  # (N,)
     oracle_nodes: Ints  # (N,)
     activity_nodes: Ints  # (N,)
-    violations: Ints  # (N,) actions that were not allowed; the fallback took their place
-    figures: dict[str, Floats]  # (N,)
+    violations: Ints  # (N,) answers that the rules forbid; the fallback took their place
+    fallbacks: Ints  # (N,) decisions that the fallback made, violations included
+    stuck: Bools  # (N,) ended in a state without an allowed action
+    figures: dict[str, Floats]  # (N,) the task's own
     certificate: dict[str, Floats]  # (N, T)
+    seconds: float = 0.0  # spent deciding, all episodes together; 0 without a clock
+
+    @property
+    def totals(self) -> Floats:
+        """(N,) reward of whole episodes."""
+        return np.asarray(self.rewards.sum(axis=1))
 
 
 def walk(
-    panel: Panel, binding: Binding, chooser: Chooser, *, foresee: bool = False, tick: Callable[[], None] | None = None
-) -> Walk:
-    """Run a policy through all windows. `foresee` hands it what will really happen, for hindsight."""
-    task = binding.task
+    panel: Panel, chooser: Chooser, *, engine: Literal["python", "compiled"] = "compiled",
+    stuck: Literal["raise", "keep"] = "raise", clock: Callable[[], float] | None = None,
+    tick: Callable[[], None] | None = None,
+) -> Walk:  # fmt: skip
+    """Run a policy through all episodes. Only its own answers are timed, by `clock`."""
+    task, layout = panel.task, panel.layout
     count, steps = len(panel), panel.decisions
-    first = binding.start(panel.trace(0))
-    layout = task.layout(first[0])
-    states = np.array([layout.flatten(s, "state") for s in first])
-    rewards, taken = np.zeros((count, steps)), np.zeros((count, steps))
-    expansions, nodes, activity = (np.zeros(count, np.int64) for _ in range(3))
-    violations = np.zeros(count, np.int64)
-    proofs: dict[str, Floats] = {}
-    history = np.zeros((count, steps, layout.size))
-    every = np.arange(count)
+    free, foresees = getattr(chooser, "free", False), getattr(chooser, "foresees", False)
+    expansions, nodes, activity, violations, fallbacks = (np.zeros(count, np.int64) for _ in range(5))
+    out = Walk(
+        np.zeros((count, steps)), np.zeros((count, steps)), np.zeros((count, steps + 1, layout.size)), expansions,
+        nodes, activity, violations, fallbacks, np.zeros(count, np.bool_), {}, {},
+    )  # fmt: skip
+    states, seconds = np.array(panel.starts), 0.0
+    simulator = Simulator(task, layout, engine=engine)
+    params: Floats | None = None
     for t in range(steps):
         forecast = panel.trace(t)
-        actions, params = binding.grid(forecast)
-        choice = chooser(t, States(states, layout), panel.hindsight(t) if foresee else forecast, actions, params)
-        simulator = Simulator(task, layout, params=params, actions=actions)
-        allowed = simulator.mask(states)
-        index = np.array(choice.index, np.int64)
-        good = (index >= 0) & allowed[every, np.maximum(index, 0)]
-        violations += (index >= 0) & ~good
-        table = np.broadcast_to(task.action_array[None] if actions is None else actions, allowed.shape)
-        for n in np.flatnonzero(~good):
-            index[n] = _fallback(simulator, layout, states[n], int(n), table[n])
-        happened = simulator.step(states, index, panel.realised[:, t])
-        taken[:, t] = table[every, index]
-        rewards[:, t] = happened.rewards
-        expansions += choice.expansions
-        nodes += choice.oracle_nodes
-        activity += choice.activity_nodes
+        actions, params = panel.grids(forecast)
+        simulator = simulator.on(params, actions)
+        mask = simulator.mask(states)
+        table = np.broadcast_to(simulator.actions, mask.shape)
+        trace = panel.hindsight(t) if foresees else forecast
+        seen = Seen(t, states, layout, trace, table, mask, actions, params, lambda n, t=t: panel.past(n, t))  # type: ignore[misc]
+        begin = clock() if clock is not None else 0.0
+        choice = chooser(seen)
+        seconds += clock() - begin if clock is not None else 0.0
+        action = np.array(choice.action, np.float64)
+        taker = simulator.on(params, action[:, None])
+        known = free | (table == action[:, None]).any(axis=1)
+        good = ~np.isnan(action) & known & taker.mask(states)[:, 0]
+        out.violations[:] += ~np.isnan(action) & ~good & ~out.stuck
+        for n in np.flatnonzero(~good & ~out.stuck).tolist():
+            action[n] = _fallback(simulator, layout, states[n], n, table[n], stuck)
+            out.fallbacks[n] += 1
+        out.stuck[:] |= np.isnan(action)
+        action[out.stuck] = np.nan
+        taker = simulator.on(params, action[:, None])
+        happened = taker.advance(states, np.where(out.stuck, -1, 0), panel.realised[:, t].reshape(count, -1))
+        out.states[:, t], out.actions[:, t], out.rewards[:, t] = states, action, happened.rewards
+        for total, spent in (
+            (out.expansions, choice.expansions), (out.oracle_nodes, choice.oracle_nodes),
+            (out.activity_nodes, choice.activity_nodes),
+        ):  # fmt: skip
+            if spent is not None:
+                total[:] += np.where(out.stuck, 0, spent)
         for name, values in (choice.certificate or {}).items():
-            proofs.setdefault(name, np.full((count, steps), np.nan))[:, t] = values
-        history[:, t] = states
+            out.certificate.setdefault(name, np.full((count, steps), np.nan))[:, t] = values
         states = happened.states
         if tick is not None:
             tick()
-    figures = binding.figures(history, taken, panel.realised)
-    return Walk(rewards, taken, expansions, nodes, activity, violations, figures, proofs)
+    out.states[:, steps] = states
+    if task.terminal is not None:
+        for n in np.flatnonzero(~out.stuck).tolist():
+            out.rewards[n, -1] += float(task.terminal(layout.build(states[n].tolist()), simulator.params_of(n)))
+    if panel.config is not None and hasattr(panel.config, "figures"):
+        out.figures.update(panel.config.figures(out.states[:, :steps], out.actions, panel.realised))
+    object.__setattr__(out, "seconds", seconds)
+    return out
 
 
-def _fallback(simulator: Simulator, layout: Layout, row: Floats, n: int, actions: Floats) -> int:
-    """The task's own fallback; a window where even that is not allowed cannot go on."""
-    task, params_layout = simulator.task, simulator.task.params_layout
-    own = simulator.params[n if len(simulator.params) > 1 else 0].tolist()
-    params = None if params_layout is None else params_layout.build(own)
-    action, good = checked_fallback(task, layout.build(row.tolist()), params, actions)
-    if not good:
-        raise TaskError("neither the policy's action nor the fallback is feasible", task=task.name, window=n)
-    return int(np.argmax(actions == action))
+def _fallback(simulator: Simulator, layout: Layout, row: Floats, n: int, actions: Floats, stuck: str) -> float:
+    """The task's own fallback; NaN where even that is not allowed."""
+    action, good = checked_fallback(simulator.task, layout.build(row.tolist()), simulator.params_of(n), actions)
+    if good:
+        return float(action)
+    if stuck == "raise":
+        text = "neither the policy's action nor the fallback is feasible"
+        raise TaskError(text, task=simulator.task.name, window=n)
+    return float(np.nan)

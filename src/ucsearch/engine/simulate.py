@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +69,18 @@ class Simulator:
         except Exception:  # the search engines warn and explain; here plain Python simply takes over
             return None
         return kernel
+
+    def on(self, params: Floats | None, actions: Floats | None) -> Simulator:
+        """The same simulator with other parameters (N, p) and actions (N, m); None: the task's own."""
+        other = copy(self)
+        other.params = np.ascontiguousarray(self.task.params_row if params is None else params)
+        other.actions = np.ascontiguousarray(self.task.action_array[None] if actions is None else actions)
+        return other
+
+    def params_of(self, n: int) -> Any:
+        """The parameters of window `n` as the task's own record; None for a task without any."""
+        layout = self.task.params_layout
+        return None if layout is None else layout.build(self.params[n if len(self.params) > 1 else 0].tolist())
 
     def mask(self, states: Floats) -> Bools:
         """(N, m) what is allowed in each of the states (N, n)."""

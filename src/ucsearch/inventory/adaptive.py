@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ucsearch.errors import InputError
 from ucsearch.inventory._checks import finite_array, integer, probability
 
-__all__ = ["forecast_level", "order_up_to", "rolling_quantile_level"]
+__all__ = ["forecast_level", "fractile", "order_up_to", "rolling_quantile_level"]
 
 Floats = NDArray[np.float64]
 
@@ -56,7 +56,7 @@ def forecast_level(members: ArrayLike, ratio: float, weights: ArrayLike | None =
         _refuse_negative(mass, "weights")
         if not abs(float(mass.sum()) - 1.0) <= 1e-9:
             raise InputError("weights", f"a sum of {float(mass.sum())!r}", "weights that sum to 1")
-    return _fractile(paths.sum(axis=1), mass, ratio)
+    return fractile(paths.sum(axis=1), mass, ratio)
 
 
 def rolling_quantile_level(history: ArrayLike, lead_time: int, ratio: float, *, window: int) -> float:
@@ -88,7 +88,7 @@ def rolling_quantile_level(history: ArrayLike, lead_time: int, ratio: float, *, 
         raise InputError("history", f"shape {demand.shape}", f"at least {span} observations in a row")
     _refuse_negative(demand, "history")
     sums = np.lib.stride_tricks.sliding_window_view(demand[-window:], span).sum(axis=1)
-    return _fractile(sums, np.full(sums.size, 1.0 / sums.size), ratio)
+    return fractile(sums, np.full(sums.size, 1.0 / sums.size), ratio)
 
 
 def order_up_to(level: float, state: ArrayLike) -> float:
@@ -109,7 +109,8 @@ def order_up_to(level: float, state: ArrayLike) -> float:
     return max(float(target) - float(stock.sum()), 0.0)
 
 
-def _fractile(values: Floats, mass: Floats, ratio: float) -> float:
+def fractile(values: Floats, mass: Floats, ratio: float) -> float:
+    """The smallest value that weights of at least `ratio` do not exceed."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(mass[order])
     # Rounding may leave the last sum just short of a ratio close to 1.

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.backtest.walk import make_panel, walk
+from ucsearch.backtest.panel import make_panel
+from ucsearch.backtest.walk import walk
 from ucsearch.comparators import key_from
 from ucsearch.evaluation.job import Findings, Job
 from ucsearch.evaluation.kinds.mechanism_measure import Diagnosis, coverage
@@ -97,7 +98,7 @@ class _Source:
             panel, self.binding, self.s, threads=self.job.threads, keep=samples.keep if split == "test" else None
         )
         begun = perf_counter()
-        walked = walk(panel, self.binding, diagnosis)
+        walked = walk(panel, diagnosis)
         heads = [
             {"split": split, "source": self.name, "family": x.family, "series": x.series, "window": x.window,
              "start": x.start, "decisions": x.decisions}

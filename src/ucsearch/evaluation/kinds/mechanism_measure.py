@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.backtest.walk import Choice, Panel, States
+from ucsearch.backtest.panel import Panel
+from ucsearch.backtest.walk import Choice, Seen
 from ucsearch.certificate.api import CertifiedPanel
 from ucsearch.dispatch.api import decide_panel
 from ucsearch.dispatch.decision import DecisionPanel
@@ -48,33 +49,33 @@ class Diagnosis:
         self.threads, self.keep = threads, keep
         self.found: list[list[dict[str, Any]]] = [[] for _ in range(len(panel))]
 
-    def __call__(self, t: int, states: States, trace: Trace, actions: Floats | None, params: Floats | None) -> Choice:
+    def __call__(self, seen: Seen) -> Choice:
         s, task = self.s, self.binding.task
+        t, trace, actions, params = seen.t, seen.trace, seen.actions, seen.params
         common: dict[str, Any] = dict(params=params, actions=actions, threads=self.threads, engine="compiled")
         exact = search_panel(
-            task, states.named, trace, Exact(depth=s.depth, risk=s.risk, spread="std", every_action=True), **common
+            task, seen.state, trace, Exact(depth=s.depth, risk=s.risk, spread="std", every_action=True), **common
         ).raise_for_errors()
         best = search_panel(
-            task, states.named, self.panel.hindsight(t), Exact(depth=s.depth, risk=0.0, spread="std"), **common
+            task, seen.state, self.panel.hindsight(t), Exact(depth=s.depth, risk=0.0, spread="std"), **common
         ).raise_for_errors()
         certified: dict[str, CertifiedPanel] = {}
         for name in s.beams:
             decided = decide_panel(
-                task, states.named, trace, s.policy(name), gate=Gate(certificate=True), kind="oracle", **common
+                task, seen.state, trace, s.policy(name), gate=Gate(certificate=True), kind="oracle", **common
             )
             decided.certified.plan.raise_for_errors()
             certified[name] = decided.certified
             if name == "uc" and self.keep is not None:
                 self.keep(t, decided)
-        reached = self._paths(t, states.rows, trace, actions, params, exact, best, certified)
+        reached = self._paths(t, seen.rows, trace, actions, params, exact, best, certified)
         for n in range(len(self.panel)):
             one: dict[str, Any] = {"complete": is_complete(self.panel, n, t, s.depth), **reached[n]}
             one["exact"] |= _regime(exact, n, s.risk)
             for name, panel in certified.items():
                 one["beams"][name] |= _tuple(panel, n)
             self.found[n].append(one)
-        none = np.zeros(len(states.rows), np.int64)
-        return Choice(np.array(exact.outputs.out_i[:, 1], np.int64), np.array(exact.expansions, np.int64), none, none)
+        return Choice.at(seen, exact.outputs.out_i[:, 1], np.array(exact.expansions, np.int64))
 
     def _paths(
         self, t: int, states: Floats, trace: Trace, actions: Floats | None, params: Floats | None, exact: PanelPlan,

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.backtest.choosers import Certified, Searched
+from ucsearch.backtest.choosers import Certified, How, Searched
 from ucsearch.backtest.metrics import cvar20, max_drawdown, utility
-from ucsearch.backtest.walk import Panel, Walk, make_panel, walk
+from ucsearch.backtest.panel import Panel, make_panel
+from ucsearch.backtest.walk import Walk, walk
 from ucsearch.comparators import key_from
 from ucsearch.evaluation.audit import audit_rows, is_stopped
 from ucsearch.evaluation.job import Findings, Job
@@ -161,8 +162,8 @@ class _Run:
         credit: list[dict[str, Floats]] = []
         keep = (lambda t, decided: credit.append(credits_of(decided)) if t == 0 else None) if self.s.audit else None
         policy = self.s.candidates.policy(candidate)
-        own = walk(panel, self.binding, Certified(
-            self.binding.task, policy, kind=self.s.candidates.proof, threads=self.job.threads, keep=keep,
+        own = walk(panel, Certified(
+            self.binding.task, policy, kind=self.s.candidates.proof, how=How(threads=self.job.threads), keep=keep,
         ))  # fmt: skip
         best = self._hindsight(panel, candidate["depth"])
         decisions = panel.decisions * len(panel)
@@ -194,8 +195,9 @@ class _Run:
         timing: dict[str, tuple[float, int]] = {}
         begun = perf_counter()
         policy = self.s.candidates.policy(chosen)
-        own = walk(panel, self.binding, Certified(
-            self.binding.task, policy, kind=self.s.candidates.proof, threads=self.job.threads, keep=samples.keep,
+        own = walk(panel, Certified(
+            self.binding.task, policy, kind=self.s.candidates.proof, how=How(threads=self.job.threads),
+            keep=samples.keep,
         ))  # fmt: skip
         each = panel.decisions * len(panel)
         timing["uc"] = (perf_counter() - begun, each)
@@ -221,8 +223,8 @@ class _Run:
 
     def _hindsight(self, panel: Panel, depth: int) -> Walk:
         """The same receding horizon, told what will happen."""
-        chooser = Searched(self.binding.task, Exact(depth=depth, risk=0.0), threads=self.job.threads)
-        return walk(panel, self.binding, chooser, foresee=True)
+        how = How(threads=self.job.threads)
+        return walk(panel, Searched(self.binding.task, Exact(depth=depth, risk=0.0), how, foresees=True))
 
     def _figures(self, make: Callable[[], list[Walk]], best: Walk) -> Figures:
         return self._mean(make(), best)

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.backtest.choosers import Learned
-from ucsearch.backtest.walk import Panel, Walk, walk
+from ucsearch.backtest.panel import Panel
+from ucsearch.backtest.walk import Walk, walk
 from ucsearch.errors import InputError
 from ucsearch.forecast.base import Forecaster
 from ucsearch.forecast.streams import series_stream
@@ -56,6 +57,4 @@ def learned_walk(
         policy = load_learned(f"{NETWORK}-{name}")
     else:
         raise InputError("comparators.learned", repr(name), "fqi, cql, dqn or ppo")
-    return walk(
-        panel, binding, Learned(task, policy, lambda trace: forecast_features(trace.members[..., 0], binding.delay))
-    )
+    return walk(panel, Learned(policy, lambda trace: forecast_features(trace.members[..., 0], binding.delay)))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.backtest.walk import Panel
+from ucsearch.backtest.panel import Panel
 from ucsearch.dispatch.decision import DecisionPanel
 from ucsearch.evaluation.samples import chained, entry
 

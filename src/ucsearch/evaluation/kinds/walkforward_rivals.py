@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.backtest.choosers import CLASSICS, Classic, RollingQuantile, Searched
-from ucsearch.backtest.walk import Panel, Walk, walk
+from ucsearch.backtest.choosers import How, Searched
+from ucsearch.backtest.panel import Panel
+from ucsearch.backtest.roster import ordering_rules
+from ucsearch.backtest.walk import Walk, walk
 from ucsearch.comparators import (
     CEM,
     MPPI,
@@ -29,6 +31,13 @@ from ucsearch.tasks import LeadTimeInventory
 from ucsearch.tasks.binding import Binding
 
 __all__ = ["Rivals"]
+
+CLASSICS = {
+    "base-stock": "base-stock", "capped-base-stock": "capped base-stock", "s-S": "(s,S)", "s-nQ": "(s,nQ)",
+    "newsvendor": "newsvendor", "newsvendor-free": "newsvendor, free", "rolling-quantile": "rolling quantile",
+    "constant-order": "constant order", "myopic": "myopic",
+}  # fmt: skip
+"""Names in suites -> in the roster."""
 
 _SAMPLED = ("cem", "mppi", "risk-random", "rand-shoot")
 
@@ -72,7 +81,7 @@ class Rivals:
         return [self._walk(makers[name](key), chosen.warm) for key in self.keys]
 
     def _walk(self, policy: Policy, warm: bool = True) -> Walk:
-        return walk(self.panel, self.binding, Searched(self.binding.task, policy, threads=self.threads, warm=warm))
+        return walk(self.panel, Searched(self.binding.task, policy, How(threads=self.threads), warm=warm))
 
     # ---------------------------------------------------------------- on test
 
@@ -98,7 +107,7 @@ class Rivals:
         spread = self.s.candidates.spread
         if name == "rand-shoot":
             return lambda: self.walks("rand-shoot")
-        if name in CLASSICS or name == "rolling-quantile":
+        if name in CLASSICS:
             return lambda: [self._classic(name)]
         makers: dict[str, Callable[[], Policy]] = {
             "greedy": lambda: Greedy(spread=spread),
@@ -109,34 +118,22 @@ class Rivals:
             "exact-reward-only": lambda: Exact(depth=self.depth, risk=0.0, spread=spread),
         }
         if name not in makers:
-            known = (*makers, "rand-shoot", *CLASSICS, "rolling-quantile")
+            known = (*makers, "rand-shoot", *CLASSICS)
             raise InputError("comparators.others", repr(name), f"one of {', '.join(known)}")
         return lambda: [self._walk(makers[name]())]
 
     def _classic(self, name: str) -> Walk:
         if not isinstance(self.binding.config, LeadTimeInventory):
             raise InputError("comparators.others", repr(name), "an inventory task for an inventory rule")
-        if name in CLASSICS:
-            return walk(self.panel, self.binding, Classic(self.binding, CLASSICS[name]))
-        return walk(self.panel, self.binding, RollingQuantile(self.binding, self._rolling(self.binding)))
-
-    def _rolling(self, binding: Binding) -> Any:
-        """(N, T) critical quantiles of the demand over lead time and review in the latest values before a decision."""
-        c = binding.config
-        span, ratio = c.lead_time + 1, c.shortage / (c.shortage + c.holding)
-        levels = np.zeros((len(self.panel), self.panel.decisions))
-        for n, one in enumerate(self.panel.stretches):
-            for t in range(self.panel.decisions):
-                seen = np.maximum(one.y[: one.start + t], 0.0)[-max(30, 2 * one.season) - span :]
-                levels[n, t] = np.quantile(np.convolve(seen, np.ones(span), "valid"), ratio)
-        return levels
+        entry = next(e for e in ordering_rules(self.panel) if e.name == CLASSICS[name])
+        return walk(self.panel, entry.make())
 
     def _matched(self, chosen: dict[str, Any], validation: Panel) -> Walk:
         """Risk-greedy at the risk that gives the candidate's mean exposure on validation."""
         spread = self.s.candidates.spread
 
         def exposure(policy: Policy) -> float:
-            found = walk(validation, self.binding, Searched(self.binding.task, policy, threads=self.threads))
+            found = walk(validation, Searched(self.binding.task, policy, How(threads=self.threads)))
             return float(found.figures["exposure"].mean())
 
         target = exposure(self.s.candidates.policy(chosen))

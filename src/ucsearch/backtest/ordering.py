@@ -1,0 +1,219 @@
+"""What a planner would order by rule, from the same members and under the same rules. One name, one definition.
+
+A rule wishes for a number of units. It becomes the nearest order that the table allows (the smaller on ties), or, where
+orders are `free`, the order itself as far as limits, packs and minimum orders let it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.backtest.walk import Choice, Seen
+from ucsearch.inventory.adaptive import forecast_level, fractile, rolling_quantile_level
+from ucsearch.task import Task
+from ucsearch.tasks import inventory_rules as rules
+
+__all__ = [
+    "ItemState",
+    "Ordering",
+    "base_stock",
+    "batches",
+    "capped_base_stock",
+    "constant_order",
+    "critical_ratio_of",
+    "foreseen_orders",
+    "newsvendor",
+    "reorder_point",
+    "rolling_quantile",
+]
+
+Floats = NDArray[np.float64]
+
+
+class ItemState(NamedTuple):
+    """One item at one decision. J members, H steps."""
+
+    state: Any
+    params: Any
+    members: Floats  # (J, H) demand, not below 0
+    weights: Floats  # (J,)
+    past: Callable[[], Floats]  # demand before now, oldest first
+
+    @property
+    def lead(self) -> int:
+        return int(self.params.lead_time)
+
+    @property
+    def position(self) -> float:
+        return rules.position_of(self.state)
+
+    @property
+    def span(self) -> Floats:
+        """(J, L + 1) demand until the order after this one can arrive."""
+        return self.members[:, : self.lead + 1]
+
+    def ratio(self, given: float | None) -> float:
+        return critical_ratio_of(self.params) if given is None else given
+
+    def level(self, ratio: float | None) -> float:
+        """The fractile of demand over lead time + 1 periods."""
+        return forecast_level(self.span, self.ratio(ratio), self.weights)
+
+    @property
+    def period_demand(self) -> float:
+        """Mean demand of a period until the next order can arrive."""
+        return float(self.weights @ self.span.mean(axis=1))
+
+
+Wish = Callable[[ItemState], float]
+
+
+def critical_ratio_of(p: Any) -> float:
+    """Underage over underage and overage: a unit short costs the penalty and the margin of its sale, a unit too many a
+    period's holding. Kept within [0.01, 0.999], where members can tell."""
+    under, over = underage(p), p.holding
+    ratio = under / (under + over) if under + over > 0.0 else 0.5
+    return float(min(max(ratio, 0.01), 0.999))
+
+
+def underage(p: Any) -> float:
+    """Currency lost per unit short."""
+    return float(p.shortage + max(p.price - p.unit_cost, 0.0))
+
+
+# -------------------------------------------------------------------- the rules
+
+
+def base_stock(item: ItemState, ratio: float | None = None) -> float:
+    """Order up to the critical fractile of the members' demand until the next order can arrive."""
+    return item.level(ratio) - item.position
+
+
+def capped_base_stock(item: ItemState, ratio: float | None = None) -> float:
+    """Base-stock, but never more than the fractile of one period's demand at the arrival."""
+    arrival = item.members[:, item.lead : item.lead + 1]
+    return min(base_stock(item, ratio), forecast_level(arrival, item.ratio(ratio), item.weights))
+
+
+def newsvendor(item: ItemState, ratio: float | None = None) -> float:
+    """The critical fractile of what will be short in the period of arrival: every member runs down stock and pipeline
+    by the task's own rules, without further orders, and its demand of that period is set against what is left."""
+    short = np.empty(len(item.members))
+    for j, demand in enumerate(item.members.tolist()):
+        s = item.state
+        for y in demand[: item.lead]:
+            s = rules.step(s, rules.position_of(s) if item.params.by_level != 0.0 else 0.0, y, item.params)
+        short[j] = demand[item.lead] - s.on_hand
+    return fractile(short, item.weights, item.ratio(ratio))
+
+
+def reorder_point(item: ItemState, ratio: float | None = None, periods: float | None = None) -> float:
+    """(s, S): at or below s, order up to S. Tuned: s is the members' fractile at `ratio`, S lies `periods` of mean
+    demand above it. Otherwise by the revised power approximation (Ehrhardt and Mosier 1984, Management Science 30(5))
+    with the members' moments; without a fixed cost that is base-stock."""
+    p, position = item.params, item.position
+    if ratio is not None or periods is not None:
+        low = item.level(ratio)
+        high = low + (1.0 if periods is None else periods) * item.period_demand
+        return high - position if position <= low else 0.0
+    totals = item.span.sum(axis=1)
+    total = float(item.weights @ totals)
+    spread = math.sqrt(float(item.weights @ (totals - total) ** 2))
+    mean, top = item.period_demand, item.level(None)
+    if not (mean > 0.0 and spread > 0.0 and p.holding > 0.0 and p.fixed_cost > 0.0):
+        return top - position
+    batch = 1.30 * mean**0.494 * (p.fixed_cost / p.holding) ** 0.506 * (1.0 + (spread / mean) ** 2) ** 0.116
+    z = math.sqrt(batch * p.holding / (underage(p) * spread)) if underage(p) > 0.0 else math.inf
+    low = 0.973 * total + spread * (0.183 / z + 1.063 - 2.192 * z)
+    high = low + batch
+    if batch <= 1.5 * mean:
+        low, high = min(low, top), min(high, top)
+    return high - position if position <= low else 0.0
+
+
+def batches(item: ItemState, ratio: float | None = None, periods: float | None = None) -> float:
+    """(s, nQ): at or below s, the fewest whole batches Q that lift stock and orders above it. Q is a case pack, or
+    `periods` of mean demand, or the economic order quantity sqrt(2 K D / h) where an order costs something."""
+    p = item.params
+    low, mean = item.level(ratio), item.period_demand
+    if p.case_pack > 0.0:
+        size = float(p.case_pack)
+    elif periods is not None:
+        size = periods * mean
+    else:
+        size = math.sqrt(2.0 * p.fixed_cost * mean / p.holding) if p.holding > 0.0 else 0.0
+    gap = low - item.position
+    if not gap >= 0.0:
+        return 0.0
+    return (math.floor(gap / size) + 1.0) * size if size > 0.0 else gap
+
+
+def rolling_quantile(item: ItemState, ratio: float | None = None, periods: int | None = None) -> float:
+    """Base-stock without a forecast: the critical fractile of recent sums of L + 1 demands, by default of the last
+    8 (L + 1) periods."""
+    seen = np.maximum(item.past(), 0.0)
+    window = 8 * (item.lead + 1) if periods is None else max(periods, item.lead + 1)
+    return rolling_quantile_level(seen, item.lead, item.ratio(ratio), window=window) - item.position
+
+
+def constant_order(item: ItemState) -> float:
+    """The mean of past demand, always."""
+    return float(np.maximum(item.past(), 0.0).mean())
+
+
+# -------------------------------------------------------------------- as choosers
+
+
+class Ordering:
+    """A rule as a chooser."""
+
+    def __init__(self, task: Task, wish: Wish, *, free: bool = False, round_to: float = 0.0) -> None:
+        self.task, self.wish, self.free, self.round_to = task, wish, free, round_to
+
+    def __call__(self, seen: Seen) -> Choice:
+        action = np.full(len(seen.rows), np.nan)
+        members = np.maximum(seen.trace.members[..., 0], 0.0)
+        weights = np.broadcast_to(seen.trace.weights, members.shape[:2])
+        params_layout = self.task.params_layout
+        if params_layout is None:
+            raise TypeError("an ordering rule needs the parameters of lead_time_inventory")
+        rows = (self.task.params_row if seen.params is None else seen.params).tolist()
+        for n, row in enumerate(seen.rows.tolist()):
+            p = params_layout.build(rows[n if len(rows) > 1 else 0])
+            item = ItemState(seen.layout.build(row), p, members[n], weights[n], lambda n=n: seen.past(n))  # type: ignore[misc]
+            action[n] = self._placed(item, float(self.wish(item)), seen.table[n], seen.mask[n])
+        return Choice(action, np.zeros(len(action), np.int64))
+
+    def _placed(self, item: ItemState, wanted: float, table: Floats, mask: NDArray[np.bool_]) -> float:
+        """The action that orders about `wanted` units and is allowed; NaN where none is."""
+        s, p = item.state, item.params
+        if self.free:
+            if self.round_to > 0.0:
+                wanted = math.ceil(wanted / self.round_to - 1e-9) * self.round_to
+            action = rules.order_towards(s, wanted, p)
+            if self.task.feasible(s, action, p):
+                return float(action)
+        allowed = table[mask].tolist()
+        if not allowed:
+            return math.nan
+        return float(min(allowed, key=lambda a: (abs(rules.ordered(s, a, p) - max(wanted, 0.0)), a)))
+
+
+def foreseen_orders(
+    position: float, by_level: bool, lead: int, count: int, demand: Floats, round_to: float = 0.0
+) -> Floats:
+    """(count,) orders that cover the known demand of the lead time and of 1, 2, ... periods more, NaN where one
+    repeats; for hindsight, where a forecast has no spread to scale a grid by. Demand (H,) starts with this period."""
+    covered = np.cumsum(np.maximum(demand, 0.0))
+    covered = np.concatenate([covered, np.full(lead + count, covered[-1])])[lead : lead + count - 1]
+    wanted = covered if by_level else np.maximum(covered - position, 0.0)
+    if round_to > 0.0:
+        wanted = np.ceil(wanted / round_to - 1e-9) * round_to
+    grid = np.concatenate([[0.0], wanted])
+    grid[1:][~(grid[1:] > np.maximum.accumulate(grid)[:-1])] = np.nan
+    return grid

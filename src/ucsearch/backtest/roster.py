@@ -1,0 +1,219 @@
+"""Who takes part in a comparison: one name, one definition, wherever it is used.
+
+An `Entry` makes choosers. Its knobs are declared with the values that may be tried, the default first, so that
+everybody can be tuned on validation with the same effort (`ucsearch.backtest.tune`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+
+from ucsearch.backtest import ordering
+from ucsearch.backtest.choosers import Certified, Deterministic, How, Searched
+from ucsearch.backtest.ordering import Ordering
+from ucsearch.backtest.panel import Panel
+from ucsearch.backtest.practice import CalendarStaffing, PriceRule, QuantileStaffing
+from ucsearch.backtest.walk import Chooser
+from ucsearch.comparators import (
+    CEM,
+    MPPI,
+    DelayAwareGreedy,
+    Greedy,
+    Random,
+    RandomShooting,
+    RiskGreedy,
+    RiskRandom,
+    beam,
+    key_from,
+    matched_samples,
+)
+from ucsearch.errors import InputError
+from ucsearch.policies import MCTS, CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
+from ucsearch.tasks import CapacityPlan, LeadTimeInventory, Storage
+
+__all__ = ["NODES", "Budget", "Entry", "ordering_rules", "practitioners", "roster", "searches"]
+
+NODES = 200_000  # of an exact search or proof, per decision
+_RATIOS = (None, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)  # None: the critical ratio of the costs
+_PERIODS = (None, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0)  # None: by formula
+_QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What every search gets."""
+
+    depth: int = 6
+    width: int = 8  # of the beams
+    top_k: int = 3
+    risk: float = 0.25
+    mode: Literal["mean", "members"] = "mean"
+
+    @property
+    def expansions(self) -> int:
+        """What a beam may expand per decision; the samplers get plans for as many steps."""
+        return self.top_k * (1 + self.width * (self.depth - 1))
+
+    @property
+    def samples(self) -> int:
+        return matched_samples(self.expansions, self.depth)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One policy: what it is called, how it is made, what of it may be tuned."""
+
+    name: str
+    family: str  # search, comparator, classic (practitioners' rules) or learned
+    make: Callable[..., Chooser]  # called with knobs; a stochastic one also with `seed`
+    note: str = ""  # settings in short, for a table's notes
+    knobs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # values to try, the default first
+    seeds: tuple[int, ...] = ()  # keys of a stochastic one; its figures are averaged over them
+
+    def choosers(self, **knobs: Any) -> list[Callable[[], Chooser]]:
+        """One maker per seed."""
+        if not self.seeds:
+            return [partial(self.make, **knobs)]
+        return [partial(self.make, seed=seed, **knobs) for seed in self.seeds]
+
+    def settings(self) -> Iterator[dict[str, Any]]:
+        """Every setting of the declared grid, defaults first."""
+        for values in product(*self.knobs.values()):
+            yield dict(zip(self.knobs, values, strict=True))
+
+
+def roster(
+    panel: Panel, budget: Budget, *, seeds: int = 10, rng: np.random.Generator | None = None, how: How | None = None
+) -> dict[str, Entry]:
+    """All of them, in the order of a table: searches, comparators, and what practice would do on this task."""
+    found = [*searches(panel, budget, seeds=seeds, rng=rng, how=how), *practitioners(panel, budget, how=how)]
+    return {entry.name: entry for entry in found}
+
+
+def searches(
+    panel: Panel, budget: Budget, *, seeds: int = 10, rng: np.random.Generator | None = None, how: How | None = None
+) -> list[Entry]:
+    """Search policies and comparators at one budget."""
+    if seeds < 1:
+        raise InputError("--seeds", seeds, "at least 1")
+    task, delay, how = panel.task, panel.delay, how or How()
+    d, samples = budget.depth, budget.samples
+    common: dict[str, Any] = dict(depth=d, risk=budget.risk, mode=budget.mode)
+    wide: dict[str, Any] = dict(width=budget.width, top_k=budget.top_k)
+    generator = np.random.default_rng(1) if rng is None else rng
+    keys = tuple(key_from(generator) for _ in range(seeds))
+
+    def one(name: str, policy: Policy, note: str, family: str = "search") -> Entry:
+        return Entry(name, family, lambda: Searched(task, policy, how), note)
+
+    def many(name: str, kind: Any, note: str, **more: Any) -> Entry:
+        def make(seed: int) -> Chooser:
+            return Searched(task, kind(**common, **more, seed=seed), how)
+
+        return Entry(name, "comparator", make, f"{note}, {seeds} seeds", seeds=keys)
+
+    shape = f"width {budget.width}, {budget.top_k} candidates"
+    constrained = ConstrainedBeam(**common, **wide)
+    iterations = min(5, samples)
+    rounds = f"{samples} plans in {iterations} rounds"
+    return [
+        one("uc-beam", UCBeam(**common, **wide), shape),
+        one("pareto-beam", ParetoBeam(**common, **wide), shape),
+        one("certified-beam", CertifiedBeam(**common, **wide), shape),
+        Entry(
+            "constrained-beam", "search", lambda: Certified(task, constrained, how=how, node_budget=NODES),
+            f"{shape}, with proof",
+        ),
+        one("mcts", MCTS(**common, simulations=samples, top_k=budget.top_k), f"{samples} simulations"),
+        one("exact", Exact(**common, node_budget=NODES), f"at most {NODES:,} nodes"),
+        one("beam, risk 0", beam(depth=d, mode=budget.mode, **wide), shape, "comparator"),
+        one("greedy", Greedy(**common), "reward of the first step", "comparator"),
+        one("risk-greedy", RiskGreedy(**common), "score of the first step", "comparator"),
+        one(
+            "delay-aware greedy", DelayAwareGreedy(**(common | {"depth": max(d, delay + 1)}), delay=delay),
+            f"delay {delay}", "comparator",
+        ),
+        many("random", Random, "uniform"),
+        many("random shooting", RandomShooting, f"{samples} plans", samples=samples),
+        many("risk-random", RiskRandom, f"{samples} plans", samples=samples),
+        many("cem", CEM, rounds, samples=samples, iterations=iterations),
+        many("mppi", MPPI, rounds, samples=samples, iterations=iterations),
+    ]  # fmt: skip
+
+
+def practitioners(panel: Panel, budget: Budget, *, how: How | None = None) -> list[Entry]:
+    """What would really be used instead, each with its knobs."""
+    how, task = how or How(), panel.task
+
+    def deterministic(quantile: float | None = None) -> Chooser:
+        return Deterministic(task, depth=budget.depth, quantile=quantile, how=how, node_budget=NODES)
+
+    found = [
+        Entry("planning on the mean", "classic", deterministic, "exact search as if the mean were certain"),
+        Entry(
+            "planning on a quantile", "classic", lambda quantile=0.8: deterministic(quantile),
+            "exact search as if the 0.8 fractile were certain",
+            {"quantile": (0.8, *(q for q in _QUANTILES if q != 0.8))},
+        ),
+    ]  # fmt: skip
+    if isinstance(panel.config, LeadTimeInventory):
+        found += ordering_rules(panel, how=how)
+    if isinstance(panel.config, Storage):
+        pairs = {"low": (0.25, 0.1, 0.2, 0.3, 0.4), "high": (0.75, 0.6, 0.7, 0.8, 0.9)}
+        note = "charge in the cheapest, sell in the dearest part of the forecast"
+        found.append(Entry("price rule", "classic", PriceRule, note, pairs))
+    if isinstance(panel.config, CapacityPlan):
+        config, season = panel.config, max(1, panel.stretches[0].season)
+        shares = {"share": (0.9, *(q for q in _QUANTILES if q != 0.9))}
+        found += [
+            Entry(
+                "quantile staffing", "classic", lambda share=0.9: QuantileStaffing(config, share),
+                "units for a fractile of the forecast", shares,
+            ),
+            Entry(
+                "calendar staffing", "classic", lambda share=0.9: CalendarStaffing(config, season, share),
+                f"units for a fractile of the same phase, season {season}", shares,
+            ),
+        ]  # fmt: skip
+    return found
+
+
+def ordering_rules(panel: Panel, *, free: bool = False, round_to: float = 0.0, how: How | None = None) -> list[Entry]:
+    """The ordering rules on the table of orders; `free`: any order that the limits allow."""
+    task = panel.task
+    lead = int(panel.config.lead_time)
+
+    def rule(name: str, wish: Callable[..., float], note: str, *, unbound: bool = free, **knobs: Any) -> Entry:
+        def make(**chosen: Any) -> Chooser:
+            return Ordering(task, partial(wish, **chosen), free=unbound, round_to=round_to)
+
+        return Entry(name, "classic", make, note, knobs)
+
+    myopic = Entry(
+        "myopic", "classic",
+        lambda: Searched(task, DelayAwareGreedy(depth=lead + 1, delay=lead, risk=0.0, mode="members"), how),
+        "best mean over members when the order arrives",
+    )  # fmt: skip
+    span = f"fractile of the forecast of {lead + 1} periods"
+    return [
+        rule("newsvendor", ordering.newsvendor, "fractile of the shortfall at arrival, on the grid", ratio=_RATIOS),
+        rule(
+            "newsvendor, free", ordering.newsvendor, "fractile of the shortfall at arrival, any order", unbound=True,
+            ratio=_RATIOS,
+        ),
+        rule("base-stock", ordering.base_stock, f"critical {span}", ratio=_RATIOS),
+        rule("capped base-stock", ordering.capped_base_stock, f"critical {span}, capped by that of the arrival period",
+             ratio=_RATIOS),
+        rule("(s,S)", ordering.reorder_point, "power approximation", ratio=_RATIOS, periods=_PERIODS),
+        rule("(s,nQ)", ordering.batches, "whole economic order quantities", ratio=_RATIOS, periods=_PERIODS),
+        rule("rolling quantile", ordering.rolling_quantile, f"critical fractile of the last {8 * (lead + 1)} periods",
+             ratio=_RATIOS, periods=(None, 14, 28, 56)),
+        rule("constant order", ordering.constant_order, "mean of the history"),
+        myopic,
+    ]  # fmt: skip
