@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ucsearch.policies import Exact as Exact
     from ucsearch.policies import ParetoBeam as ParetoBeam
     from ucsearch.policies import UCBeam as UCBeam
-    from ucsearch.records.decisions import AuditLog as AuditLog
+    from ucsearch.records.audit import AuditLog as AuditLog
     from ucsearch.task import Continuation as Continuation
     from ucsearch.task import Task as Task
     from ucsearch.task import View as View
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _HOME = {
     "MCTS": "policies",
     "Allocation": "allocation.api",
-    "AuditLog": "records.decisions",
+    "AuditLog": "records.audit",
     "Calibration": "dispatch.gate",
     "Certificate": "certificate.record",
     "CertifiedBeam": "policies",

@@ -1,4 +1,4 @@
-"""`ucsearch log`: look into an audit log, verify it, copy it out."""
+"""`ucsearch log`: look into an audit log, verify it, copy it out, keep it safe; override a decision."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from ucsearch.records import AuditReader, Row
+    from ucsearch.records import AuditReader, Effective, Row
+    from ucsearch.task import Task
 
 __all__ = ["log_app"]
 
@@ -21,7 +22,7 @@ UNUSABLE = 2
 log_app = typer.Typer(
     name="log",
     no_args_is_help=True,
-    help="Look into an audit log, verify it, copy it out. Nothing here changes the log.",
+    help="Look into an audit log, verify it, copy it out, override a decision. Entries are never changed.",
     epilog="Exit codes: 0 done and the log is right; 1 the log was altered; 2 no usable log or entry.",
 )
 
@@ -67,13 +68,14 @@ def list_entries(
             newest_first=newest,
         )
         total = reader.count()
+        standing = reader.effective(rows)
     if as_json:
         from ucsearch.records.canonical import canonical
 
         for row in rows:
-            typer.echo(canonical(_summary(row)).decode("utf-8"))
+            typer.echo(canonical(_summary(row, standing.get(row.seq))).decode("utf-8"))
     else:
-        _print_table(rows, total)
+        _print_table(rows, standing, total)
 
 
 @log_app.command()
@@ -93,10 +95,12 @@ def show(
         if raw:
             typer.echo(row.body.decode("utf-8"))
             return
-        overrides = [_summary(other) | {"record": other.record} for other in reader.overrides(row.id)]
+        overrides = [_summary(other) | {"record": other.record} for other in reader.overrides(row.seq)]
         entry = {name: value for name, value in _summary(row).items() if name in _CHAIN_FIELDS}
+        standing = reader.effective([row]).get(row.seq)
+        counts = {} if standing is None else {"effective_action": standing.action}
         # ASCII only: a record may hold text that was meant to steer a terminal.
-        typer.echo(json.dumps({**entry, "record": row.record, "overridden_by": overrides}, indent=2))
+        typer.echo(json.dumps({**entry, **counts, "record": row.record, "overridden_by": overrides}, indent=2))
 
 
 @log_app.command()
@@ -156,10 +160,88 @@ def checkpoint(
     typer.echo(f"{taken.count} entries, head {taken.head}, written to {out}")
 
 
+@log_app.command()
+def override(
+    decision: Annotated[
+        str, typer.Argument(metavar="ID|SERIES", help="A decision's id (8 digits or more), or a series: its newest.")
+    ],
+    who: Annotated[str, typer.Option("--who", help="Who decided so.")],
+    why: Annotated[str, typer.Option("--why", help="For which reason.")],
+    action: Annotated[str | None, typer.Option("--action", help="The action taken instead, by value or label.")] = None,
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="Take earlier overrides back.")] = False,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", metavar="PACKAGE:OBJECT", help="The task whose rules must allow it, if not built in."),
+    ] = None,
+    log: LogOption = DEFAULT_LOG,
+) -> None:
+    """Record that a person replaced a decision's action; the decision itself stays as it is.
+
+    The replacement is checked by the task's own rules in the state that was recorded. A quantity off the grid may be
+    taken if the rules allow it. The last override counts.
+
+    Exit codes: 0 recorded, 1 the replacement is not allowed, 2 no usable log, entry or task.
+    """
+    from datetime import UTC, datetime
+
+    from ucsearch.errors import InputError, RecordError
+    from ucsearch.records import AuditLog
+    from ucsearch.records.inputs import built_in_task, recorded_inputs
+    from ucsearch.records.judge import NotAllowed, read_action
+
+    with _opened(log) as reader:  # a reader first: it never creates a log where none was
+        row = reader.newest(decision) or reader.get(decision)
+        record = row.record
+        if withdraw is (action is not None):
+            raise InputError("--action", action, "an action, or --withdraw")
+        rules = built_in_task(record.get("task", {})) if task is None else _load_task(task)
+        taken: float | str | None = None
+        if action is not None:
+            if rules is None:
+                raise RecordError("the recorded task is not one of this package; name it with --task")
+            inputs = recorded_inputs(record, rules)
+            taken = read_action(action, inputs.labels, inputs.actions)
+        try:
+            with AuditLog(log, clock=lambda: datetime.now(UTC)) as writer:
+                entry = writer.override(row.seq, task=rules, who=who, why=why, action=taken)
+                made = writer.get(entry.seq).record
+        except NotAllowed as error:
+            typer.echo(f"Refused: {_plain(error)}. Nothing was recorded.", err=True)
+            raise typer.Exit(INVALID) from error
+    off = ", which is off the grid" if made["off_grid"] else ""
+    what = "withdrew what replaced" if taken is None else "replaced"
+    by = "" if taken is None else f" by {made['label'] or made['action']}{off}"
+    typer.echo(f"entry {entry.seq}, id {entry.id}: {_plain(who)} {what} {row.id[:12]}{_plain(by)}")
+
+
+def _load_task(spec: str) -> Task:
+    """The task object that "package:object" names, looked for in the current folder too."""
+    import sys
+    from importlib import import_module
+
+    from ucsearch.errors import InputError
+    from ucsearch.task import Task
+
+    package, _, name = spec.partition(":")
+    if not package or not name:
+        raise InputError("--task", repr(spec), "package:object, such as mytasks.battery:battery")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # last: nothing lying there may stand in for an installed package
+    try:
+        found = import_module(package)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise InputError("--task", repr(spec), f"an object that can be imported ({error})") from error
+    if not isinstance(found, Task):
+        raise InputError("--task", f"a {type(found).__name__}", "a uc.Task")
+    return found
+
+
 _CHAIN_FIELDS = ("seq", "id", "written_at", "digest", "head")
 
 
-def _summary(row: Row) -> dict[str, Any]:
+def _summary(row: Row, standing: Effective | None = None) -> dict[str, Any]:
     record = row.record
     chain = {
         "seq": row.seq,
@@ -171,10 +253,14 @@ def _summary(row: Row) -> dict[str, Any]:
     # A decision's outcome is an object of its own; an override names its action at the top.
     outcome = record.get("outcome")
     shown = {**record, **outcome} if isinstance(outcome, dict) else record
-    return chain | {name: shown.get(name) for name in ("kind", "series", "outcome", "reason", "action")}
+    told = {name: shown.get(name) for name in ("kind", "series", "outcome", "reason", "action")}
+    if standing is None:
+        return chain | told
+    by = None if standing.override is None else standing.override.seq
+    return chain | told | {"effective_action": standing.action, "overridden_by": by}
 
 
-def _print_table(rows: tuple[Row, ...], total: int) -> None:
+def _print_table(rows: tuple[Row, ...], standing: dict[int, Effective], total: int) -> None:
     import sys
 
     from rich.console import Console
@@ -184,13 +270,22 @@ def _print_table(rows: tuple[Row, ...], total: int) -> None:
     # A pipe has no width of its own; cut text there would be lost.
     console = Console(width=None if sys.stdout.isatty() else 200)
     table = Table(caption=f"{len(rows)} of {total} entries")
-    for name in ("entry", "id", "kind", "series", "outcome", "reason", "written"):
+    for name in ("entry", "id", "kind", "series", "outcome", "reason", "action", "written"):
         table.add_column(name, justify="right" if name == "entry" else "left", no_wrap=name == "id")
     for row in rows:
-        line = _summary(row)
-        cells = (line["kind"], line["series"], line["outcome"], line["reason"], line["written_at"])
+        line = _summary(row, standing.get(row.seq))
+        action = _action_text(line)
+        cells = (line["kind"], line["series"], line["outcome"], line["reason"], action, line["written_at"])
         table.add_row(str(row.seq), row.id[:12], *(Text(_plain(cell)) for cell in cells))
     console.print(table)
+
+
+def _action_text(line: dict[str, Any]) -> str:
+    """The action that counts, and by which entry where that is not the decision itself."""
+    if line.get("overridden_by") is None:
+        withdrawn = line["kind"] == "override" and line["action"] is None
+        return "withdrawn" if withdrawn else "" if line["action"] is None else str(line["action"])
+    return f"{line['effective_action']} (entry {line['overridden_by']})"
 
 
 def _plain(value: Any) -> str:

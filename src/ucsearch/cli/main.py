@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,13 +17,10 @@ from ucsearch.cli.compare import compare
 from ucsearch.cli.data import data_app
 from ucsearch.cli.evaluate import evaluate, suites
 from ucsearch.cli.evidence import claims, evidence_app
-from ucsearch.cli.log import DEFAULT_LOG, INVALID, UNUSABLE, LogOption, log_app
+from ucsearch.cli.log import log_app
 from ucsearch.cli.planner import backtest, decide, explain, new, schema, tasks
 from ucsearch.cli.report import report
 from ucsearch.errors import UCSearchError
-
-if TYPE_CHECKING:
-    from ucsearch.task import Task
 
 __all__ = ["app", "main"]
 
@@ -42,12 +39,7 @@ cache_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Compi
 bench_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Benchmarks that print a table.")
 bench_app.command("lost-sales")(lost_sales)
 app.add_typer(cache_app, name="cache")
-app.add_typer(
-    log_app,
-    name="log",
-    help="Look into an audit log, verify it, copy it out, override a decision. Entries are never changed.",
-    short_help="Look into an audit log; override a decision.",
-)
+app.add_typer(log_app, name="log", short_help="Look into an audit log; override a decision.")
 app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")
 app.add_typer(evidence_app, name="evidence")
@@ -147,87 +139,3 @@ def clear() -> None:
 
     count = clear_cache()
     typer.echo(f"{count} kernel{'' if count == 1 else 's'} deleted")
-
-
-# -------------------------------------------------------------------- log override
-
-
-@log_app.command()
-def override(
-    id: Annotated[str, typer.Argument(metavar="ID", help="The decision's id, or its first 8 digits or more.")],
-    action: Annotated[float, typer.Option("--action", help="The action taken instead.")],
-    who: Annotated[str, typer.Option("--who", help="Who decided so.")],
-    why: Annotated[str, typer.Option("--why", help="For which reason.")],
-    task: Annotated[str, typer.Option("--task", metavar="PACKAGE:OBJECT", help="The task whose rules must allow it.")],
-    log: LogOption = DEFAULT_LOG,
-) -> None:
-    """Record that a person replaced a decision's action; the decision itself stays as it is.
-
-    The replacement is checked by the task's own rules in the state that was recorded.
-
-    Exit codes: 0 recorded, 1 the replacement is not allowed, 2 no usable log, entry or task.
-    """
-    from datetime import UTC, datetime
-
-    from ucsearch.records import AuditLog, AuditReader
-
-    try:
-        with AuditReader(log) as reader:  # a reader first: it never creates a log where none was
-            row = reader.get(id)
-        problem = _not_allowed(row.record, _load_task(task), action)
-        if problem is None:
-            with AuditLog(log, clock=lambda: datetime.now(UTC)) as writer:
-                entry = writer.override(row.id, who=who, why=why, action=action, feasible=True)
-    except UCSearchError as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(UNUSABLE) from error
-    if problem is not None:
-        typer.echo(f"Refused: {problem}. Nothing was recorded.", err=True)
-        raise typer.Exit(INVALID)
-    typer.echo(f"entry {entry.seq}, id {entry.id}: {who} replaced {row.id[:12]} by {action:g}")
-
-
-def _load_task(spec: str) -> Task:
-    """The task object that "package:object" names, looked for in the current folder too."""
-    from importlib import import_module
-
-    from ucsearch.errors import InputError
-    from ucsearch.task import Task
-
-    package, _, name = spec.partition(":")
-    if not package or not name:
-        raise InputError("--task", repr(spec), "package:object, such as mytasks.battery:battery")
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        found = import_module(package)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise InputError("--task", repr(spec), f"an object that can be imported ({error})") from error
-    if not isinstance(found, Task):
-        raise InputError("--task", f"a {type(found).__name__}", "a uc.Task")
-    return found
-
-
-def _not_allowed(record: dict[str, Any], task: Task, action: float) -> str | None:
-    """Why `action` may not stand in for the recorded decision's; None when it may."""
-    from ucsearch.errors import RecordError
-    from ucsearch.layout import Layout
-    from ucsearch.records import decode_number
-
-    if record.get("kind") != "decision":
-        raise RecordError(f"the entry is of kind {record.get('kind')!r}, expected a decision")
-    if record["task"]["source_hash"] != task.source_hash:
-        raise RecordError(f"--task is not the recorded task {record['task']['name']!r}: its source differs")
-    if action not in [decode_number(a) for a in record["task"]["actions"] if a is not None]:
-        return f"{action:g} is not one of the decision's actions"
-    inputs = record["inputs"]
-    state = Layout(task.state, tuple(inputs["state_lengths"])).build([decode_number(x) for x in inputs["state"]])
-    params = None
-    if task.params is not None:
-        lengths = tuple(inputs["params_lengths"])
-        params = Layout(type(task.params), lengths).build([decode_number(x) for x in inputs["params"]])
-    if not task.feasible(state, action, params):
-        return f"{action:g} breaks the rules of {task.name!r} in {state!r}"
-    return None

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ucsearch.answers import as_allowed, as_number, guarded
 from ucsearch.certificate.api import CertifiedPanel, Kind, certify_panel
-from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
+from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome, Refused
 from ucsearch.dispatch.gate import Calibration, Context, Gate, Reason, evaluate
 from ucsearch.dispatch.words import explain_fallback
 from ucsearch.engine.api import Engine
@@ -28,8 +28,9 @@ __all__ = ["Log", "decide", "decide_panel", "refuse"]
 class Log(Protocol):
     """Where decisions are written before they are handed over, such as `uc.AuditLog`."""
 
-    def write(self, decisions: Any, *, series: Any = "", where: str = "") -> Any:
-        """Return only when the decisions are on disk: a sequence with an entry for each, which has an `id`, or None."""
+    def write(self, decisions: Any, *, series: Any = "", where: str = "", request: Any = None) -> Any:
+        """Return only when the decisions are on disk: a sequence with an entry for each, which has an `id`, or None.
+        `request` is given only where the caller passed one."""
 
 
 def decide(
@@ -51,23 +52,26 @@ def decide(
     log: Log | None = None,
     series: str = "",
     where: str = "",
+    request: Any = None,
 ) -> Decision:
     """One decision. A refused trace or a broken task is a fallback with its reason, not an exception; a wrong state,
-    policy or gate is the caller's mistake and raises. With a `log` the decision is on disk before it is returned."""
+    policy or gate is the caller's mistake and raises. With a `log` the decision is on disk before it is returned; every
+    call is an entry of its own unless it repeats a `request` (a text, or a `records.Request`)."""
     gate = Gate() if gate is None else gate
     task.layout(state)
     if not isinstance(trace, Trace):
         try:
             trace = Trace.from_members(trace)
         except InputError as error:
-            return _written(refuse(task, state, gate, str(error), params=params, now=now), log, series, where)
+            refused = refuse(task, state, gate, str(error), params=params, actions=actions, now=now)
+            return _written(refused, log, series, where, request)
     if trace.windows != 1:
         raise InputError("trace", f"{trace.windows} windows", "one window", hint="Use decide_panel.")
     panel = decide_panel(
         task, [state], trace, policy, gate=gate, now=now, clock=clock, calibration=calibration, kind=kind, eps_m=eps_m,
         params=params, actions=actions, engine=engine, node_budget=node_budget, threads=1,
     )  # fmt: skip
-    return _written(panel[0], log, series, where)
+    return _written(panel[0], log, series, where, request)
 
 
 def decide_panel(
@@ -91,6 +95,7 @@ def decide_panel(
     log: Log | None = None,
     series: Sequence[str] | str = "",
     where: str = "",
+    request: Any = None,
 ) -> DecisionPanel:
     """W decisions. `now` is compared with the traces' issue times, `clock` (seconds) with the time budget. With a `log`
     all of them are on disk before any is returned; `where` names the task object for the verifier."""
@@ -127,14 +132,18 @@ def decide_panel(
     )
     if log is None:
         return panel
-    return dataclasses.replace(panel, records=_ids(log.write(panel, series=series, where=where)))
+    return dataclasses.replace(panel, records=_ids(log.write(panel, series=series, where=where, **_asked(request))))
 
 
-def _written(decision: Decision, log: Log | None, series: str, where: str) -> Decision:
+def _asked(request: Any) -> dict[str, Any]:
+    return {} if request is None else {"request": request}
+
+
+def _written(decision: Decision, log: Log | None, series: str, where: str, request: Any) -> Decision:
     """The decision, on disk if there is a log, and then with the id of its record."""
     if log is None:
         return decision
-    ids = _ids(log.write(decision, series=series, where=where))
+    ids = _ids(log.write(decision, series=series, where=where, **_asked(request)))
     return dataclasses.replace(decision, record_id=ids[0] if ids else "")
 
 
@@ -218,14 +227,24 @@ def _utc(moment: datetime) -> datetime:
 
 
 def refuse(
-    task: Task, state: Any, gate: Gate, detail: str, *, params: Any = None, now: datetime | None = None
-) -> Decision:  # fmt: skip
+    task: Task,
+    state: Any,
+    gate: Gate,
+    detail: str,
+    *,
+    params: Any = None,
+    actions: ArrayLike | None = None,
+    now: datetime | None = None,
+) -> Decision:
     """The decision about a trace that was refused: nothing was searched, the fallback is all there is. Without a
-    `state` there is not even that, and the outcome is HOLD."""
+    `state`, or with no `actions` because they depend on the trace, there is not even that, and the outcome is HOLD."""
     p = task.params if params is None else params
-    action, feasible = (math.nan, False) if state is None else checked_fallback(task, state, p, task.action_array)
+    grid = task.action_array if actions is None else np.asarray(actions, dtype=np.float64).reshape(-1)
+    if grid.size not in (0, len(task.actions)):
+        raise InputError("actions", f"{grid.size} actions", f"{len(task.actions)}, or none when they are not known")
+    action, feasible = (math.nan, False) if state is None else checked_fallback(task, state, p, grid)
     fallback = None if math.isnan(action) else action
-    shown = None if not feasible or fallback is None else task.label(task.actions.index(fallback), fallback)
+    shown = None if not feasible or fallback is None else task.label(grid.tolist().index(fallback), fallback)
     return Decision(
         outcome=Outcome.FALLBACK if feasible else Outcome.HOLD,
         action=fallback if feasible else None,
@@ -244,4 +263,5 @@ def refuse(
         fallback_feasible=feasible,
         fallback_cost=math.nan,
         now="" if now is None else _utc(now).isoformat(),
+        refused=Refused(task, state, p, tuple(grid.tolist())),
     )

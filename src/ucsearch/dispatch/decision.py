@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,9 @@ from ucsearch.certificate.api import CertifiedPanel
 from ucsearch.certificate.record import Certificate
 from ucsearch.dispatch.gate import Condition, Context, Gate, Reason
 from ucsearch.dispatch.words import explain_condition, explain_fallback, explain_release
+from ucsearch.task import Task
 
-__all__ = ["Decision", "DecisionPanel", "GateRow", "Outcome"]
+__all__ = ["Decision", "DecisionPanel", "GateRow", "Outcome", "Refused"]
 
 
 class Outcome(StrEnum):
@@ -36,6 +37,15 @@ class GateRow:
     operator: str
     right: float
     passed: bool
+
+
+class Refused(NamedTuple):
+    """What is known of a decision whose trace was refused, so that a person can still decide."""
+
+    task: Task
+    state: Any  # None when it was refused too
+    params: Any
+    actions: tuple[float, ...]  # (m,) NaN where unavailable; empty when they depend on the trace
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,7 @@ class Decision:
     fallback_cost: float  # one-step score of the rejected candidate's first step minus the fallback's; NaN unknown
     now: str  # the clock reading that was passed in; "" when none was
     record_id: str = ""  # of its record in the log it was written to; "" when there was none
+    refused: Refused | None = None  # instead of a certificate
 
     @property
     def released(self) -> bool:

@@ -2,7 +2,8 @@
 
 Series are worked off in chunks. A chunk's decisions are in the log before its rows are kept, and its rows are a file of
 their own in `<out>.partial` until all are there. A killed run that is started again goes on after the last chunk; a
-chunk that was cut off is decided again, gives the same records, and the log does not write a record twice.
+chunk that was cut off is decided again, gives the same records under the same request, and the log does not write them
+twice. Another run is another request: what it decides is recorded again, even if nothing changed.
 """
 
 from __future__ import annotations
@@ -26,15 +27,16 @@ from ucsearch.dispatch.api import decide_panel, refuse
 from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
 from ucsearch.errors import DataError, InputError
 from ucsearch.planning.archive import read_corrections
-from ucsearch.planning.bodies import Body, Recalibrated, append_bodies, panel_bodies, refusal_body
 from ucsearch.planning.cases import ORDERING_TASK, Case, Kind, StateFile, order_size, ordered_by, panel_inputs
 from ucsearch.planning.dates import date_problems
 from ucsearch.planning.forecasts import ForecastFile, Values, make_trace
 from ucsearch.planning.recalibrated import correction_for, paths_of, recalibrated_panel
 from ucsearch.planning.tables import Problem, check_writable, open_table, refuse_overwriting, write_table
 from ucsearch.records.audit import AuditLog
-from ucsearch.records.canonical import canonical, encode_number, loads
+from ucsearch.records.canonical import canonical, digest, encode_number, loads
 from ucsearch.records.files import whole_file
+from ucsearch.records.requests import Request
+from ucsearch.records.writer import Body, Recalibrated, decision_body, panel_bodies
 from ucsearch.settings import Settings
 
 __all__ = ["COLUMNS", "DecideReport", "StrictError", "run_decide"]
@@ -119,9 +121,10 @@ def run_decide(
     if strict and (found := plan.all_problems()):
         raise StrictError(found)
     files = [forecasts, states, *([] if archive is None else [archive])]
-    with _work_folder(out, _fingerprint(settings, *files), now, fresh) as (folder, moment):
-        with AuditLog(log, clock=clock) as book:
-            resumed = _decide_all(plan, settings, folder, book, moment, progress)
+    fingerprint = _fingerprint(settings, *files)
+    with AuditLog(log, clock=clock) as book, _work_folder(out, fingerprint, now, fresh, book) as (folder, moment, run):
+        request = Request(run, body=fingerprint, by="ucsearch decide")
+        resumed = _decide_all(plan, settings, folder, book, moment, request, progress)
         return _finish(plan, folder, out, log, resumed)
 
 
@@ -198,8 +201,10 @@ class _Plan:
         """The fallback where the state can be used and the actions are known without a forecast, else a HOLD."""
         case, known = self.states.cases.get(series), self.settings.actions.multiples is None
         task = self.settings.task.task() if case is None else case.kind.task
-        state, params = (case.state, case.params) if case is not None and known else (None, None)
-        return refuse(task, state, self.settings.gate, str(problem), params=params, now=now)
+        state, params = (case.state, case.params) if case is not None else (None, None)
+        return refuse(
+            task, state, self.settings.gate, str(problem), params=params, actions=None if known else (), now=now
+        )  # fmt: skip
 
     def all_problems(self) -> list[Problem]:
         """Every problem there is, values included (the forecasts are read once more for it)."""
@@ -230,7 +235,13 @@ class _Chunk(NamedTuple):
 
 
 def _decide_all(
-    plan: _Plan, settings: Settings, folder: Path, book: AuditLog, now: datetime | None, progress: Progress | None
+    plan: _Plan,
+    settings: Settings,
+    folder: Path,
+    book: AuditLog,
+    now: datetime | None,
+    request: Request,
+    progress: Progress | None,
 ) -> int:
     """Decide what is not yet kept; returns how many series were kept already."""
     done = [n for n in range(len(plan.chunks)) if _kept(folder, n, book)]
@@ -240,7 +251,7 @@ def _decide_all(
     if progress is not None:
         progress(count, total)
     for chunk in _ahead(_decided(plan, settings, todo, now)):
-        _keep(folder, chunk, _log_chunk(plan, chunk, book))
+        _keep(folder, chunk, _log_chunk(plan, chunk, book, request))
         count += len(chunk.series)
         if progress is not None:
             progress(count, total)
@@ -314,12 +325,17 @@ def _ahead(items: Iterator[_Chunk]) -> Iterator[_Chunk]:
             yield item  # type: ignore[misc]
 
 
-def _log_chunk(plan: _Plan, chunk: _Chunk, book: AuditLog) -> list[list[Any]]:
+def _log_chunk(plan: _Plan, chunk: _Chunk, book: AuditLog, request: Request) -> list[list[Any]]:
     """Write the chunk's decisions to the log, then make its rows; both in the order of its series."""
     rows: dict[str, list[Any]] = {}
     made: dict[str, Body] = {}
+    first = plan.chunks[chunk.number][0]
+    asked = {name: request.at(first + i) for i, name in enumerate(chunk.series)}
     for panel, names, kind, changes in chunk.panels:
-        for body, name in zip(panel_bodies(panel, names, kind.where, changes), names, strict=True):
+        bodies = panel_bodies(
+            panel, names, kind.where, requests=[asked[name] for name in names], recalibrated=changes
+        )  # fmt: skip
+        for body, name in zip(bodies, names, strict=True):
             made[name] = body
             d = body.decision
             rows[name] = [
@@ -327,12 +343,13 @@ def _log_chunk(plan: _Plan, chunk: _Chunk, book: AuditLog) -> list[list[Any]]:
                 body.id, d.sentence, "",
             ]  # fmt: skip
     for name, (problem, d) in chunk.refused.items():
-        made[name] = refusal_body(d, name)
+        case = plan.states.cases.get(name)
+        made[name] = decision_body(d, name, "" if case is None else case.kind.where, asked[name])
         sent = d.outcome is Outcome.FALLBACK
         order = ordered_by(plan.states.cases[name], d.action) if sent else None
         outcome, reason = (d.outcome.value, d.reason.value) if sent else (REFUSED, "invalid_input")
         rows[name] = [name, outcome, d.action, order, reason, None, None, made[name].id, d.sentence, str(problem)]
-    append_bodies(book, [made[name] for name in chunk.series])
+    book.append_bodies([made[name] for name in chunk.series])
     return [rows[name] for name in chunk.series]
 
 
@@ -341,9 +358,9 @@ def _log_chunk(plan: _Plan, chunk: _Chunk, book: AuditLog) -> list[list[Any]]:
 
 @contextmanager
 def _work_folder(
-    out: Path, fingerprint: str, now: datetime | None, fresh: bool
-) -> Iterator[tuple[Path, datetime | None]]:
-    """The folder of a run's finished chunks, ours alone, and the moment the run began with."""
+    out: Path, fingerprint: str, now: datetime | None, fresh: bool, book: AuditLog
+) -> Iterator[tuple[Path, datetime | None, str]]:
+    """The folder of a run's finished chunks, ours alone, the moment the run began with, and the run's name."""
     folder = out.with_name(out.name + ".partial")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -359,14 +376,20 @@ def _work_folder(
             raise DataError(
                 f"{folder}: holds a run that was cut off, on other files or settings; finish that one or use --fresh"
             )
-        if before is None or before["fingerprint"] != fingerprint:
+        if before is None or before["fingerprint"] != fingerprint or "run" not in before:
             for part in parts:
                 part.unlink()
             before = {"fingerprint": fingerprint, "now": "" if now is None else now.isoformat()}
+            before["run"] = _run_name(before, out, book)
             with whole_file(job) as file:
                 file.write(canonical(before))
-        yield folder, datetime.fromisoformat(before["now"]) if before["now"] else None
+        yield folder, datetime.fromisoformat(before["now"]) if before["now"] else None, before["run"]
     shutil.rmtree(folder)  # not reached when the work was cut off
+
+
+def _run_name(job: dict[str, str], out: Path, book: AuditLog) -> str:
+    """A name that no earlier run has: the log's head, which every run moves, is part of it."""
+    return digest({**job, "out": out.name, "head": book.checkpoint(max_marks=0).head}, "decide-run/1")
 
 
 def _lock(file: Any, folder: Path) -> None:
@@ -382,11 +405,11 @@ def _lock(file: Any, folder: Path) -> None:
 
 def _fingerprint(settings: Settings, *files: str | Path) -> str:
     """Everything that decisions depend on."""
-    digest = hashlib.sha256(f"{version('ucsearch')}\0{settings.digest}".encode())
+    sha = hashlib.sha256(f"{version('ucsearch')}\0{settings.digest}".encode())
     for name in files:
         with open(name, "rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
+            sha.update(hashlib.file_digest(file, "sha256").digest())
+    return sha.hexdigest()
 
 
 def _part(folder: Path, number: int) -> Path:

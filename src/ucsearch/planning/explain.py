@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.dispatch.words import explain_condition
-from ucsearch.errors import RecordError, UCSearchError
+from ucsearch.errors import RecordError
 from ucsearch.layout import Layout
 from ucsearch.planning.cases import ORDERING_TASK
 from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.chain import Row
+from ucsearch.records.inputs import built_in_task
 from ucsearch.records.reader import AuditReader
 from ucsearch.settings import Settings
 from ucsearch.task import Task
@@ -52,10 +52,9 @@ class Told:
 def explain_series(log: str | Path, series: str, settings: Settings | None = None) -> Told:
     """Tell the newest decision of a series; an id, or its first 8 digits, names a decision directly."""
     with AuditReader(log) as reader:
-        found = [reader.list(series=series, kind=k, limit=1, newest_first=True) for k in ("decision", "refusal")]
-        row = max((rows[0] for rows in found if rows), key=lambda r: r.seq, default=None) or _by_id(reader, series)
+        row = reader.newest(series) or _by_id(reader, series)
         blobs = {name: decode_array(data) for name, data in reader.blobs_of(row).items()}
-        overrides = [r.record for r in reader.overrides(row.id)]
+        overrides = [r.record for r in reader.overrides(row.seq)]
     try:
         return _tell(row, blobs, overrides, settings)
     except (KeyError, TypeError, IndexError) as error:
@@ -81,7 +80,7 @@ def _tell(row: Row, blobs: dict[str, Floats], overrides: list[dict[str, Any]], s
     outcome, claim = record["outcome"], record["claim"]
     trace = record["inputs"]["trace"]
     members, weights = blobs[trace["members"]["$blob"]][0], blobs[trace["weights"]["$blob"]][0]
-    task = _find_task(record["task"])
+    task = built_in_task(record["task"])
     units = settings.units if settings is not None else "units"
     money = settings.currency if settings is not None and settings.currency else ""
     index = claim["action_index"]
@@ -132,19 +131,6 @@ def _overridden(overrides: list[dict[str, Any]]) -> list[str]:
 
 def _orders(record: dict[str, Any]) -> bool:
     return bool(record["task"]["name"] == ORDERING_TASK)
-
-
-def _find_task(recorded: dict[str, Any]) -> Task | None:
-    """The task itself, when it is one of ours and still the same; a log must not make us import anything else."""
-    module, _, name = recorded["object"].partition(":")
-    if not module.startswith("ucsearch.") or not name:
-        return None
-    try:
-        task = getattr(import_module(module), name)
-        same = isinstance(task, Task) and task.source_hash == recorded["source_hash"]
-    except (ImportError, AttributeError, UCSearchError):
-        return None
-    return task if same else None
 
 
 def _situation(task: Task | None, record: dict[str, Any], units: str) -> list[str]:

@@ -19,8 +19,8 @@ from ucsearch.forecast.recalibrate import (
     recalibrate_members,
     recalibrate_trace,
 )
-from ucsearch.planning.bodies import Recalibrated
 from ucsearch.records.blobs import blob_id, encode_array
+from ucsearch.records.writer import Recalibrated
 from ucsearch.trace import Trace
 
 __all__ = ["correction_for", "past_forecasts", "paths_of", "recalibrated_panel", "walk_recalibrated"]

@@ -3,7 +3,7 @@
 `canonical` the function stays in `ucsearch.records.canonical`: exported here it would hide its module.
 """
 
-from ucsearch.records.audit import Entry, Sealed
+from ucsearch.records.audit import AuditLog, Entry, RequestTaken, Sealed
 from ucsearch.records.blobs import blob_id, blob_ref, decode_array, decode_floats, encode_array
 from ucsearch.records.canonical import (
     decode_number,
@@ -14,15 +14,18 @@ from ucsearch.records.canonical import (
     seal,
 )
 from ucsearch.records.chain import ChainReport, Checkpoint, Row
-from ucsearch.records.decisions import AuditLog
-from ucsearch.records.reader import AuditReader
+from ucsearch.records.reader import AuditReader, Effective
+from ucsearch.records.requests import Request
 
 __all__ = [
     "AuditLog",
     "AuditReader",
     "ChainReport",
     "Checkpoint",
+    "Effective",
     "Entry",
+    "Request",
+    "RequestTaken",
     "Row",
     "Sealed",
     "blob_id",

@@ -6,7 +6,8 @@
 SQLite in WAL mode with full sync, append-only, hash-chained (`chain.py`), one transaction per call. Several
 processes may write at once. What a call returned is in the log for good, whatever happens afterwards. If a
 call raises, or its process dies, there is no receipt and no action may leave; the log then holds either all
-of that call (it was cut off after the commit; a retry returns the same entries) or nothing of it.
+of that call (it was cut off after the commit) or nothing of it. Every release is an entry, equal ones too; only
+under the same `request` is a record a repeat, and its first entry the receipt.
 """
 
 from __future__ import annotations
@@ -18,17 +19,33 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records.blobs import blob_id, blob_shape
-from ucsearch.records.canonical import encode_number, seal, seal_bytes
-from ucsearch.records.chain import blob_refs, check_members, entry_digest, next_head
-from ucsearch.records.reader import AuditReader, tail
+from ucsearch.records.canonical import encode_number, seal_bytes
+from ucsearch.records.chain import (
+    OVERRIDE_SCHEMA,
+    Target,
+    blob_refs,
+    check_members,
+    entry_digest,
+    next_head,
+    target_of,
+)
+from ucsearch.records.reader import AuditReader, find, tail
+from ucsearch.records.requests import Request, as_request, check_request
 
-__all__ = ["AuditLog", "Entry", "Sealed"]
+if TYPE_CHECKING:  # whoever only reads a log need not load what makes decisions
+    from ucsearch.dispatch.decision import Decision, DecisionPanel
+    from ucsearch.records.writer import Body
+    from ucsearch.task import Task
 
-OVERRIDE_SCHEMA = "ucsearch.override/1"
+__all__ = ["AuditLog", "Entry", "RequestTaken", "Sealed"]
+
+_BATCH = 1_000  # decisions per transaction
+# In canonical JSON quotes inside strings are escaped, so these bytes can only be a member.
+_OVERRIDE = b'"kind":"override"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +56,20 @@ class Entry:
     id: str
     digest: str  # of the record
     head: str  # of the chain after it
-    repeated: bool = False  # the same record was in the log already; nothing was added
+    repeated: bool = False  # this request was answered by it already; nothing was added
+
+
+class RequestTaken(RecordError):
+    """The request was answered by another record already; `entry` is it, and it stands."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        super().__init__(
+            f"request: answered by entry {entry.seq}, id {entry.id}, with another content; nothing was added"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.entry,)
 
 
 class Sealed(NamedTuple):
@@ -48,6 +78,7 @@ class Sealed(NamedTuple):
     id: str
     body: bytes
     refs: tuple[str, ...]  # ids of the blobs it refers to, each once
+    request: Request | None = None  # as its member `request` says
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +86,12 @@ class _Draft:
     id: str
     body: bytes
     refs: tuple[str, ...]
-    overrides: str | None  # id of a decision, for an override
+    request: tuple[str, int] | None  # key and item
+    target: Target | None  # what it is about
 
 
 class AuditLog(AuditReader):
-    """An append-only log of decision and override records in one SQLite file.
+    """An append-only log of decisions, and of what people did about them, in one SQLite file.
 
     `clock` returns the time written beside each entry (ISO text or an aware datetime); without one no time is
     kept. `timeout_s` is how long to wait for another writer, `max_pages` an upper limit of the file's size.
@@ -77,11 +109,38 @@ class AuditLog(AuditReader):
         self._clock = clock
         self._open(path, timeout_s, read_only=False, max_pages=max_pages)
 
-    def append(self, record: Mapping[str, Any], blobs: Mapping[str, bytes] | None = None) -> Entry:
-        """Record one decision or override together with the blobs it refers to.
+    def write(
+        self,
+        decisions: Decision | DecisionPanel,
+        *,
+        series: Sequence[str] | str = "",
+        where: str = "",
+        request: Request | str | None = None,
+    ) -> builtins.list[Entry]:
+        """Append one decision, or a panel's in transactions of a thousand; what it returned is on disk. The decisions
+        of a panel are items of one request."""
+        from ucsearch.dispatch.decision import Decision
+        from ucsearch.records.writer import decision_body, panel_bodies
 
-        The record may lack its `id`; if it has one it must be right. A record that is in the log already is
-        not written twice: its first entry is returned, so that a caller cut off before the receipt may retry.
+        asked = as_request(request)
+        if isinstance(decisions, Decision):
+            return [*self.append_bodies([decision_body(decisions, str(series), where, asked)])]
+        names = [series] * len(decisions) if isinstance(series, str) else list(series)
+        if len(names) != len(decisions):
+            raise RecordError(f"series: saw {len(names)} names, expected {len(decisions)}, one per decision")
+        entries: list[Entry] = []
+        for lo in range(0, len(decisions), _BATCH):
+            windows = range(lo, min(lo + _BATCH, len(decisions)))
+            requests = None if asked is None else [asked.at(w) for w in windows]
+            bodies = panel_bodies(decisions, names[lo : windows.stop], where, windows=windows, requests=requests)
+            entries.extend(self.append_bodies(bodies))
+        return entries
+
+    def append(self, record: Mapping[str, Any], blobs: Mapping[str, bytes] | None = None) -> Entry:
+        """Record one record together with the blobs it refers to.
+
+        The record may lack its `id`; if it has one it must be right. Under a `request` that the log has seen it is
+        not written twice: the first entry is returned, so that a caller cut off before the receipt may retry.
         """
         return self.append_batch([record], blobs)[0]
 
@@ -97,7 +156,18 @@ class AuditLog(AuditReader):
     def append_sealed(self, records: Sequence[Sealed], blobs: Mapping[str, bytes]) -> tuple[Entry, ...]:
         """As `append_batch`, for a writer that seals many decisions itself: ids, bodies and blobs are taken as they
         are, and `verify` finds out if they were wrong."""
-        return self._append([_Draft(r.id, r.body, r.refs, None) for r in records], dict(blobs))
+        if any(_OVERRIDE in r.body for r in records):
+            raise RecordError(_JUDGED)
+        asked = [None if r.request is None else (r.request.key, r.request.item) for r in records]
+        drafts = [_Draft(r.id, r.body, r.refs, key, None) for r, key in zip(records, asked, strict=True)]
+        return self._append(drafts, dict(blobs))
+
+    def append_bodies(self, bodies: Sequence[Body]) -> tuple[Entry, ...]:
+        """As `append_sealed`, each with its own blobs."""
+        blobs: dict[str, bytes] = {}
+        for b in bodies:
+            blobs.update(b.blobs)
+        return self.append_sealed([Sealed(b.id, b.body, b.refs, b.request) for b in bodies], blobs)
 
     def _append(self, drafts: Sequence[_Draft], blobs: dict[str, bytes]) -> tuple[Entry, ...]:
         if not drafts:
@@ -118,34 +188,46 @@ class AuditLog(AuditReader):
         blobs: dict[str, bytes],
         written_at: str | None,
     ) -> builtins.list[Entry]:
-        known = {
-            name: Entry(seq, name, digest, head, repeated=True)
-            for seq, name, digest, head in connection.execute(
-                "SELECT seq, id, digest, head FROM entries WHERE id IN (SELECT value FROM json_each(?))",
-                (json.dumps([draft.id for draft in drafts]),),
-            )
-        }
+        known = self._answered(connection, drafts)
         self._insert_blobs(connection, drafts, blobs)
         seq, head = tail(connection)
         rows, entries = [], []
         for draft in drafts:
             digest = entry_digest(draft.body)
-            if (entry := known.get(draft.id)) is not None:
+            entry = None if draft.request is None else known.get(draft.request)
+            if entry is not None:
                 if entry.digest != digest:
-                    raise RecordError(f"entry {entry.seq} has the id {draft.id} with another content; verify the log")
+                    raise RequestTaken(entry)
             else:
-                if draft.overrides is not None:
-                    self._check_target(connection, draft.overrides)
+                if draft.target is not None:
+                    self._check_target(connection, draft.target)
                 seq += 1
                 head = next_head(head, seq, digest, written_at)
                 rows.append((seq, draft.id, digest, head, written_at, draft.body.decode("utf-8")))
                 entry = Entry(seq, draft.id, digest, head)
-                known[draft.id] = Entry(seq, draft.id, digest, head, repeated=True)
+                if draft.request is not None:
+                    known[draft.request] = Entry(seq, draft.id, digest, head, repeated=True)
             entries.append(entry)
         connection.executemany(
             "INSERT INTO entries (seq, id, digest, head, written_at, body) VALUES (?, ?, ?, ?, ?, ?)", rows
         )
         return entries
+
+    def _answered(
+        self, connection: sqlite3.Connection, drafts: Sequence[_Draft]
+    ) -> dict[tuple[str, int], Entry]:  # fmt: skip
+        """Entries of the drafts' requests, by key and item."""
+        asked = [list(draft.request) for draft in drafts if draft.request is not None]
+        if not asked:
+            return {}
+        found = connection.execute(
+            "SELECT request_key, request_item, seq, id, digest, head FROM json_each(?) AS asked JOIN entries"
+            " ON request_key = asked.value ->> 0 AND request_item = asked.value ->> 1",
+            (json.dumps(asked),),
+        )
+        return {
+            (key, item): Entry(seq, name, digest, head, repeated=True) for key, item, seq, name, digest, head in found
+        }
 
     def _insert_blobs(self, connection: sqlite3.Connection, drafts: Sequence[_Draft], blobs: dict[str, bytes]) -> None:
         needed = list(dict.fromkeys(ref for draft in drafts for ref in draft.refs))
@@ -163,50 +245,59 @@ class AuditLog(AuditReader):
             raise RecordError(f"blob {absent[0]}: referred to by a record, neither given nor stored")
         connection.executemany("INSERT INTO blobs (id, data) VALUES (?, ?)", [(n, blobs[n]) for n in missing])
 
-    def _check_target(self, connection: sqlite3.Connection, decision: str) -> None:
-        found = connection.execute("SELECT kind FROM entries WHERE id = ?", (decision,)).fetchone()
-        if found is None:
-            raise RecordError(f"override.overrides: no decision {decision} in the log")
-        if found[0] != "decision":
-            raise RecordError(f"override.overrides: {decision} is an {found[0]}, expected a decision")
+    def _check_target(self, connection: sqlite3.Connection, target: Target) -> None:
+        if wrong := target.problem(find(connection, target.id, target.entry), 2**63):
+            raise RecordError(f"{target.field}: {wrong}")
 
     def override(
         self,
-        decision_id: str,
+        decision: str | int,
         *,
+        task: Task | None,
         who: str,
         why: str,
-        action: float | str,
-        feasible: bool,
+        action: float | str | None,
         at: str | datetime | None = None,
+        request: Request | str | None = None,
     ) -> Entry:
-        """Record that a person replaced a decision's action; the decision itself stays as it is.
+        """Record that a person replaced the action of a decision or a refusal (by id or number); it stays as it is.
 
-        The caller checks the replacement against the task and says so in `feasible`; anything but True is
-        refused. `at` is the time of the override; without it the log's clock is asked.
+        The task's rules are asked here: any action that they allow in the recorded state may be taken, by value or by
+        label, one off the grid too, which is marked. Otherwise `NotAllowed` is raised and nothing is appended. The last
+        override counts; the action None withdraws those before it. `at` is the time of the override; without it the
+        log's clock is asked.
         """
-        if not isinstance(action, str):
-            action = _finite(action)
+        from ucsearch.records.judge import judge
+
         if at is None:
             if self._clock is None:
                 raise InputError("override.at", at, "a time, or a log with a clock")
             at = self._clock()
-        decision = self.get(decision_id)
-        original = decision.record
+        target = self.get(decision)
+        original = target.record
+        if original.get("kind") not in ("decision", "refusal"):
+            raise RecordError(
+                f"entry {target.seq} is of kind {original.get('kind')!r}, expected a decision or a refusal"
+            )
+        judged = judge(original, task, action)
+        asked = as_request(request)
         record: dict[str, Any] = {
             "schema": OVERRIDE_SCHEMA,
             "kind": "override",
-            "overrides": decision.id,
-            "digest": decision.digest,
+            "overrides": target.id,
+            "entry": target.seq,
+            "digest": target.digest,
+            "series": str(original.get("series", "")),
             "who": who,
             "why": why,
-            "action": action,
-            "feasible": feasible,
+            "action": None if judged.action is None else encode_number(judged.action),
+            "label": judged.label,
+            "off_grid": judged.off_grid,
             "at": _time_text(at, "override.at"),
         }
-        if "series" in original:
-            record["series"] = original["series"]
-        return self.append(seal(record))
+        if asked is not None:
+            record["request"] = asked.content()
+        return self._append([_draft(record, 0, judged=True)], {})[0]
 
     def _sync_wal(self) -> None:
         # A repeated record may have come from a process that died between writing and syncing it. A commit
@@ -220,15 +311,21 @@ class AuditLog(AuditReader):
             raise RecordError(f"{self.path}: cannot be synced ({error.strerror})") from error
 
 
-def _draft(record: Mapping[str, Any], index: int) -> _Draft:
+_JUDGED = "an override is recorded by `override` alone, which asks the task's rules"
+
+
+def _draft(record: Mapping[str, Any], index: int, *, judged: bool = False) -> _Draft:
     try:
         if not isinstance(record, Mapping):
             raise RecordError(f"record: saw a {type(record).__name__}, expected a mapping")
         check_members(record)
+        if record["kind"] == "override" and not judged:
+            raise RecordError(_JUDGED)
         name, body = seal_bytes(record)
         if record.get("id", name) != name:
             raise RecordError(f"record.id: saw {record['id']!r}, expected {name}, which its content gives")
-        return _Draft(name, body, blob_refs(body), record["overrides"] if record["kind"] == "override" else None)
+        asked = check_request(record["request"]) if "request" in record else None
+        return _Draft(name, body, blob_refs(body), asked, target_of(record))
     except RecordError as error:
         if index == 0:
             raise
@@ -243,13 +340,6 @@ def _check_blobs(blobs: dict[str, bytes], drafts: Sequence[_Draft]) -> None:
         blob_shape(data)
         if (seen := blob_id(data)) != name:
             raise RecordError(f"blob {name}: its content has the id {seen}")
-
-
-def _finite(action: Any) -> int | float:
-    number = encode_number(action)
-    if isinstance(number, str):
-        raise InputError("override.action", action, "a finite number or a label")
-    return number
 
 
 def _time_text(time: str | datetime, field: str) -> str:

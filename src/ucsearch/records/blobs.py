@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 import struct
 import sys
 from array import array
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["blob_id", "blob_ref", "blob_shape", "decode_array", "decode_floats", "encode_array", "is_blob_id"]
+__all__ = ["blob_id", "blob_ref", "blob_shape", "decode_array", "decode_floats", "encode_array"]
 
 MAGIC = b"UCBLOB"
 VERSION = 1
@@ -41,7 +40,6 @@ MAX_DIMENSIONS = 8
 # Header up to the sizes: magic, version, number of dimensions, dtype.
 _HEADER = struct.Struct("<6sBB8s")
 _DTYPE_FIELD = DTYPE.ljust(8, b"\0")
-_HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _NEGATIVE_ZERO = 0x8000000000000000
 _NAN = 0x7FF8000000000000
 _INFINITY = 0x7FF0000000000000
@@ -150,10 +148,6 @@ def _refuse_unbounded(places: Any) -> None:
 def blob_id(blob: bytes) -> str:
     """The name of a blob: the SHA-256 of its bytes, 64 hex digits."""
     return hashlib.sha256(blob).hexdigest()
-
-
-def is_blob_id(text: object) -> bool:
-    return isinstance(text, str) and _HEX.fullmatch(text) is not None
 
 
 def blob_ref(blob: bytes) -> dict[str, str]:

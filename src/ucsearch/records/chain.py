@@ -11,31 +11,40 @@ tail is missing, or that everything was recomputed after an edit, shows only aga
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ucsearch.errors import RecordError
 from ucsearch.records.blobs import blob_id, blob_shape
 from ucsearch.records.canonical import canonical, digest, digest_bytes, loads, seal_bytes
 from ucsearch.records.files import whole_file
+from ucsearch.records.requests import check_request
 
 __all__ = [
     "GENESIS",
+    "OVERRIDE_SCHEMA",
     "ChainReport",
     "Checkpoint",
     "Row",
+    "Target",
     "blob_refs",
     "check_members",
     "check_rows",
     "entry_digest",
     "next_head",
+    "target_of",
 ]
 
-KINDS = ("decision", "override", "refusal")
+# Outcomes, controls, monitors and segments are the service's: reports of what came of a decision, pauses, the
+# calibration monitor's events, and the link to an earlier file.
+KINDS = ("decision", "override", "refusal", "outcome", "control", "monitor", "segment")
+OVERRIDE_SCHEMA = "ucsearch.override/2"
+_TARGETS = ("decision", "refusal")
 CHECKPOINT_SCHEMA = "ucsearch.checkpoint/1"
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 # In canonical JSON quotes inside strings are escaped, so these bytes can only be a member named $blob.
@@ -192,27 +201,72 @@ def check_members(record: Mapping[str, Any]) -> None:
         raise RecordError(f"record.schema: saw {schema!r}, expected the schema's name")
     if kind not in KINDS:
         raise RecordError(f"record.kind: saw {kind!r}, expected one of {', '.join(KINDS)}")
-    if kind != "override":
-        return
+    if "request" in record:
+        check_request(record["request"])
+    if kind == "override":
+        _check_override(record, schema)
+    elif kind == "outcome":
+        _check_text(record, "decision", "outcome")
+
+
+def _check_override(record: Mapping[str, Any], schema: str) -> None:
     for field in ("who", "why", "overrides"):
-        value = record.get(field)
-        if not isinstance(value, str) or not value.strip():
-            raise RecordError(f"override.{field}: saw {value!r}, expected text")
-    if (feasible := record.get("feasible")) is not True:
-        raise RecordError(f"override.feasible: saw {feasible!r}; only a feasible replacement is recorded")
-    if record.get("action") in (None, ""):
-        raise RecordError("override.action: missing, expected the replacement action")
+        _check_text(record, field, "override")
+    action = record.get("action")
+    if schema != OVERRIDE_SCHEMA:  # as format 1 had them: whoever wrote them vouched for them
+        if (feasible := record.get("feasible")) is not True:
+            raise RecordError(f"override.feasible: saw {feasible!r}; only a feasible replacement is recorded")
+        if action in (None, ""):
+            raise RecordError("override.action: missing, expected the replacement action")
+        return
+    number = isinstance(action, int | float) and not isinstance(action, bool) and math.isfinite(action)
+    if "action" not in record or not (action is None or number):
+        raise RecordError(f"override.action: saw {action!r}, expected a finite number, or null to withdraw")
+    if not _is_count(record.get("entry")) or not isinstance(record.get("off_grid"), bool):
+        raise RecordError("override: without the number of the entry it replaces, or without off_grid")
+
+
+def _check_text(record: Mapping[str, Any], field: str, kind: str) -> None:
+    value = record.get(field)
+    if not isinstance(value, str) or not value.strip():
+        raise RecordError(f"{kind}.{field}: saw {value!r}, expected text")
+
+
+class Target(NamedTuple):
+    """The entry that an override or an outcome is about."""
+
+    field: str
+    id: str
+    entry: int | None  # its number; None in records of format 1, where an id was in the log once
+
+    def problem(self, found: tuple[int, bytes] | None, before: int) -> str:
+        """What is wrong with the entry found for it; empty if nothing is."""
+        if found is None or found[0] >= before:
+            return f"no decision {self.id} in the log before it"
+        kind = loads(found[1]).get("kind")
+        return "" if kind in _TARGETS else f"{self.id} is of kind {kind!r}, expected a decision or a refusal"
+
+
+def target_of(record: Mapping[str, Any]) -> Target | None:
+    field = {"override": "overrides", "outcome": "decision"}.get(record["kind"])
+    if field is None:
+        return None
+    entry = record.get("entry")
+    return Target(f"{record['kind']}.{field}", record[field], entry if isinstance(entry, int) else None)
+
+
+Find = Callable[[str, int | None], tuple[int, bytes] | None]
 
 
 def check_rows(
     rows: Iterable[Row],
     checkpoint: Checkpoint | None,
     blob: Callable[[str], bytes | None],
-    find: Callable[[str], tuple[int, bytes] | None],
+    find: Find,
 ) -> ChainReport:
     """Follow the chain from its first entry and stop at the first entry that is not right.
 
-    `blob` returns a stored blob; `find` returns number and body of the entry with an id.
+    `blob` returns a stored blob; `find` returns number and body of the entry with an id, and a number if one is given.
     """
     pins = {} if checkpoint is None else {**dict(checkpoint.marks), checkpoint.count: checkpoint.head}
     count, head, pinned = 0, GENESIS, 0
@@ -247,7 +301,7 @@ def _row_problem(
     row: Row,
     head: str,
     blob: Callable[[str], bytes | None],
-    find: Callable[[str], tuple[int, bytes] | None],
+    find: Find,
     seen_blobs: set[str],
 ) -> tuple[str, str] | None:
     # Strict tables keep their types only while their schema is left alone.
@@ -269,10 +323,13 @@ def _row_problem(
         return "malformed", "its content is not in canonical form"
     if body != row.body or name != row.id:
         return "edited", "its content does not match its id"
-    if record["kind"] == "override":
-        target = find(record["overrides"])
-        if target is None or target[0] >= row.seq or loads(target[1]).get("kind") != "decision":
-            return "malformed", "overrides a decision that is not among the entries before it"
+    if (target := target_of(record)) is not None:
+        try:
+            wrong = target.problem(find(target.id, target.entry), row.seq)
+        except (RecordError, AttributeError) as error:
+            wrong = str(error)
+        if wrong:
+            return "malformed", f"{target.field}: {wrong}"
     for ref in refs:
         if ref in seen_blobs:
             continue

@@ -1,4 +1,4 @@
-"""A decision as one canonical record with its blobs, and the log that writes it before the action is handed over.
+"""A decision as one canonical record with its blobs.
 
 The layout is described field by field in docs/certificate.md, well enough to write another verifier from.
 """
@@ -9,56 +9,54 @@ import dataclasses
 import math
 import platform
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-from ucsearch.dispatch.decision import Decision, DecisionPanel
+from ucsearch.dispatch.decision import Decision
 from ucsearch.errors import RecordError
 from ucsearch.policies import Policy
-from ucsearch.records.audit import AuditLog as ChainedLog
-from ucsearch.records.audit import Entry
 from ucsearch.records.blobs import blob_id, encode_array
 from ucsearch.records.canonical import encode_number, seal
+from ucsearch.records.requests import Request
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["SCHEMA", "AuditLog", "decision_record"]
+__all__ = ["SCHEMA", "decision_record"]
 
 SCHEMA = "ucsearch.decision/2"
-_BATCH = 1_000
+REFUSAL_SCHEMA = "ucsearch.refusal/2"
 
 Blobs = dict[str, bytes]
 
 
 def decision_record(
-    decision: Decision, *, series: str = "", where: str = "", recalibration: Mapping[str, Any] | None = None
+    decision: Decision,
+    *,
+    series: str = "",
+    where: str = "",
+    recalibration: Mapping[str, Any] | None = None,
+    request: Request | None = None,
 ) -> tuple[dict[str, Any], Blobs]:
     """The sealed record of `decision` and the blobs it refers to. `where` names the task object, "package:object";
     `recalibration` is how its members came about (its own blobs are the caller's to add)."""
     c = decision.certificate
+    asked = {} if request is None else {"request": request.content()}
     if c is None:
-        return _refusal(decision, series), {}
+        return _refusal(decision, series, where, asked), {}
     plan = c.plan
     blobs: Blobs = {}
     task, layout, settings = plan.task, plan.layout, plan.settings
     w = plan.window
     claim = {k: _value(v) for k, v in vars(c).items() if k not in ("plan", "rivals", "action", "node_budget")}
-    record = {
+    record: dict[str, Any] = {
         "schema": SCHEMA,
         "kind": "decision",
         "series": series,
-        "task": {
-            "name": task.name,
-            "version": task.version,
-            "source_hash": task.source_hash,
-            "object": where or _where(task),
-            "actions": [_value(a) for a in plan.actions],
-            "labels": [task.label(i, a) for i, a in enumerate(plan.actions)],
-        },
+        "task": _task(task, plan.actions, where),
         "inputs": {
             "state": [_value(x) for x in plan.inputs.states[w].tolist()],
             "state_lengths": list(layout.lengths),
@@ -94,6 +92,7 @@ def decision_record(
         },
         "outcome": _outcome(decision),
         "versions": _versions(),
+        **asked,
     }
     if recalibration is not None:
         record["recalibration"] = {k: _value(v) for k, v in recalibration.items()}
@@ -126,18 +125,42 @@ def _outcome(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _refusal(decision: Decision, series: str) -> dict[str, Any]:
-    """A trace that was refused leaves no inputs to re-derive from: the refusal itself is kept."""
-    return seal(
-        {
-            "schema": "ucsearch.refusal/1",
-            "kind": "refusal",
-            "series": series,
-            "gate": {"settings": {k: _value(v) for k, v in vars(decision.gate).items()}, "now": decision.now},
-            "outcome": _outcome(decision),
-            "versions": _versions(),
+def _task(task: Task, actions: Sequence[float], where: str) -> dict[str, Any]:
+    return {
+        "name": task.name,
+        "version": task.version,
+        "source_hash": task.source_hash,
+        "object": where or _where(task),
+        "actions": [_value(a) for a in actions],
+        "labels": [task.label(i, a) for i, a in enumerate(actions)],
+    }
+
+
+def _refusal(decision: Decision, series: str, where: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """A trace that was refused leaves nothing to derive a plan from; what the rules need is kept, so that the fallback
+    can be checked and a person can still decide."""
+    known = decision.refused
+    if known is None:
+        raise RecordError("a decision without a certificate says nothing of what was refused; make it with `refuse`")
+    record: dict[str, Any] = {
+        "schema": REFUSAL_SCHEMA,
+        "kind": "refusal",
+        "series": series,
+        "task": _task(known.task, known.actions, where),
+        "gate": {"settings": {k: _value(v) for k, v in vars(decision.gate).items()}, "now": decision.now},
+        "outcome": _outcome(decision),
+        "versions": _versions(),
+        **asked,
+    }
+    if known.state is not None:
+        state, params = known.task.layout(known.state), known.task.params_layout
+        record["inputs"] = {
+            "state": [_value(x) for x in state.flatten(known.state, "state")],
+            "state_lengths": list(state.lengths),
+            "params": [] if params is None else [_value(x) for x in params.flatten(known.params, "params")],
+            "params_lengths": [] if params is None else list(params.lengths),
         }
-    )
+    return seal(record)
 
 
 @lru_cache(maxsize=1)
@@ -181,33 +204,3 @@ def _value(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return {k: _value(v) for k, v in vars(value).items()}
     raise RecordError(f"cannot record a {type(value).__name__}")
-
-
-class AuditLog(ChainedLog):
-    """The append-only log of decisions. `write` returns after the commit, so what it returned is on disk."""
-
-    def write(
-        self, decisions: Decision | DecisionPanel, *, series: Sequence[str] | str = "", where: str = ""
-    ) -> list[Entry]:
-        """Append one decision, or a panel's in transactions of a thousand."""
-        if isinstance(decisions, Decision):
-            return [self.append(*decision_record(decisions, series=str(series), where=where))]
-        names = [series] * len(decisions) if isinstance(series, str) else list(series)
-        if len(names) != len(decisions):
-            raise RecordError(f"series: saw {len(names)} names, expected {len(decisions)}, one per decision")
-        entries: list[Entry] = []
-        for lo in range(0, len(decisions), _BATCH):
-            records: list[dict[str, Any]] = []
-            blobs: Blobs = {}
-            for w in range(lo, min(lo + _BATCH, len(decisions))):
-                record, own = decision_record(decisions[w], series=names[w], where=where)
-                records.append(record)
-                blobs.update(own)
-            entries.extend(self.append_batch(records, blobs))
-        return entries
-
-
-def records_of(panel: DecisionPanel, where: str = "") -> Iterator[tuple[dict[str, Any], Blobs]]:
-    """Records of a panel one by one, for callers that keep their own log."""
-    for w in range(len(panel)):
-        yield decision_record(panel[w], where=where)

@@ -10,18 +10,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records import export
 from ucsearch.records.blobs import blob_id
 from ucsearch.records.chain import GENESIS, ChainReport, Checkpoint, Row, blob_refs, check_rows
-from ucsearch.records.store import connect, explain, is_damage, schema_problem
+from ucsearch.records.store import connect, explain, format_of, is_damage, schema_problem
 
-__all__ = ["AuditReader", "tail"]
+__all__ = ["AuditReader", "Effective", "find", "tail"]
 
 _COLUMNS = "seq, id, digest, head, written_at, CAST(body AS BLOB)"
 _CHUNK = 500  # rows read at a time, so that a long walk neither holds a lock nor the whole log
+
+
+class Effective(NamedTuple):
+    """What counts for a decision: its own action, or the last override's."""
+
+    action: float | str | None  # None: nothing leaves
+    override: Row | None  # the override in force; None when there is none, or it was withdrawn
 
 
 class AuditReader:
@@ -65,21 +72,53 @@ class AuditReader:
                 return
             after = rows[-1][0]
 
-    def get(self, id: str) -> Row:
-        """The entry with this id, or with the only id that begins so (8 characters or more)."""
+    @property
+    def format(self) -> int:
+        """Number of the file's format."""
         with self._guarded() as connection:
-            text = str(id)
-            rows = connection.execute(f"SELECT {_COLUMNS} FROM entries WHERE id = ?", (text,)).fetchall()
-            if not rows and 8 <= len(text) < 64 and text.isalnum():
+            found = format_of(connection)
+        if not isinstance(found, int):
+            raise RecordError(f"{self.path}: not an audit log of this package")
+        return found
+
+    def get(self, id: str | int) -> Row:
+        """The entry with this number; or the newest one with this id, or with the only id that begins so (8 characters
+        or more). Equal decisions have equal ids."""
+        if isinstance(id, int):
+            return self._one("seq = ?", id)
+        text = str(id)
+        with self._guarded() as connection:
+            ids = [text]
+            if 8 <= len(text) < 64 and text.isalnum():
                 # Ids are hex digits, so all that begin with the text sort between it and it with a "g".
-                rows = connection.execute(
-                    f"SELECT {_COLUMNS} FROM entries WHERE id >= ? AND id < ? LIMIT 2", (text, text + "g")
+                found = connection.execute(
+                    "SELECT DISTINCT id FROM entries WHERE id >= ? AND id < ? LIMIT 2", (text, text + "g")
                 ).fetchall()
-        if len(rows) > 1:
+                ids = [name for (name,) in found] or ids
+        if len(ids) > 1:
             raise RecordError(f"{self.path}: more than one id begins with {text!r}; give more of it")
-        if not rows:
-            raise RecordError(f"{self.path}: no entry {text!r}")
-        return Row(*rows[0])
+        return self._one("id = ?", ids[0])
+
+    def _one(self, where: str, value: int | str) -> Row:
+        with self._guarded() as connection:
+            found = connection.execute(
+                f"SELECT {_COLUMNS} FROM entries WHERE {where} ORDER BY seq DESC LIMIT 1", (value,)
+            ).fetchone()
+        if found is None:
+            raise RecordError(f"{self.path}: no entry {value!r}")
+        return Row(*found)
+
+    def find_request(self, key: str, item: int | None = None) -> tuple[Row, ...]:
+        """Entries that were recorded under a request's key, in order; or the one of this item."""
+        if self.format < 2:
+            return ()
+        only = "" if item is None else " AND request_item = ?"
+        with self._guarded() as connection:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM entries WHERE request_key = ?{only} ORDER BY request_item",
+                (key,) if item is None else (key, item),
+            ).fetchall()
+        return tuple(Row(*row) for row in rows)
 
     def list(
         self,
@@ -107,22 +146,47 @@ class AuditReader:
             ).fetchall()
         return tuple(Row(*row) for row in rows)
 
+    def newest(self, series: str) -> Row | None:
+        """The newest decision or refusal of a series."""
+        found = [self.list(series=series, kind=kind, limit=1, newest_first=True) for kind in ("decision", "refusal")]
+        return max((rows[0] for rows in found if rows), key=lambda row: row.seq, default=None)
+
     def has_all(self, ids: Sequence[str]) -> bool:
         """Whether every one of these records is in the log."""
         with self._guarded() as connection:
             (count,) = connection.execute(
-                "SELECT count(*) FROM entries WHERE id IN (SELECT value FROM json_each(?))", (json.dumps([*ids]),)
+                "SELECT count(DISTINCT id) FROM entries WHERE id IN (SELECT value FROM json_each(?))",
+                (json.dumps([*ids]),),
             ).fetchone()
         return int(count) == len(set(ids))
 
-    def overrides(self, decision_id: str) -> tuple[Row, ...]:
-        """The overrides of a decision, oldest first."""
+    def overrides(self, decision: str | int) -> tuple[Row, ...]:
+        """The overrides of a decision (by number or id), oldest first."""
+        row = self.get(decision)
+        return self._overrides([row]).get(row.seq, ())
+
+    def effective(self, rows: Sequence[Row]) -> dict[int, Effective]:
+        """For each decision or refusal among these, by its number: the action that counts. The last override does;
+        one without an action withdraws those before it."""
+        chosen = [row for row in rows if row.record.get("kind") in ("decision", "refusal")]
+        standing = self._overrides(chosen)
+        return {row.seq: _effective(row, standing.get(row.seq, ())) for row in chosen}
+
+    def _overrides(self, rows: Sequence[Row]) -> dict[int, tuple[Row, ...]]:
         with self._guarded() as connection:
-            rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM entries WHERE overrides = ? AND kind = 'override' ORDER BY seq",
-                (decision_id,),
+            found = connection.execute(
+                f"SELECT {_COLUMNS} FROM entries WHERE overrides IN (SELECT value FROM json_each(?))"
+                " AND kind = 'override' ORDER BY seq",
+                (json.dumps(sorted({row.id for row in rows})),),
             ).fetchall()
-        return tuple(Row(*row) for row in rows)
+        out: dict[int, tuple[Row, ...]] = {}
+        for other in (Row(*one) for one in found):
+            record = other.record
+            for row in rows:
+                # Records of format 1 name no entry; an id was in the log once.
+                if row.id == record["overrides"] and record.get("entry", row.seq) == row.seq:
+                    out[row.seq] = (*out.get(row.seq, ()), other)
+        return out
 
     def blob(self, id: str) -> bytes:
         """A stored blob, checked against its name."""
@@ -176,13 +240,12 @@ class AuditReader:
                 yield row
                 good, head = row.seq, row.head
 
-        def find(id: str) -> tuple[int, bytes] | None:
+        def lookup(id: str, entry: int | None) -> tuple[int, bytes] | None:
             with self._guarded() as connection:
-                found = connection.execute("SELECT seq, CAST(body AS BLOB) FROM entries WHERE id = ?", (id,)).fetchone()
-            return None if found is None else (found[0], found[1])
+                return find(connection, id, entry)
 
         try:
-            report = check_rows(watched(), checkpoint, self._blob, find)
+            report = check_rows(watched(), checkpoint, self._blob, lookup)
             if report.ok:
                 return self._check_file(report)
         except RecordError as error:
@@ -255,3 +318,21 @@ def tail(connection: sqlite3.Connection) -> tuple[int, str]:
     """Number and head of the last entry."""
     found = connection.execute("SELECT seq, head FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
     return (0, GENESIS) if found is None else (found[0], found[1])
+
+
+def find(connection: sqlite3.Connection, id: str, entry: int | None) -> tuple[int, bytes] | None:
+    """Number and body of the entry with this id, and this number if one is given; else of the first one."""
+    found = connection.execute(
+        "SELECT seq, CAST(body AS BLOB) FROM entries WHERE id = ? AND seq = coalesce(?, seq) ORDER BY seq LIMIT 1",
+        (id, entry),
+    ).fetchone()
+    return None if found is None else (found[0], found[1])
+
+
+def _effective(row: Row, overrides: Sequence[Row]) -> Effective:
+    last = overrides[-1] if overrides else None
+    if last is not None and (action := last.record.get("action")) is not None:
+        return Effective(action, last)
+    record: dict[str, Any] = row.record
+    outcome = record.get("outcome")
+    return Effective((outcome if isinstance(outcome, dict) else record).get("action"), None)

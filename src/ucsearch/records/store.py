@@ -3,6 +3,10 @@
 Tables are strict and append-only: triggers refuse every update and delete, and every insert that is not the
 next number or that would replace something (`INSERT OR REPLACE` deletes without firing delete triggers).
 Columns for filtering are computed from the record itself, so there is nothing beside it to fall out of step.
+
+Format 1 knew an entry by its record's id, so a second equal decision left no trace. In format 2 entries are numbers,
+ids may come again, and what a repeat is, the member `request` says. Logs of format 1 can be read, not written to;
+`upgrade.py` turns one into the other.
 """
 
 from __future__ import annotations
@@ -10,31 +14,42 @@ from __future__ import annotations
 import math
 import os
 import sqlite3
+import stat
 import time
 from pathlib import Path
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records.files import sync_folder
 
-__all__ = ["APPLICATION_ID", "PRAGMAS", "SCHEMA", "connect", "explain", "is_damage", "schema_problem"]
+__all__ = [
+    "APPLICATION_ID",
+    "FORMAT",
+    "PRAGMAS",
+    "SCHEMA",
+    "SCHEMAS",
+    "check_links",
+    "connect",
+    "create_tables",
+    "dial",
+    "explain",
+    "format_of",
+    "is_damage",
+    "schema_problem",
+]
 
 APPLICATION_ID = 0x55434131  # "UCA1"
-FORMAT = 1
+FORMAT = 2
 OLDEST_SQLITE = (3, 37, 0)  # strict tables
 
-SCHEMA = {
+_REFUSED = "BEGIN SELECT raise(ABORT, 'the log is append-only'); END"
+_BLOBS = {
     "blobs": """CREATE TABLE blobs (
   id TEXT NOT NULL PRIMARY KEY,
   data BLOB NOT NULL
-) STRICT""",
-    "entries": """CREATE TABLE entries (
-  seq INTEGER NOT NULL PRIMARY KEY,
-  id TEXT NOT NULL UNIQUE,
-  digest TEXT NOT NULL,
-  head TEXT NOT NULL,
-  written_at TEXT,
-  body TEXT NOT NULL,
-  kind TEXT GENERATED ALWAYS AS (json_extract(body, '$.kind')) VIRTUAL,
+) STRICT"""
+}
+# What both formats compute from a record.
+_COLUMNS = """  kind TEXT GENERATED ALWAYS AS (json_extract(body, '$.kind')) VIRTUAL,
   outcome TEXT GENERATED ALWAYS AS (
     CASE json_type(body, '$.outcome') WHEN 'object' THEN json_extract(body, '$.outcome.outcome')
     ELSE json_extract(body, '$.outcome') END
@@ -43,28 +58,73 @@ SCHEMA = {
     COALESCE(json_extract(body, '$.reason'), json_extract(body, '$.outcome.reason'))
   ) VIRTUAL,
   series TEXT GENERATED ALWAYS AS (json_extract(body, '$.series')) VIRTUAL,
-  overrides TEXT GENERATED ALWAYS AS (json_extract(body, '$.overrides')) VIRTUAL
-) STRICT""",
+  overrides TEXT GENERATED ALWAYS AS (json_extract(body, '$.overrides')) VIRTUAL"""
+_INDEXES = {
     "entries_outcome": "CREATE INDEX entries_outcome ON entries (outcome)",
     "entries_reason": "CREATE INDEX entries_reason ON entries (reason)",
     "entries_series": "CREATE INDEX entries_series ON entries (series)",
     "entries_overrides": "CREATE INDEX entries_overrides ON entries (overrides) WHERE overrides IS NOT NULL",
-    "entries_append": """CREATE TRIGGER entries_append BEFORE INSERT ON entries
+}
+_TRIGGERS = {
+    "entries_update": f"""CREATE TRIGGER entries_update BEFORE UPDATE ON entries
+{_REFUSED}""",
+    "entries_delete": f"""CREATE TRIGGER entries_delete BEFORE DELETE ON entries
+{_REFUSED}""",
+    "blobs_append": f"""CREATE TRIGGER blobs_append BEFORE INSERT ON blobs
+WHEN EXISTS (SELECT 1 FROM blobs WHERE id = NEW.id)
+{_REFUSED}""",
+    "blobs_update": f"""CREATE TRIGGER blobs_update BEFORE UPDATE ON blobs
+{_REFUSED}""",
+    "blobs_delete": f"""CREATE TRIGGER blobs_delete BEFORE DELETE ON blobs
+{_REFUSED}""",
+}
+SCHEMA = {
+    **_BLOBS,
+    "entries": f"""CREATE TABLE entries (
+  seq INTEGER NOT NULL PRIMARY KEY,
+  id TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  head TEXT NOT NULL,
+  written_at TEXT,
+  body TEXT NOT NULL,
+{_COLUMNS},
+  decision TEXT GENERATED ALWAYS AS (json_extract(body, '$.decision')) VIRTUAL,
+  plan TEXT GENERATED ALWAYS AS (json_extract(body, '$.plan')) VIRTUAL,
+  request_key TEXT GENERATED ALWAYS AS (json_extract(body, '$.request.key')) VIRTUAL,
+  request_item INTEGER GENERATED ALWAYS AS (json_extract(body, '$.request.item')) VIRTUAL
+) STRICT""",
+    "entries_id": "CREATE INDEX entries_id ON entries (id)",
+    **_INDEXES,
+    "entries_decision": "CREATE INDEX entries_decision ON entries (decision) WHERE decision IS NOT NULL",
+    "entries_plan": "CREATE INDEX entries_plan ON entries (plan) WHERE plan IS NOT NULL",
+    "entries_request": "CREATE UNIQUE INDEX entries_request ON entries (request_key, request_item)"
+    " WHERE request_key IS NOT NULL",
+    "entries_append": f"""CREATE TRIGGER entries_append BEFORE INSERT ON entries
+WHEN NEW.seq <> (SELECT coalesce(max(seq), 0) + 1 FROM entries)
+  OR EXISTS (SELECT 1 FROM entries WHERE request_key = json_extract(NEW.body, '$.request.key')
+    AND request_item = json_extract(NEW.body, '$.request.item'))
+{_REFUSED}""",
+    **_TRIGGERS,
+}
+SCHEMA_1 = {
+    **_BLOBS,
+    "entries": f"""CREATE TABLE entries (
+  seq INTEGER NOT NULL PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  digest TEXT NOT NULL,
+  head TEXT NOT NULL,
+  written_at TEXT,
+  body TEXT NOT NULL,
+{_COLUMNS}
+) STRICT""",
+    **_INDEXES,
+    "entries_append": f"""CREATE TRIGGER entries_append BEFORE INSERT ON entries
 WHEN NEW.seq <> (SELECT coalesce(max(seq), 0) + 1 FROM entries)
   OR EXISTS (SELECT 1 FROM entries WHERE id = NEW.id)
-BEGIN SELECT raise(ABORT, 'the log is append-only'); END""",
-    "entries_update": """CREATE TRIGGER entries_update BEFORE UPDATE ON entries
-BEGIN SELECT raise(ABORT, 'the log is append-only'); END""",
-    "entries_delete": """CREATE TRIGGER entries_delete BEFORE DELETE ON entries
-BEGIN SELECT raise(ABORT, 'the log is append-only'); END""",
-    "blobs_append": """CREATE TRIGGER blobs_append BEFORE INSERT ON blobs
-WHEN EXISTS (SELECT 1 FROM blobs WHERE id = NEW.id)
-BEGIN SELECT raise(ABORT, 'the log is append-only'); END""",
-    "blobs_update": """CREATE TRIGGER blobs_update BEFORE UPDATE ON blobs
-BEGIN SELECT raise(ABORT, 'the log is append-only'); END""",
-    "blobs_delete": """CREATE TRIGGER blobs_delete BEFORE DELETE ON blobs
-BEGIN SELECT raise(ABORT, 'the log is append-only'); END""",
+{_REFUSED}""",
+    **_TRIGGERS,
 }
+SCHEMAS = {1: SCHEMA_1, FORMAT: SCHEMA}
 
 # Durability rests on these: in WAL mode FULL syncs the WAL before a commit returns; fullfsync is what makes
 # that reach the disk on macOS (elsewhere it does nothing).
@@ -101,9 +161,23 @@ def connect(path: Path, *, timeout_s: float, read_only: bool, max_pages: int | N
         raise RecordError(f"{path}: the file is damaged ({error})") from error
 
 
+def check_links(path: Path) -> None:
+    """A link in the log's place, or in that of the files SQLite keeps beside it, would have it read or written
+    somewhere else."""
+    for name in (path.name, *(path.name + end for end in ("-wal", "-shm", "-journal"))):
+        try:
+            mode = path.with_name(name).lstat().st_mode
+        except OSError:
+            continue
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            what = "a symbolic link" if stat.S_ISLNK(mode) else "no regular file"
+            raise RecordError(f"{path.with_name(name)}: saw {what}, expected a file of the log")
+
+
 def _check_place(path: Path, read_only: bool) -> None:
     if path.name == ":memory:":
         raise RecordError("an audit log needs a file; memory does not outlive the process")
+    check_links(path)
     if path.is_dir():
         raise RecordError(f"{path}: saw a folder, expected an audit log")
     if path.exists():
@@ -117,7 +191,7 @@ def _check_place(path: Path, read_only: bool) -> None:
         raise RecordError(f"{path}: the folder {path.parent} does not exist")
 
 
-def _dial(path: Path, query: str, timeout_s: float) -> sqlite3.Connection:
+def dial(path: Path, query: str, timeout_s: float) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?{query}",
         uri=True,
@@ -142,9 +216,9 @@ def _open_read_only(path: Path, timeout_s: float) -> sqlite3.Connection:
 
 
 def _open_ours(path: Path, query: str, timeout_s: float) -> sqlite3.Connection:
-    connection = _dial(path, query, timeout_s)
+    connection = dial(path, query, timeout_s)
     try:
-        if _state(connection) != "ours":
+        if not isinstance(format_of(connection), int):
             raise RecordError(f"{path}: not an audit log of this package")
     except BaseException:
         connection.close()
@@ -153,10 +227,16 @@ def _open_ours(path: Path, query: str, timeout_s: float) -> sqlite3.Connection:
 
 
 def _open_to_write(path: Path, timeout_s: float, max_pages: int | None) -> sqlite3.Connection:
-    connection = _dial(path, "mode=rwc", timeout_s)
+    _create_private(path)
+    connection = dial(path, "mode=rw", timeout_s)
     try:
-        if (state := _state(connection)) == "foreign":
+        if (state := format_of(connection)) == "foreign":
             raise RecordError(f"{path}: not an audit log of this package")
+        if state not in ("empty", FORMAT):
+            raise RecordError(
+                f"{path}: a log of format {state}, which can be read but not written to; turn it into format {FORMAT} "
+                f"with: ucsearch log upgrade {path}"
+            )
         if state == "empty":
             connection.execute(PAGE_SIZE)
         _enter_wal(connection, timeout_s)
@@ -174,14 +254,25 @@ def _open_to_write(path: Path, timeout_s: float, max_pages: int | None) -> sqlit
     return connection
 
 
-def _state(connection: sqlite3.Connection) -> str:
+def _create_private(path: Path) -> None:
+    # Made here, because SQLite would leave it to the umask; the files it adds take their mode from this one.
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be created ({error.strerror})") from error
+
+
+def format_of(connection: sqlite3.Connection) -> int | str:
+    """Number of the log's format; "empty" for a file without content, "foreign" for anything else."""
     # One statement, hence one snapshot: another process may be creating the log right now.
     (identity, version, objects) = connection.execute(
         "SELECT (SELECT application_id FROM pragma_application_id),"
         " (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_master)"
     ).fetchone()
-    if identity == APPLICATION_ID and version == FORMAT:
-        return "ours"
+    if identity == APPLICATION_ID and version in SCHEMAS:
+        return int(version)
     return "empty" if (identity, version, objects) == (0, 0, 0) else "foreign"
 
 
@@ -202,24 +293,34 @@ def _enter_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
 
 def _create(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("BEGIN IMMEDIATE")
-    if _state(connection) == "empty":  # another process may have been first
-        for statement in SCHEMA.values():
-            connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {FORMAT}")
+    if format_of(connection) == "empty":  # another process may have been first
+        create_tables(connection)
     connection.execute("COMMIT")
     sync_folder(path.absolute().parent)
 
 
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Tables, indexes and triggers of this format, inside the caller's transaction."""
+    for name, statement in SCHEMA.items():
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is None:
+            connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
 def schema_problem(connection: sqlite3.Connection) -> str:
     """What differs from the tables, indexes and triggers of a log; empty if nothing does."""
+    known = format_of(connection)
+    if not isinstance(known, int):
+        return "it is not an audit log of this package"
+    expected = SCHEMAS[known]
     found = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"))
-    if found == SCHEMA:
+    if found == expected:
         return ""
-    for name in SCHEMA:
-        if found.get(name) != SCHEMA[name]:
+    for name in expected:
+        if found.get(name) != expected[name]:
             return f"{name} of its schema is {'altered' if name in found else 'missing'}"
-    return f"its schema has the foreign object {min(set(found) - set(SCHEMA))}"
+    return f"its schema has the foreign object {min(set(found) - set(expected))}"
 
 
 def is_damage(error: BaseException | None) -> bool:

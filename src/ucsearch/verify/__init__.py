@@ -24,8 +24,8 @@ from ucsearch.verify.formats import (
     read_entries,
     read_record,
 )
-from ucsearch.verify.inputs import verify_override, verify_refusal
-from ucsearch.verify.schema import DECISIONS, OVERRIDE, REFUSAL, check, version_of
+from ucsearch.verify.inputs import verify_control, verify_override, verify_refusal, verify_report
+from ucsearch.verify.schema import check_known, version_of
 from ucsearch.verify.trust import NoTask, find_task, is_genuine, tasks
 from ucsearch.verify.verdict import Verdict, describe
 
@@ -134,7 +134,7 @@ def _safely(entry: Entry, terms: _Terms) -> Verdict:
 
 
 def _verify(entry: Entry, terms: _Terms) -> Verdict:
-    number, name, budget = entry.seq or 0, _name(entry), terms.budget
+    name, budget = _name(entry), terms.budget
     note = ""
     doubts: list[str] = []
     try:
@@ -143,19 +143,18 @@ def _verify(entry: Entry, terms: _Terms) -> Verdict:
         record = read_record(entry.body)
         name = record["id"]
         expect("id", name if entry.id is None else entry.id, name)
-        if record.get("kind") == "override":
-            check(record, OVERRIDE)
-            seq, body = entry.find(record["overrides"]) or (0, b"{}")
-            target = read_record(body) if 0 < seq < number else {}
-            expect("override.overrides", record["overrides"], target.get("id"))
-            check(target, DECISIONS[version_of(target)])
-            verify_override(record, target, body, terms.task_of(target["task"]["object"]))
-        elif record.get("kind") == "refusal":
-            check(record, REFUSAL)
-            verify_refusal(record)
+        kind = check_known(record)
+        if kind == "override":
+            target, body = _target(entry, record, "overrides")
+            verify_override(record, target, body, lambda: terms.task_of(target["task"]["object"]))
+        elif kind == "refusal":
+            verify_refusal(record, lambda: terms.task_of(record["task"]["object"]))
+        elif kind == "outcome":
+            verify_report(record, *_target(entry, record, "decision"))
+        elif kind == "control":
+            verify_control(record)
         else:
             version = version_of(record)
-            check(record, DECISIONS[version])
             if terms.gate is not None:
                 demand(record, terms.gate)
             note = "" if version == 2 else f"version {version} rules"
@@ -168,3 +167,13 @@ def _verify(entry: Entry, terms: _Terms) -> Verdict:
         text = f"within {budget} nodes these could not be verified: {', '.join(dict.fromkeys(doubts))}"
         return Verdict("weaker", name, doubts[0], f"{note}; {text}" if note else text)
     return Verdict("valid", name, message=note)
+
+
+def _target(entry: Entry, record: Mapping[str, Any], member: str) -> tuple[dict[str, Any], bytes]:
+    """The earlier decision or refusal that a record is about, and its bytes."""
+    seq, body = entry.find(record[member], record.get("entry")) or (0, b"{}")
+    target = read_record(body) if 0 < seq < (entry.seq or 0) else {}
+    expect(f"{record['kind']}.{member}", record[member], target.get("id"))
+    if check_known(target) not in ("decision", "refusal"):
+        raise Invalid(f"{record['kind']}.{member}", target["kind"], "a decision or a refusal")
+    return target, body

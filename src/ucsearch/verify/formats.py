@@ -175,6 +175,10 @@ def read_blob(name: str, blobs: Blobs) -> tuple[tuple[int, ...], bytes, tuple[fl
 # -------------------------------------------------------------------- entries: of a log, or exported
 
 
+# Number and body of another entry, by id and, if given, by number; of the first such without one.
+Find = Callable[[str, int | None], tuple[int, bytes] | None]
+
+
 class Entry(NamedTuple):
     """One entry; `seq` is None for a record that came without a chain."""
 
@@ -185,7 +189,7 @@ class Entry(NamedTuple):
     written_at: str | None
     id: str | None  # as the log calls it
     blobs: Blobs
-    find: Callable[[str], tuple[int, bytes] | None] = lambda name: None  # number and body of another entry
+    find: Find = lambda name, number: None
     fault: str = ""  # why there is nothing to verify; all else is empty then
 
 
@@ -209,17 +213,19 @@ def _fault(message: str) -> Entry:
 
 
 def _lines(path: Path) -> Iterator[Entry]:
-    places: dict[str, int] = {}  # of the records that a line holds, by id; filled when an override asks
+    # Of the records that a line holds, by id and by number too; filled when an override asks.
+    places: dict[tuple[str, int | None], int] = {}
 
-    def find(name: str) -> tuple[int, bytes] | None:
+    def find(name: str, number: int | None) -> tuple[int, bytes] | None:
         if not places:
             for place, line in lines(path):
                 entry = _exported(line, find)
                 content = None if entry.fault else loads(entry.body)
                 if isinstance(content, dict) and isinstance(content.get("id"), str):
-                    places.setdefault(content["id"], place)
-            places.setdefault("", 0)
-        if (at := places.get(name)) is None:
+                    for key in (None, entry.seq):
+                        places.setdefault((content["id"], key), place)
+            places.setdefault(("", None), 0)
+        if (at := places.get((name, number))) is None:
             return None
         with path.open("rb") as file:
             file.seek(at)
@@ -231,7 +237,7 @@ def _lines(path: Path) -> Iterator[Entry]:
         yield _fault(f"line {number}: {entry.fault}") if entry.fault else entry
 
 
-def _exported(line: bytes | None, find: Callable[[str], tuple[int, bytes] | None]) -> Entry:
+def _exported(line: bytes | None, find: Find) -> Entry:
     try:
         if line is None:
             raise Malformed("too long")
@@ -242,7 +248,7 @@ def _exported(line: bytes | None, find: Callable[[str], tuple[int, bytes] | None
         return _fault("it does not fit into the memory that is allowed")
 
 
-def _parsed(line: bytes, find: Callable[[str], tuple[int, bytes] | None]) -> Entry:
+def _parsed(line: bytes, find: Find) -> Entry:
     content = loads(line)
     if not isinstance(content, dict) or "record" not in content:
         return Entry(None, line, "", "", None, None, lambda name: None)
@@ -267,8 +273,9 @@ def _logged(path: Path) -> Iterator[Entry]:
                 raise Malformed(f"the blob {name} is of another type")
             return None if found is None else found[0] or b""
 
-        def find(name: str) -> tuple[int, bytes] | None:
-            found = log.execute("SELECT seq, body FROM entries WHERE id = ?", (name,)).fetchone()
+        def find(name: str, number: int | None) -> tuple[int, bytes] | None:
+            where = "id = ? AND seq = coalesce(?, seq) ORDER BY seq LIMIT 1"
+            found = log.execute(f"SELECT seq, body FROM entries WHERE {where}", (name, number)).fetchone()
             return (found[0], _bytes(found[1])) if found and isinstance(found[1], str) else None
 
         last, columns = 0, "seq, body, digest, head, written_at, id"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -39,9 +40,9 @@ def _rules(r: Record, task: Any) -> tuple[Any, Any, list[float]]:
     """State, parameters and actions, NaN where unavailable."""
     t, inputs = r["task"], r["inputs"]
     actions = [num(a) for a in t["actions"]]
-    for name in ("name", "version", "source_hash"):
-        expect(f"task.{name}", t[name], getattr(task, name))
-    expect("task.actions", len(actions), len(task.actions))
+    _same_task(r, task)
+    if r["kind"] != "refusal" or actions:  # a refusal may have come before its actions were known
+        expect("task.actions", len(actions), len(task.actions))
     there = [a for a in actions if a == a]
     require("task.actions", there == sorted(set(there)), t["actions"], "ascending values")
     expect("task.labels", t["labels"], [task.label(i, a) for i, a in enumerate(actions)])
@@ -49,6 +50,11 @@ def _rules(r: Record, task: Any) -> tuple[Any, Any, list[float]]:
     expect("inputs.params_lengths", inputs["params_lengths"], shape(task.params or ()))
     state = _named_tuple("state", task.state, inputs)
     return state, _named_tuple("params", None if task.params is None else type(task.params), inputs), actions
+
+
+def _same_task(r: Record, task: Any) -> None:
+    for name in ("name", "version", "source_hash"):
+        expect(f"task.{name}", r["task"][name], getattr(task, name))
 
 
 def _named_tuple(name: str, kind: Any, inputs: Record) -> Any:
@@ -125,35 +131,101 @@ def _settings(r: Record, p: Problem) -> None:
     require("settings.width", s["algorithm"] == "beam" or s["width"] == 1, s["width"], 1)
 
 
-def verify_override(r: Record, target: Record, body: bytes, task: Any) -> None:
-    """An operator's replacement: of this decision, by somebody, for a reason, at a time, and feasible."""
+def verify_override(r: Record, target: Record, body: bytes, task: Callable[[], Any]) -> None:
+    """A person's replacement: of this decision, by somebody, for a reason, at a time, and allowed by the rules."""
     for name in ("who", "why"):
         require(f"override.{name}", r[name].strip() != "", r[name], "text")
-    try:
-        dated = datetime.fromisoformat(r["at"]).utcoffset() is not None
-    except ValueError:
-        dated = False
-    require("override.at", dated, r["at"], "a time with its offset from UTC")
-    expect("override.digest", r["digest"], digest("audit-entry/1", body))
-    expect("override.series", r.get("series"), target["series"])
-    state, params, actions = _rules(target, task)
+    _dated("override.at", r["at"])
+    _about("override", r, target, body)
+    first = r["schema"] == "ucsearch.override/1"
+    if r["action"] is None:  # withdrawn: what was recorded counts again
+        expect("override.label", (r["label"], r["off_grid"]), ("", False))
+        return
+    if "inputs" not in target:
+        raise Invalid("override.overrides", target["id"], f"a {target['kind']} whose state was not kept")
+    rules = task()
+    state, params, actions = _rules(target, rules)
     action, labels = r["action"], target["task"]["labels"]
-    if isinstance(action, str):
-        require("override.action", action in labels, action, f"one of {labels}")
+    if isinstance(action, str):  # by its label, in records of the first version
+        require("override.action", labels.count(action) == 1, action, f"one of {labels}")
         action = actions[labels.index(action)]
+    action = float(action)
+    _allowed("override.feasible" if first else "override.action", rules, state, action, params)
+    if not first:
+        expect("override.off_grid", r["off_grid"], action not in actions)
+        expect("override.label", r["label"], "" if action not in actions else labels[actions.index(action)])
+
+
+def _allowed(where: str, task: Any, state: Any, action: float, params: Any) -> None:
     try:
-        feasible = action == action and bool(task.feasible(state, float(action), params))
+        feasible = action == action and _may(task, state, action, params)
     except (MemoryError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise Invalid("override.feasible", True, describe(error)) from None
-    expect("override.feasible", True, feasible)
+        raise Invalid(where, True, describe(error)) from None
+    require(where, feasible, action, "an action that breaks the rules")
 
 
-def verify_refusal(r: Record) -> None:
-    """A trace that was refused left nothing to derive from; what left instead must still be of one piece."""
+def _may(task: Any, state: Any, action: float, params: Any) -> bool:
+    """True or False, or the numbers 1 and 0; no other answer is one."""
+    try:
+        answer = task.feasible(state, action, params)
+    except SystemExit as error:
+        raise ValueError(f"SystemExit: {error}") from None
+    if isinstance(answer, int | float) or type(answer).__module__ == "numpy":
+        for known in (False, True):
+            if answer == known:
+                return known
+    raise ValueError(f"feasible returned {answer!r}")
+
+
+def _about(kind: str, r: Record, target: Record, body: bytes) -> None:
+    expect(f"{kind}.digest", r["digest"], digest("audit-entry/1", body))
+    expect(f"{kind}.series", r.get("series"), target["series"])
+
+
+def _dated(where: str, text: str) -> None:
+    try:
+        dated = datetime.fromisoformat(text).utcoffset() is not None
+    except (ValueError, OverflowError):
+        dated = False
+    require(where, dated, text, "a time with its offset from UTC")
+
+
+def verify_refusal(r: Record, task: Callable[[], Any]) -> None:
+    """A trace that was refused left no plan to derive. What left instead must be of one piece, and, where the state was
+    kept, the task's own fallback."""
     o = r["outcome"]
+    if r["schema"] != "ucsearch.refusal/1":
+        rules, fallback, feasible = task(), math.nan, False
+        _same_task(r, rules)
+        if "inputs" in r:
+            state, params, actions = _rules(r, rules)
+            try:
+                fallback = float(rules.fallback(state, params))
+                feasible = fallback in actions and _may(rules, state, fallback, params)
+            except Exception:  # whatever it raises, there is no fallback to rely on
+                fallback, feasible = math.nan, False
+            fallback = fallback if fallback in actions else math.nan
+        expect("outcome.fallback_action", o["fallback_action"], fallback)
+        expect("outcome.fallback_feasible", o["fallback_feasible"], feasible)
     sent = o["fallback_feasible"] and o["fallback_action"] is not None
     expect("outcome.outcome", o["outcome"], "FALLBACK" if sent else "HOLD")
     expect("outcome.action", o["action"], o["fallback_action"] if sent else None)
     expect("outcome.reason", o["reason"], "invalid_trace" if sent else "fallback_infeasible")
+
+
+def verify_report(r: Record, target: Record, body: bytes) -> None:
+    """What somebody saw come of a decision; that it was so, nobody can derive."""
+    _about("outcome", r, target, body)
+    require("outcome.step", r["step"] >= 1, r["step"], "at least 1")
+    _dated("outcome.observed_at", r["observed_at"])
+
+
+def verify_control(r: Record) -> None:
+    """A pause of a plan, or its end."""
+    for name in ("who", "why", "plan"):
+        require(f"control.{name}", r[name].strip() != "", r[name], "text")
+    _dated("control.at", r["at"])
+    if "until" in r:
+        _dated("control.until", r["until"])

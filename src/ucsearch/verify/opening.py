@@ -42,6 +42,24 @@ SCHEMAS = {
         "blobs_update": "abe4f2ea998298b7",
         "blobs_delete": "d56db04b2fdbec46",
     },
+    2: {
+        "blobs": "13c9cc69f487e392",
+        "entries": "cc03ea96a601cdca",
+        "entries_id": "d0dadff1f02fcd57",
+        "entries_outcome": "75180b273a9d645d",
+        "entries_reason": "5ed7e3cd9af3f063",
+        "entries_series": "9275601d9bb4f89d",
+        "entries_overrides": "1624d8b2424633cf",
+        "entries_decision": "263c930d1dfbbe96",
+        "entries_plan": "2a91a5c7e0a96f3f",
+        "entries_request": "bc195fe865f96bfd",
+        "entries_append": "b91ab934407f2bd5",
+        "entries_update": "240ac7b4182b38dc",
+        "entries_delete": "3fd95f73d72f179c",
+        "blobs_append": "b2d19987c2458b9a",
+        "blobs_update": "abe4f2ea998298b7",
+        "blobs_delete": "d56db04b2fdbec46",
+    },
 }  # fmt: skip
 TABLES = ("blobs", "entries")
 _OWN_INDEX = re.compile("sqlite_autoindex_(blobs|entries)_1")

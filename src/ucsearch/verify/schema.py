@@ -30,6 +30,7 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "wide": lambda v: _number(v) or (isinstance(v, str) and re.fullmatch("-?[1-9][0-9]{15,}", v) is not None),
     "figure": lambda v: v is None or _real(v),  # null where it does not apply
     "action": lambda v: _number(v) or (isinstance(v, str) and v != ""),  # by value or by label
+    "reading": lambda v: _number(v) or (isinstance(v, list) and bool(v) and all(map(_number, v))),
     "hex": lambda v: isinstance(v, str) and re.fullmatch("[0-9a-f]{64}", v) is not None,
 }
 
@@ -120,7 +121,11 @@ RECALIBRATION = {
     "sums?": _form(number="[n_w] [e_w] [zeros] [n_p] [e_p] [n_rw] [r_w] [n_rp] [r_p]"),
     **_form(count="season cycles", truth="scale", real="floor"), "b?": ["number"], "c?": ["number"],
 }  # fmt: skip
-DECISION_2 = _with(DECISION_1, schema=("ucsearch.decision/2",), **{"recalibration?": RECALIBRATION})
+# `request` says who asked, and as which item of what: words, as far as a decision goes.
+REQUEST = _form(hex="key body?", count="item", text="by?")
+DECISION_2 = _with(
+    DECISION_1, **{"schema": ("ucsearch.decision/2",), "recalibration?": RECALIBRATION, "request?": REQUEST}
+)
 DECISIONS = {1: DECISION_1, 2: DECISION_2}
 
 
@@ -130,7 +135,7 @@ def version_of(record: dict[str, Any]) -> int:
 
 
 REFUSED = ("invalid_trace",)
-REFUSAL = {
+REFUSAL_1: dict[str, Any] = {
     "schema": ("ucsearch.refusal/1",), "kind": ("refusal",), "id": "hex", "series": "text", "versions": VERSIONS,
     "gate": {"settings": LIMITS, "now": "text"},
     "outcome": {
@@ -139,10 +144,43 @@ REFUSAL = {
         "fallback_cost": (None,),
     },
 }  # fmt: skip
-OVERRIDE = {
+REFUSAL: dict[str, Any] = {
+    **REFUSAL_1, "schema": ("ucsearch.refusal/2",), "task": DECISION_1["task"], "request?": REQUEST,
+    "inputs?": _form(number="[state] [params]", count="[state_lengths] [params_lengths]"),
+}  # fmt: skip
+OVERRIDE_1: dict[str, Any] = {
     "schema": ("ucsearch.override/1",), "kind": ("override",), "feasible": (True,),
     **_form(hex="id overrides digest", text="who why at series?", action="action"),
 }  # fmt: skip
+OVERRIDE: dict[str, Any] = {
+    "schema": ("ucsearch.override/2",), "kind": ("override",), "request?": REQUEST,
+    **_form(hex="id overrides digest", count="entry", text="who why at series label", maybe="action", truth="off_grid"),
+}  # fmt: skip
+# What came of a decision, and pauses: a service's words about the world, of a known form.
+REPORT: dict[str, Any] = {
+    "schema": ("ucsearch.outcome/1",), "kind": ("outcome",), "request?": REQUEST,
+    **_form(hex="id decision digest", count="entry? step", text="series observed_at reported_by", maybe="taken?"),
+    "value": "reading",
+}  # fmt: skip
+CONTROL: dict[str, Any] = {
+    "schema": ("ucsearch.control/1",), "kind": ("control",), "request?": REQUEST, "action": ("pause", "resume"),
+    **_form(hex="id", text="plan who why at until?"),
+}  # fmt: skip
+# By kind and version of a record's schema.
+FORMS: dict[str, dict[str, Any]] = {
+    form["schema"][0]: form
+    for form in (DECISION_1, DECISION_2, REFUSAL_1, REFUSAL, OVERRIDE_1, OVERRIDE, REPORT, CONTROL)
+}
+
+
+def check_known(record: dict[str, Any]) -> str:
+    """The record's kind, after its form was found right."""
+    schema = record.get("schema")
+    form = FORMS.get(schema) if isinstance(schema, str) else None
+    if form is None:
+        raise Malformed(f"record.schema: saw {schema!r}, expected one of {', '.join(sorted(FORMS))}")
+    check(record, form)
+    return str(record["kind"])
 
 
 def check(value: Any, form: Any, path: str = "record") -> None:

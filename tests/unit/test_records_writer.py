@@ -10,10 +10,10 @@ import pytest
 
 import ucsearch as uc
 from ucsearch.dispatch.decision import DecisionPanel
-from ucsearch.planning import bodies
-from ucsearch.planning.bodies import append_bodies, panel_bodies
+from ucsearch.records import writer
+from ucsearch.records.writer import panel_bodies
 from ucsearch.records.canonical import seal_bytes
-from ucsearch.records.decisions import AuditLog, decision_record
+from ucsearch.records.decisions import decision_record
 from ucsearch.tasks import LeadTimeInventory
 
 CONFIG = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 4.0, 8.0), unit_cost=0.5, ramp=4.0, capacity=24.0)

@@ -20,13 +20,13 @@ import numpy as np
 from ucsearch.certificate.record import Certificate, Rival
 from ucsearch.dispatch.decision import Decision, DecisionPanel
 from ucsearch.errors import RecordError
-from ucsearch.records.audit import AuditLog, Entry, Sealed
 from ucsearch.records.blobs import blob_id, encode_array
 from ucsearch.records.canonical import canonical, digest_bytes, seal_bytes
 from ucsearch.records.decisions import decision_record
+from ucsearch.records.requests import Request
 from ucsearch.trace import Trace
 
-__all__ = ["Body", "Recalibrated", "append_bodies", "panel_bodies", "refusal_body"]
+__all__ = ["Body", "Recalibrated", "decision_body", "panel_bodies"]
 
 _ARRAYS = ("members", "weights", "mean", "q", "u")
 
@@ -39,20 +39,7 @@ class Body(NamedTuple):
     refs: tuple[str, ...]
     blobs: dict[str, bytes]
     decision: Decision
-
-
-def append_bodies(log: AuditLog, bodies: Sequence[Body]) -> tuple[Entry, ...]:
-    """Record all of them in one transaction, in order, or none."""
-    blobs: dict[str, bytes] = {}
-    for b in bodies:
-        blobs.update(b.blobs)
-    return log.append_sealed([Sealed(b.id, b.body, b.refs) for b in bodies], blobs)
-
-
-def refusal_body(decision: Decision, series: str) -> Body:
-    """The record of a series whose inputs were refused."""
-    record, _ = decision_record(decision, series=series)
-    return Body(*seal_bytes(record), (), {}, decision)
+    request: Request | None = None
 
 
 class Recalibrated(NamedTuple):
@@ -62,38 +49,56 @@ class Recalibrated(NamedTuple):
     blobs: dict[str, bytes]
 
 
+def decision_body(
+    decision: Decision,
+    series: str,
+    where: str = "",
+    request: Request | None = None,
+    extra: Recalibrated | None = None,
+) -> Body:
+    """The record of one decision, or of one whose inputs were refused."""
+    part = None if extra is None else extra.part
+    record, blobs = decision_record(decision, series=series, where=where, recalibration=part, request=request)
+    name, body = seal_bytes(record)
+    more = {} if extra is None else extra.blobs
+    trace = {} if decision.certificate is None else record["inputs"]["trace"]
+    refs = tuple(dict.fromkeys([*(trace[n]["$blob"] for n in _ARRAYS if n in trace), *more]))
+    return Body(name, body, refs, {**blobs, **more}, decision, request)
+
+
 def panel_bodies(
-    panel: DecisionPanel, series: Sequence[str], where: str, recalibrated: Sequence[Recalibrated] | None = None
+    panel: DecisionPanel,
+    series: Sequence[str],
+    where: str = "",
+    *,
+    windows: Sequence[int] | None = None,
+    requests: Sequence[Request | None] | None = None,
+    recalibrated: Sequence[Recalibrated] | None = None,
 ) -> list[Body]:
-    """The record of every window, equal in every byte to `decision_record`'s."""
-    if len(series) != len(panel):
-        raise RecordError(f"series: saw {len(series)} names, expected {len(panel)}, one per decision")
+    """The record of every window (or of those named), equal in every byte to `decision_record`'s. `series`,
+    `requests` and `recalibrated` have one item for each."""
+    chosen = range(len(panel)) if windows is None else windows
+    asked = [None] * len(chosen) if requests is None else requests
+    extra = [None] * len(chosen) if recalibrated is None else recalibrated
+    for field, given in (("series", series), ("requests", asked), ("recalibrated", extra)):
+        if len(given) != len(chosen):
+            raise RecordError(f"{field}: saw {len(given)} items, expected {len(chosen)}, one per decision")
     shared: dict[str, tuple[str, bytes]] = {}  # blobs that all windows have in common, such as equal weights
     make: _Writer | None = None
     compared: set[str] = set()
     out: list[Body] = []
-    extra = [None] * len(panel) if recalibrated is None else list(recalibrated)
-    for w, name in enumerate(series):
+    for w, name, request, change in zip(chosen, series, asked, extra, strict=True):
         decision = panel[w]
         if make is None:
             make = _Writer(decision, name, where, shared)
-        body = make(decision, name, extra[w])
+        body = make(decision, name, request, change)
         if decision.outcome.value not in compared:
             compared.add(decision.outcome.value)
-            if body[:3] != _slow(decision, name, where, extra[w])[:3]:
-                return [_slow(panel[i], series[i], where, extra[i]) for i in range(len(panel))]
+            if body[:3] != decision_body(decision, name, where, request, change)[:3]:
+                items = zip(chosen, series, asked, extra, strict=True)
+                return [decision_body(panel[i], n, where, r, c) for i, n, r, c in items]
         out.append(body)
     return out
-
-
-def _slow(decision: Decision, series: str, where: str, extra: Recalibrated | None = None) -> Body:
-    part = None if extra is None else extra.part
-    record, blobs = decision_record(decision, series=series, where=where, recalibration=part)
-    name, body = seal_bytes(record)
-    trace = record["inputs"]["trace"]
-    more = {} if extra is None else extra.blobs
-    refs = tuple(dict.fromkeys([*(trace[n]["$blob"] for n in _ARRAYS), *more]))
-    return Body(name, body, refs, {**blobs, **more}, decision)
 
 
 class _Writer:
@@ -114,7 +119,9 @@ class _Writer:
         self.hash_head = b"ucsearch.trace.v1\0"
         self.meta: dict[tuple[Any, ...], tuple[str, bytes]] = {}
 
-    def __call__(self, decision: Decision, series: str, extra: Recalibrated | None = None) -> Body:
+    def __call__(
+        self, decision: Decision, series: str, request: Request | None, extra: Recalibrated | None = None
+    ) -> Body:
         c = decision.certificate
         if c is None:
             raise RecordError("a decision whose trace was refused has no inputs to record; log the refusal itself")
@@ -125,17 +132,19 @@ class _Writer:
         if extra is not None:
             refs = tuple(dict.fromkeys([*refs, *extra.blobs]))
             blobs = {**blobs, **extra.blobs}
+        asked = "" if request is None else f'"request":{_json(request.content())},'
         head = f'"claim":{_object(vars(c), self.claim)},"gate":{self._gate(decision)},'
         tail = (
             f'"inputs":{{"params":{_list(params)},"params_lengths":{self.lengths[0]},'
             f'"state":{_list(plan.inputs.states[w].tolist())},"state_lengths":{self.lengths[1]},"trace":{trace}}},'
             f'"kind":{self.ends["kind"]},"outcome":{_object(vars(decision), self.outcome)},'
-            f'{changed}"rivals":[{",".join([_object(vars(r), self.rival) for r in c.rivals])}],'
-            f'"schema":{self.ends["schema"]},"series":{encode_basestring(series)},"settings":{self.settings},"task":{self._task(c)},'
+            f'{changed}{asked}"rivals":[{",".join([_object(vars(r), self.rival) for r in c.rivals])}],'
+            f'"schema":{self.ends["schema"]},'
+            f'"series":{encode_basestring(series)},"settings":{self.settings},"task":{self._task(c)},'
             f'"versions":{self.ends["versions"]}}}'
         )
         name = digest_bytes(f"{{{head}{tail}".encode(), "record-id/1")
-        return Body(name, f'{{{head}"id":"{name}",{tail}'.encode(), refs, blobs, decision)
+        return Body(name, f'{{{head}"id":"{name}",{tail}'.encode(), refs, blobs, decision, request)
 
     def _gate(self, decision: Decision) -> str:
         rows = [

@@ -1,0 +1,102 @@
+"""Whether a person's action may stand in for a recorded one: the task's own rules are asked, nobody is believed.
+
+Library, command line and service judge here. The verifier has the same rules in its own words (`verify/inputs.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ucsearch.answers import as_allowed, guarded
+from ucsearch.errors import InputError, RecordError
+from ucsearch.records.inputs import RecordedInputs, recorded_inputs
+from ucsearch.task import Task
+
+__all__ = ["Judged", "NotAllowed", "judge", "read_action"]
+
+_SHOWN = 20  # feasible actions named in a refusal
+
+
+class NotAllowed(RecordError):
+    """The rules do not allow the action in the recorded state; `feasible` are labels of actions that they do."""
+
+    def __init__(self, problem: str, feasible: tuple[str, ...]) -> None:
+        self.problem = problem
+        self.feasible = feasible
+        shown = ", ".join(feasible[:_SHOWN]) + (f" and {len(feasible) - _SHOWN} more" if len(feasible) > _SHOWN else "")
+        super().__init__(f"{problem}; allowed are: {shown or 'none of the recorded actions'}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.problem, self.feasible)
+
+
+class Judged(NamedTuple):
+    """An action that the rules allow."""
+
+    action: float | None  # None withdraws
+    label: str  # "" off the grid, or withdrawn
+    off_grid: bool
+
+
+def judge(record: Mapping[str, Any], task: Task | None, action: float | str | None) -> Judged:
+    """What may be recorded as replacement of `record`'s action: any action the rules allow in its state, by value or by
+    label; None withdraws an earlier replacement and needs no rules."""
+    if action is None:
+        return Judged(None, "", False)
+    if not isinstance(task, Task):
+        raise InputError("override.task", type(task).__name__, "the uc.Task whose rules must allow the action")
+    inputs = recorded_inputs(record, task)
+    value, label = _by_label(inputs, task, action) if isinstance(action, str) else (_finite(action), "")
+    if (problem := _problem(inputs, task, value)) is not None:
+        raise NotAllowed(problem, _feasible(inputs, task))
+    if not label:
+        label = next((n for a, n in zip(inputs.actions, inputs.labels, strict=True) if a == value), "")
+    return Judged(value, label, value not in inputs.actions)
+
+
+def read_action(text: str, labels: tuple[str, ...], actions: tuple[float | None, ...]) -> float | str:
+    """An action as a person types it: a number, or else a label. A text that is both, for different actions, is
+    refused."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    if text in labels and actions[labels.index(text)] != number:
+        raise InputError("override.action", repr(text), "a text that is not at once a number and another one's label")
+    return number
+
+
+def _by_label(inputs: RecordedInputs, task: Task, text: str) -> tuple[float, str]:
+    places = [i for i, label in enumerate(inputs.labels) if label == text]
+    if len(places) != 1:
+        found = "names several of the recorded actions" if places else "is no label of the recorded actions"
+        raise NotAllowed(f"{text!r} {found}", _feasible(inputs, task))
+    value = inputs.actions[places[0]]
+    if value is None:
+        raise NotAllowed(f"{text!r} was not available", _feasible(inputs, task))
+    return value, text
+
+
+def _finite(action: Any) -> float:
+    try:
+        number = math.nan if isinstance(action, bool | bytes) else float(action)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError("override.action", repr(action), "a finite number, a label, or None to withdraw")
+    return number + 0.0
+
+
+def _problem(inputs: RecordedInputs, task: Task, action: float) -> str | None:
+    try:
+        allowed = as_allowed(guarded(task.feasible, inputs.state, action, inputs.params))
+    except Exception as error:  # whatever user code raises here means the same: the rules do not allow it
+        return f"the rules of {task.name!r} cannot judge {action:g} in {inputs.state!r} ({error!r})"
+    return None if allowed else f"{action:g} breaks the rules of {task.name!r} in {inputs.state!r}"
+
+
+def _feasible(inputs: RecordedInputs, task: Task) -> tuple[str, ...]:
+    pairs = zip(inputs.actions, inputs.labels, strict=True)
+    return tuple(n for a, n in pairs if a is not None and _problem(inputs, task, a) is None)
