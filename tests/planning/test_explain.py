@@ -12,7 +12,8 @@ from tests.planning.kit import TOML, decide, make_settings, read_csv, write_job
 from ucsearch.errors import RecordError
 from ucsearch.planning.explain import explain_series
 from ucsearch.planning.pictures import draw_decision
-from ucsearch.records.decisions import AuditLog
+from ucsearch.records import AuditLog
+from ucsearch.records.inputs import built_in_task
 from ucsearch.settings import parse_settings
 from ucsearch.tasks import LeadTimeInventory
 from ucsearch.tasks.address import address
@@ -64,14 +65,9 @@ def test_the_newest_decision_and_its_overrides(folder: Path) -> None:
     told = explain_series(folder / "log.db", "A")
     assert told.text.splitlines()[-1] == f"certificate {row['certificate']}"
     with AuditLog(folder / "log.db") as log:
-        log.override(
-            row["certificate"],
-            who="M. Curie",
-            why="a strike",
-            action=10.0,
-            feasible=True,
-            at="2024-05-01T06:00:00+00:00",
-        )
+        task = built_in_task(log.get(row["certificate"]).record["task"])
+        words = {"who": "M. Curie", "why": "a strike", "at": "2024-05-01T06:00:00+00:00"}
+        log.override(row["certificate"], task=task, action=10.0, **words)
     assert "Overridden by M. Curie: 10 instead, because a strike." in explain_series(folder / "log.db", "A").text
 
 

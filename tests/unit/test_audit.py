@@ -4,9 +4,10 @@ import base64
 import errno
 import hashlib
 import os
+import pickle
 import sqlite3
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from ucsearch.records import (
     AuditReader,
     ChainReport,
     Checkpoint,
+    Request,
+    RequestTaken,
     Sealed,
     blob_id,
     blob_ref,
@@ -269,25 +272,83 @@ def test_an_empty_batch_writes_nothing(tmp_path: Path) -> None:
 # The same record again
 
 
-def test_a_repeated_record_is_acknowledged_and_not_written_twice(tmp_path: Path) -> None:
+def test_every_release_is_an_entry(tmp_path: Path) -> None:
     with AuditLog(tmp_path / "log.db") as log:
         first = log.append(decision(0))
         entries = log.append_batch([decision(1), decision(0), decision(1)])
-        assert [entry.seq for entry in entries] == [2, 1, 2]
-        assert [entry.repeated for entry in entries] == [False, True, True]
+        assert [entry.seq for entry in entries] == [2, 3, 4]
+        assert not any(entry.repeated for entry in entries)
+        assert entries[1].id == first.id
+        assert entries[1].head != first.head
+        assert log.count() == 4
+        assert log.get(first.id).seq == 3  # the newest
+        assert log.get(1).seq == 1
+        assert log.verify(log.checkpoint()).ok
+
+
+def asked(n: int, item: int = 0, **more: Any) -> dict[str, Any]:
+    return decision(n, request=Request.named("a", by="somebody").at(item).content(), **more)
+
+
+def test_a_repeat_is_what_comes_under_the_same_request(tmp_path: Path) -> None:
+    with AuditLog(tmp_path / "log.db") as log:
+        first = log.append(asked(0))
+        entries = log.append_batch([asked(1, 1), asked(0), asked(1, 1), decision(5)])
+        assert [entry.seq for entry in entries] == [2, 1, 2, 3]
+        assert [entry.repeated for entry in entries] == [False, True, True, False]
         assert entries[1].head == first.head
-        assert log.count() == 2
+        assert [row.seq for row in log.find_request(Request.named("a").key)] == [1, 2]
+        assert [row.seq for row in log.find_request(Request.named("a").key, 1)] == [2]
+        assert log.find_request(Request.named("b").key) == ()
+        assert log.count() == 3
         assert log.verify().ok
+
+
+def test_a_request_has_one_answer(tmp_path: Path) -> None:
+    with AuditLog(tmp_path / "log.db") as log:
+        log.append(asked(0))
+        with pytest.raises(RequestTaken, match=r"entry 1, id .*another content") as caught:
+            log.append_batch([decision(7), asked(1)])
+        assert caught.value.entry.seq == 1
+        assert pickle.loads(pickle.dumps(caught.value)).entry == caught.value.entry
+        with pytest.raises(RequestTaken):
+            log.append_batch([asked(2, 2), asked(3, 2)])
+        assert log.count() == 1
+        # A writer that forgot to say so is stopped by the file itself.
+        body = seal_bytes(asked(1))
+        with pytest.raises(RecordError, match="append-only"):
+            log.append_sealed([Sealed(*body, ())], {})
+        assert log.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ("x", "expected an object"),
+        ({"key": "ab" * 32}, "request.item"),
+        ({"key": "ab" * 32, "item": -1}, "request.item"),
+        ({"key": "ab" * 32, "item": True}, "request.item"),
+        ({"key": "AB" * 32, "item": 0}, "request.key"),
+        ({"key": "ab" * 32, "item": 0, "body": "x"}, "request.body"),
+        ({"key": "ab" * 32, "item": 0, "by": 7}, "request.by"),
+        ({"key": "ab" * 32, "item": 0, "more": 7}, "request.more"),
+    ],
+)
+def test_requests_of_another_form_are_refused(tmp_path: Path, request_: Any, message: str) -> None:
+    with AuditLog(tmp_path / "log.db") as log:
+        with pytest.raises(RecordError, match=message):
+            log.append(decision(0, request=request_))
+        assert log.count() == 0
 
 
 def test_a_repeated_record_is_acknowledged_only_after_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     real = os.fsync
     with AuditLog(tmp_path / "log.db") as log:
-        log.append(decision(0))
+        log.append(asked(0))
         wal = os.stat(tmp_path / "log.db-wal").st_ino
         monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_ino), real(fd))[1])
-        log.append(decision(0))
+        log.append(asked(0))
         assert synced == [wal]
 
         def failing(fd: int) -> None:
@@ -295,7 +356,7 @@ def test_a_repeated_record_is_acknowledged_only_after_a_sync(tmp_path: Path, mon
 
         monkeypatch.setattr(os, "fsync", failing)
         with pytest.raises(RecordError, match="cannot be synced"):
-            log.append(decision(0))
+            log.append(asked(0))
 
 
 # Append-only
@@ -310,7 +371,7 @@ def test_a_repeated_record_is_acknowledged_only_after_a_sync(tmp_path: Path, mon
         "UPDATE blobs SET data = x'00'",
         "DELETE FROM blobs",
         "INSERT OR REPLACE INTO entries (seq, id, digest, head, body) VALUES (2, 'x', '', '', '{}')",
-        "REPLACE INTO entries (seq, id, digest, head, body) SELECT 4, min(id), '', '', '1' FROM entries",
+        "REPLACE INTO entries (seq, id, digest, head, body) SELECT 4, id, '', '', body FROM entries WHERE seq = 1",
         "INSERT INTO entries (seq, id, digest, head, body) VALUES (5, 'x', '', '', '{}')",
         "INSERT INTO entries (seq, id, digest, head, body) VALUES (-1, 'x', '', '', '{}')",
         "INSERT OR REPLACE INTO blobs SELECT id, x'00' FROM blobs LIMIT 1",
@@ -318,7 +379,10 @@ def test_a_repeated_record_is_acknowledged_only_after_a_sync(tmp_path: Path, mon
 )
 def test_the_file_itself_refuses_changes(tmp_path: Path, statement: str) -> None:
     path = tmp_path / "log.db"
-    fill(path, 3)
+    with AuditLog(path) as log:
+        for n in range(3):
+            record, blobs = with_blob(n)
+            log.append(record | {"request": Request.named("a").at(n).content()}, blobs)
     raw = sqlite3.connect(path)
     raw.execute("PRAGMA recursive_triggers = OFF")  # the setting under which REPLACE deletes unseen
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
@@ -336,87 +400,34 @@ def test_tables_are_strict_and_durable(tmp_path: Path) -> None:
         assert strict == {"entries": 1, "blobs": 1}
 
 
-# Overrides
+# Kinds other than decisions
 
 
-def test_an_override_is_a_record_and_the_decision_stays(tmp_path: Path) -> None:
+def test_overrides_come_by_their_own_door(tmp_path: Path) -> None:
+    raw = {"schema": "s", "kind": "override", "overrides": "0" * 64, "who": "a", "why": "b", "action": 1}
     with AuditLog(tmp_path / "log.db") as log:
-        original = log.append(decision(4))
-        before = log.get(original.id)
-        entry = log.override(original.id, who="M. Curie", why="supplier strike", action=3.0, feasible=True, at=NOON)
-        again = log.override(original.id[:12], who="M. Curie", why="strike over", action="keep", feasible=True, at=NOON)
-        assert log.get(original.id) == before
-        assert [row.id for row in log.overrides(original.id)] == [entry.id, again.id]
-        assert log.get(entry.id).record == {
-            "schema": "ucsearch.override/1",
-            "kind": "override",
-            "id": entry.id,
-            "overrides": original.id,
-            "digest": original.digest,
-            "who": "M. Curie",
-            "why": "supplier strike",
-            "action": 3,
-            "feasible": True,
-            "at": NOON,
-            "series": "SKU-002",
-        }
-        assert log.get(again.id).record["overrides"] == original.id
-        assert [row.seq for row in log.list(kind="override", series="SKU-002")] == [2, 3]
-        assert log.verify(log.checkpoint()).ok
-
-
-def test_an_override_takes_the_time_from_the_clock(tmp_path: Path) -> None:
-    moments = (datetime(2024, 5, 1, tzinfo=UTC) + timedelta(hours=h) for h in range(9))
-    with AuditLog(tmp_path / "log.db", clock=lambda: next(moments)) as log:
-        id = log.append(decision(0)).id
-        entry = log.override(id, who="a", why="b", action=1, feasible=True)
-        assert log.get(entry.id).record["at"] == "2024-05-01T01:00:00+00:00"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"feasible": False}, r"override\.feasible: saw False"),
-        ({"feasible": 1}, r"override\.feasible: saw 1"),
-        ({"feasible": None}, r"override\.feasible"),
-        ({"who": ""}, r"override\.who"),
-        ({"who": "  "}, r"override\.who"),
-        ({"why": ""}, r"override\.why"),
-        ({"why": None}, r"override\.why"),
-        ({"action": float("nan")}, "expected a number"),
-        ({"action": float("inf")}, r"override\.action: saw inf"),
-        ({"action": None}, "expected a number"),
-        ({"action": ""}, r"override\.action"),
-        ({"at": "noon"}, r"override\.at"),
-        ({"at": None}, r"override\.at"),
-    ],
-)
-def test_an_override_that_is_incomplete_or_infeasible_is_refused(
-    tmp_path: Path, change: dict[str, Any], message: str
-) -> None:
-    with AuditLog(tmp_path / "log.db") as log:
-        id = log.append(decision(0)).id
-        good: dict[str, Any] = {"who": "a", "why": "b", "action": 1.0, "feasible": True, "at": NOON}
-        with pytest.raises((RecordError, InputError), match=message):
-            log.override(id, **(good | change))
+        log.append(decision(0))
+        with pytest.raises(RecordError, match=r"recorded by `override` alone"):
+            log.append(raw | {"feasible": True})
+        with pytest.raises(RecordError, match=r"recorded by `override` alone"):
+            log.append_sealed([Sealed(*seal_bytes(raw | {"feasible": True}), ())], {})
         assert log.count() == 1
 
 
-def test_only_decisions_in_the_log_can_be_overridden(tmp_path: Path) -> None:
-    good: dict[str, Any] = {"who": "a", "why": "b", "action": 1.0, "feasible": True, "at": NOON}
+def test_what_came_of_a_decision_is_about_one_in_the_log(tmp_path: Path) -> None:
     with AuditLog(tmp_path / "log.db") as log:
-        with pytest.raises(RecordError, match="no entry"):
-            log.override("0" * 64, **good)
-        entry = log.override(log.append(decision(0)).id, **good)
-        with pytest.raises(RecordError, match="is an override, expected a decision"):
-            log.override(entry.id, **good)
-        # By the front door of `append` the rules are the same.
-        raw = {"schema": "s", "kind": "override", "overrides": "0" * 64, "who": "a", "why": "b", "action": 1}
-        with pytest.raises(RecordError, match="no decision"):
-            log.append(raw | {"feasible": True})
-        with pytest.raises(RecordError, match=r"override\.feasible"):
-            log.append(raw | {"overrides": record_id(decision(0)), "feasible": False})
-        assert log.count() == 2
+        entry = log.append(decision(0))
+        report = {"schema": "ucsearch.outcome/1", "kind": "outcome", "decision": entry.id, "step": 1, "value": 3}
+        log.append(report | {"entry": 1})
+        for wrong in ({"decision": "0" * 64}, {"entry": 2}, {"entry": 7}):
+            with pytest.raises(RecordError, match=r"outcome\.decision: no decision"):
+                log.append(report | wrong)
+        with pytest.raises(RecordError, match=r"outcome\.decision: saw None"):
+            log.append(report | {"decision": None})
+        for kind in ("control", "monitor", "segment"):
+            log.append({"schema": f"ucsearch.{kind}/1", "kind": kind, "plan": "p"})
+        assert log.count() == 5
+        assert log.verify(log.checkpoint()).ok
 
 
 # Export
@@ -428,8 +439,8 @@ def test_exported_lines_can_be_checked_by_themselves(tmp_path: Path) -> None:
         log.append_batch(
             [with_blob(n)[0] for n in range(3)], {k: v for n in range(3) for k, v in with_blob(n)[1].items()}
         )
-        id = log.append(decision(3, note="Ünïcode \u2028")).id
-        log.override(id, who="a", why="b", action=1, feasible=True)
+        log.append(decision(3, note="Ünïcode \u2028"))
+        log.append(decision(4))
         assert log.export_jsonl(tmp_path / "out.jsonl") == 5
         assert log.export_jsonl(tmp_path / "bare.jsonl", inline_blobs=False) == 5
         rows = list(log)
@@ -501,7 +512,6 @@ def test_sealed_records_are_appended_like_others(tmp_path: Path) -> None:
     with AuditLog(tmp_path / "a.db") as plain, AuditLog(tmp_path / "b.db") as fast:
         entries = plain.append_batch([record for record, _ in made], blobs)
         assert fast.append_sealed(sealed, blobs) == entries
-        assert all(entry.repeated for entry in fast.append_sealed(sealed[:2], blobs))
         assert fast.append_sealed([], {}) == ()
         assert fast.verify().ok
         ids = [entry.id for entry in entries]

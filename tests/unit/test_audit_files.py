@@ -321,7 +321,7 @@ def test_what_is_no_log_is_refused_and_left_alone(tmp_path: Path) -> None:
     later = tmp_path / "later.db"
     fill(later, 1)
     with closing(sqlite3.connect(later)) as raw, raw:
-        raw.execute("PRAGMA user_version = 2")
+        raw.execute("PRAGMA user_version = 3")
     for path, message in (
         (foreign, "not an audit log"),
         (text, "not an audit log"),

@@ -344,7 +344,7 @@ def test_an_override_must_come_after_its_decision(tmp_path: Path) -> None:
     rechain(path)
     report = verified(path)
     assert (report.fault, report.first_bad) == ("malformed", 2)
-    assert "not among the entries before it" in str(report)
+    assert "in the log before it" in str(report)
 
 
 def test_a_log_is_not_continued_on_an_altered_blob(tmp_path: Path) -> None:

@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 
 from ucsearch.cli import app
 from ucsearch.cli.demo import START, TASK, seasonal_paths
-from ucsearch.records import AuditReader
-from ucsearch.records.decisions import AuditLog
+from ucsearch.records import AuditLog, AuditReader
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -60,7 +59,7 @@ def test_all_commands_are_there() -> None:
     expected = "new decide backtest explain tasks schema demo verify version compare suites evaluate claims report; "
     expected += "evidence verify; cache dir, cache clear; "
     expected += "bench lost-sales; data list, data get, data check; "
-    expected += "log list, log show, log verify, log export, log checkpoint, log override"
+    expected += "log list, log show, log verify, log export, log checkpoint, log override, log upgrade"
     singles, *groups = expected.split("; ")
     names = [*singles.split(), *(name for group in groups for name in group.split(", "))]
     assert sorted(COMMANDS) == sorted(f"ucsearch {name}" for name in names)
@@ -242,13 +241,13 @@ def override(log: tuple[Path, str], action: float, *, task: str = WHERE, code: i
 
 def test_override_is_recorded(log: tuple[Path, str]) -> None:
     path, id = log
-    assert f"M. Curie replaced {id[:12]} by 100" in override(log, 100.0)
+    assert f"M. Curie replaced {id[:12]} by order 100" in override(log, 100.0)
     with AuditReader(path) as reader:
         (row,) = reader.overrides(id)
         assert reader.verify().ok
     record = row.record
     assert (record["who"], record["why"], record["action"]) == ("M. Curie", "promotion", 100)
-    assert record["feasible"] is True
+    assert (record["label"], record["off_grid"]) == ("order 100", False)
     assert datetime.fromisoformat(record["at"]).utcoffset() is not None
     shown = json.loads(run("log", "show", id, "--log", path))
     assert [other["id"] for other in shown["overridden_by"]] == [row.id]
@@ -258,7 +257,7 @@ def test_override_is_recorded(log: tuple[Path, str]) -> None:
     ("action", "why"),
     [
         (160.0, "160 breaks the rules of 'lead_time_inventory'"),  # the last order was 80, the ramp is 60
-        (70.0, "70 is not one of the decision's actions"),
+        (-1.0, "-1 breaks the rules of 'lead_time_inventory'"),
     ],
 )
 def test_override_by_what_is_not_allowed(log: tuple[Path, str], action: float, why: str) -> None:

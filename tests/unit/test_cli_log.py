@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.kit.logged import decide, tank
 from ucsearch.cli import log as module
 from ucsearch.records import AuditLog, Checkpoint, blob_id, blob_ref, encode_array, loads
 
@@ -19,7 +20,7 @@ runner = CliRunner()
 def path(tmp_path: Path) -> Path:
     blob = encode_array([1.0, 2.0])
     with AuditLog(tmp_path / "log.db", clock=lambda: "2024-05-01T06:00:00+00:00") as log:
-        for n in range(6):
+        for n in range(5):
             record = {
                 "schema": "ucsearch.decision/2",
                 "kind": "decision",
@@ -28,8 +29,9 @@ def path(tmp_path: Path) -> Path:
                 "reason": "certified" if n % 2 else "not_risk_active",
                 "trace": blob_ref(blob),
             }
-            id = log.append(record, {blob_id(blob): blob}).id
-        log.override(id, who="M. Curie", why="\x1b[31mstrike [bold]", action=3.0, feasible=True)
+            log.append(record, {blob_id(blob): blob})
+        decide(log, series="SKU-5")
+        log.override(6, task=tank, who="M. Curie", why="\x1b[31mstrike [bold]", action=3.0)
     return tmp_path / "log.db"
 
 
@@ -58,7 +60,7 @@ def test_list(path: Path) -> None:
     newest = json.loads(run("list", "-l", path, "--newest", "-n", "1", "--json"))
     assert (newest["seq"], newest["kind"], newest["series"]) == (7, "override", "SKU-5")
     assert json.loads(run("list", "-l", path, "--series", "SKU-1", "--json"))["seq"] == 2
-    assert run("list", "-l", path, "--reason", "none", "--json") == ""
+    assert run("list", "-l", path, "--reason", "stale_trace", "--json") == ""
 
 
 def test_the_log_is_found_through_the_environment(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
+from ucsearch import records
 from ucsearch.dispatch.decision import DecisionPanel
-from ucsearch.records import writer
-from ucsearch.records.writer import panel_bodies
+from ucsearch.errors import RecordError
+from ucsearch.records import AuditLog, Request, audit, writer
 from ucsearch.records.canonical import seal_bytes
 from ucsearch.records.decisions import decision_record
+from ucsearch.records.writer import panel_bodies
 from ucsearch.tasks import LeadTimeInventory
 
 CONFIG = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 4.0, 8.0), unit_cost=0.5, ramp=4.0, capacity=24.0)
@@ -53,13 +55,13 @@ def test_equal_in_every_byte(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     series = [f"SKU-{w} é" for w in range(len(panel))]
     expected = [decision_record(panel[w], series=series[w], where="a:b") for w in range(len(panel))]
     slow: list[str] = []
-    compare = bodies._slow
+    compare = writer.decision_body
 
     def counted(*arguments: Any) -> Any:
         slow.append(arguments[1])
         return compare(*arguments)
 
-    monkeypatch.setattr(bodies, "_slow", counted)
+    monkeypatch.setattr(writer, "decision_body", counted)
     made = panel_bodies(panel, series, "a:b")
     for body, (record, blobs) in zip(made, expected, strict=True):
         assert (body.id, body.body) == seal_bytes(record)
@@ -76,22 +78,39 @@ def test_all_outcomes_are_among_them() -> None:
 def test_the_slow_way_is_taken_when_the_fast_one_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     panel = PANELS["released"]()
     series = [str(w) for w in range(len(panel))]
-    monkeypatch.setattr(bodies, "_list", lambda values: "[]")
+    monkeypatch.setattr(writer, "_list", lambda values: "[]")
     for body, w in zip(panel_bodies(panel, series, ""), range(len(panel)), strict=True):
         assert body.body == seal_bytes(decision_record(panel[w], series=series[w])[0])[1]
 
 
-def test_a_log_of_bodies_is_the_log_of_records(tmp_path: Path) -> None:
+def test_requests_are_in_the_bytes_too() -> None:
+    panel = PANELS["fallback"]()
+    series = [str(w) for w in range(len(panel))]
+    requests = [Request("ab" * 32, w, "cd" * 32, 'a "person" é') for w in range(len(panel))]
+    made = panel_bodies(panel, series, "", requests=requests)
+    for w, body in enumerate(made):
+        record, _ = decision_record(panel[w], series=series[w], request=requests[w])
+        assert record["request"] == {"key": "ab" * 32, "item": w, "body": "cd" * 32, "by": 'a "person" é'}
+        assert (body.id, body.body) == seal_bytes(record)
+    with pytest.raises(RecordError, match="requests: saw 3 items, expected 12"):
+        panel_bodies(panel, series, "", requests=requests[:3])
+
+
+def test_the_log_writes_panels_the_fast_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     panel = PANELS["released"]()
     series = [str(w) for w in range(len(panel))]
-    with AuditLog(tmp_path / "a.db") as log:
-        entries = log.write(panel, series=series, where="a:b")
     made = panel_bodies(panel, series, "a:b")
+    with AuditLog(tmp_path / "a.db") as slow:
+        entries = [slow.append(*decision_record(panel[w], series=series[w], where="a:b")) for w in range(len(panel))]
+    monkeypatch.setattr(audit, "_BATCH", 5)
     with AuditLog(tmp_path / "b.db") as fast:
         assert not fast.has_all([made[0].id])
-        assert list(append_bodies(fast, made)) == entries
+        assert fast.write(panel, series=series, where="a:b") == entries
         assert fast.verify().ok
         assert fast.has_all([body.id for body in made])
-        assert all(entry.repeated for entry in append_bodies(fast, made))
-        assert fast.count() == len(panel)
-        assert append_bodies(fast, []) == ()
+        assert fast.append_bodies([]) == ()
+
+
+def test_one_audit_log() -> None:
+    assert uc.AuditLog is records.AuditLog
+    assert records.AuditLog is AuditLog

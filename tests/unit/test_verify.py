@@ -29,10 +29,10 @@ from tests.kit.problems import random_problem
 from tests.kit.templates import TEMPLATES, battery, stock
 from ucsearch.certificate.compute import derive
 from ucsearch.comparators import RandomShooting, key_from
+from ucsearch.records import AuditLog, Checkpoint, blob_id, encode_array, seal
 from ucsearch.records import AuditLog as RawLog
-from ucsearch.records import Checkpoint, blob_id, encode_array, seal
 from ucsearch.records import canonical as producer
-from ucsearch.records.decisions import AuditLog, decision_record
+from ucsearch.records.decisions import decision_record
 from ucsearch.verify import BUDGET, NoTask, Verdict, find_task, formats, verify_file, verify_log, verify_record
 from ucsearch.verify.__main__ import main
 from ucsearch.verify.formats import Malformed, canonical, loads
@@ -1118,8 +1118,8 @@ def test_an_override_is_verified(tmp_path: Path) -> None:
     record, blobs, _ = made("released")
     with RawLog(path) as log:
         entry = log.append(record, blobs)
-        log.override(entry.id, who="A. Planner", why="strike", action=0.0, feasible=True, at=ISSUED)
-        log.override(entry.id, who="A. Planner", why="strike", action="0", feasible=True, at=ISSUED)
+        log.override(entry.id, who="A. Planner", why="strike", action=0.0, task=battery, at=ISSUED)
+        log.override(entry.id, who="A. Planner", why="strike", action="0", task=battery, at=ISSUED)
     assert [v.code for v in verify_log(path, battery)] == [0, 0, 0]
 
 
@@ -1182,8 +1182,10 @@ def test_a_refused_trace_leaves_a_refusal() -> None:
     assert refusal(stuck, outcome__action=0.0).where == "outcome.action"
     assert refusal(outcome__outcome="HOLD").where == "outcome.outcome"
     assert refusal(outcome__action=1.0).where == "outcome.action"
-    assert refusal(outcome__fallback_feasible=False).where == "outcome.outcome"
-    assert refusal(outcome__fallback_action=None).where == "outcome.outcome"
+    assert refusal(outcome__fallback_feasible=False).where == "outcome.fallback_feasible"
+    assert refusal(outcome__fallback_action=None).where == "outcome.fallback_action"
+    assert refusal(stuck, outcome__fallback_feasible=True).where == "outcome.fallback_feasible"
+    assert refusal(task__source_hash="0" * 64).where == "task.source_hash"
     assert refusal(outcome__reason="fallback_infeasible").where == "outcome.reason"
     for change in (
         dict(outcome__outcome="RELEASED"), dict(outcome__cause="none"), dict(outcome__pass_kind="exact"),

@@ -85,7 +85,7 @@ def test_what_has_no_id_is_called_by_its_place(tmp_path: Path) -> None:
     ]
 
 
-def test_an_override_of_what_is_no_decision_is_malformed(tmp_path: Path) -> None:
+def test_an_override_of_what_is_no_decision_is_invalid(tmp_path: Path) -> None:
     override = seal(
         {
             "schema": "ucsearch.override/1", "kind": "override", "overrides": "0" * 64, "digest": "0" * 64, "who": "A",
@@ -94,8 +94,10 @@ def test_an_override_of_what_is_no_decision_is_malformed(tmp_path: Path) -> None
     )  # fmt: skip
     second = seal({**{k: v for k, v in override.items() if k != "id"}, "overrides": override["id"]})
     found = list(verify_file(lines(tmp_path / "log.jsonl", override, second), battery))
-    assert [v.status for v in found] == ["invalid", "malformed"]
-    assert "record.schema" in found[1].message
+    assert [v.status for v in found] == ["invalid", "invalid"]
+    assert found[1].where == "override.overrides"
+    assert "expected" not in found[1].message
+    assert "'a decision or a refusal'" in found[1].message
 
 
 # -------------------------------------------------------------------- failures of the task

@@ -161,6 +161,22 @@ def checkpoint(
 
 
 @log_app.command()
+def upgrade(log: Annotated[Path, typer.Argument(metavar="LOG", help="The log's file.")]) -> None:
+    """Turn a log of an older format into today's: the same entries, bytes, times and heads.
+
+    One exclusive transaction; if anything is not right, the log stays as it is.
+
+    Exit codes: 0 done, or nothing to do; 2 no usable log.
+    """
+    with _reported():
+        from ucsearch.records.upgrade import upgrade as upgraded
+
+        done = upgraded(log)
+    what = f"format {done.before} is now {done.after}" if done.before != done.after else f"is of format {done.after}"
+    typer.echo(f"{log}: {what}; {done.count} entries, head {done.head}")
+
+
+@log_app.command()
 def override(
     decision: Annotated[
         str, typer.Argument(metavar="ID|SERIES", help="A decision's id (8 digits or more), or a series: its newest.")
@@ -301,12 +317,18 @@ def _read_checkpoint(path: Path) -> Any:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[AuditReader]:
-    from ucsearch.errors import UCSearchError
     from ucsearch.records import AuditReader
 
+    with _reported(), AuditReader(path) as reader:
+        yield reader
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    from ucsearch.errors import UCSearchError
+
     try:
-        with AuditReader(path) as reader:
-            yield reader
+        yield
     except UCSearchError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(UNUSABLE) from error

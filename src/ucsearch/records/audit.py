@@ -221,8 +221,9 @@ class AuditLog(AuditReader):
         if not asked:
             return {}
         found = connection.execute(
-            "SELECT request_key, request_item, seq, id, digest, head FROM json_each(?) AS asked JOIN entries"
-            " ON request_key = asked.value ->> 0 AND request_item = asked.value ->> 1",
+            "SELECT e.request_key, e.request_item, e.seq, e.id, e.digest, e.head FROM json_each(?) AS asked"
+            " JOIN entries AS e ON e.request_key = json_extract(asked.value, '$[0]')"
+            " AND e.request_item = json_extract(asked.value, '$[1]')",
             (json.dumps(asked),),
         )
         return {

@@ -40,7 +40,8 @@ def _rules(r: Record, task: Any) -> tuple[Any, Any, list[float]]:
     """State, parameters and actions, NaN where unavailable."""
     t, inputs = r["task"], r["inputs"]
     actions = [num(a) for a in t["actions"]]
-    _same_task(r, task)
+    for name in ("name", "version", "source_hash"):
+        expect(f"task.{name}", t[name], getattr(task, name))
     if r["kind"] != "refusal" or actions:  # a refusal may have come before its actions were known
         expect("task.actions", len(actions), len(task.actions))
     there = [a for a in actions if a == a]
@@ -50,11 +51,6 @@ def _rules(r: Record, task: Any) -> tuple[Any, Any, list[float]]:
     expect("inputs.params_lengths", inputs["params_lengths"], shape(task.params or ()))
     state = _named_tuple("state", task.state, inputs)
     return state, _named_tuple("params", None if task.params is None else type(task.params), inputs), actions
-
-
-def _same_task(r: Record, task: Any) -> None:
-    for name in ("name", "version", "source_hash"):
-        expect(f"task.{name}", r["task"][name], getattr(task, name))
 
 
 def _named_tuple(name: str, kind: Any, inputs: Record) -> Any:
@@ -197,9 +193,9 @@ def verify_refusal(r: Record, task: Callable[[], Any]) -> None:
     kept, the task's own fallback."""
     o = r["outcome"]
     if r["schema"] != "ucsearch.refusal/1":
-        rules, fallback, feasible = task(), math.nan, False
-        _same_task(r, rules)
+        fallback, feasible = math.nan, False
         if "inputs" in r:
+            rules = task()
             state, params, actions = _rules(r, rules)
             try:
                 fallback = float(rules.fallback(state, params))
