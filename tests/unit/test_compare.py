@@ -17,17 +17,19 @@ import typer
 from typer.testing import CliRunner
 
 import ucsearch as uc
+from ucsearch.backtest.choosers import How, Searched
 from ucsearch.backtest.intervals import by_series, paired
 from ucsearch.backtest.metrics import cvar20, max_drawdown
+from ucsearch.backtest.panel import Panel
+from ucsearch.backtest.roster import Budget, Entry, ordering_rules
+from ucsearch.backtest.walk import Choice, Seen, Walk, walk
 from ucsearch.cli.compare import compare
-from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import DataError, InputError
 from ucsearch.scoreboard.board import Board, run_board
 from ucsearch.scoreboard.job import Plan, run_compare
 from ucsearch.scoreboard.picture import draw
-from ucsearch.scoreboard.problem import Problem, Source, load_setup, make_problem, outcomes, sample_sources
-from ucsearch.scoreboard.rivals import Budget, How, Rival, Searched, hindsight
-from ucsearch.scoreboard.walk import Choice, walk
+from ucsearch.scoreboard.problem import Source, load_setup, make_problem, outcomes, sample_sources
+from ucsearch.scoreboard.rivals import hindsight
 from ucsearch.scoreboard.words import board_text
 
 SMALL = Plan(task="delayed_exposure", series=4, windows=1, steps=3, depth=2, width=3, top_k=3, seeds=2, engine="python")
@@ -53,10 +55,10 @@ def test_everybody_takes_part_without_violations(board: Board) -> None:
     assert names == [
         "uc-beam", "pareto-beam", "certified-beam", "constrained-beam", "mcts", "exact", "beam, risk 0", "greedy",
         "risk-greedy", "exposure-matched risk-greedy", "delay-aware greedy", "random", "random shooting", "risk-random",
-        "cem", "mppi",
+        "cem", "mppi", "planning on the mean", "planning on a quantile",
     ]  # fmt: skip
     assert all(row.violations == 0 for row in board.rows)
-    assert [row.seeds for row in board.rows[-5:]] == [2] * 5
+    assert [row.seeds for row in board.rows[-7:-2]] == [2] * 5
     budget = board.budget.expansions
     assert budget == 3 * (1 + 3 * 1)
     for row in board.rows:
@@ -147,10 +149,18 @@ tank = uc.Task(
 trap = replace(tank, name="trap", feasible=lambda s, a, p: s.level < 2.0 and s.level + a >= 0.0, terminal=None)
 
 
-def problem_of(task: uc.Task, y: np.ndarray, steps: int = 3, horizon: int = 2, windows: int = 1) -> Problem:
+def problem_of(task: uc.Task, y: np.ndarray, steps: int = 3, horizon: int = 2, windows: int = 1) -> Panel:
     setup = replace(load_setup(f"{__name__}:tank", start='{"level": 1}'), task=task)
     sources = [Source(f"s{i}", row, 1) for i, row in enumerate(y)]
     return make_problem(setup, sources, steps=steps, windows=windows, horizon=horizon, key=7, paths=5)
+
+
+def always(index: int, expansions: int = 0) -> Any:
+    return lambda seen: Choice.at(seen, np.full(len(seen.rows), index), np.full(len(seen.rows), expansions))
+
+
+def walked(panel: Panel, chooser: Any, **more: Any) -> Walk:
+    return walk(panel, chooser, engine="python", stuck="keep", **more)
 
 
 def prices(count: int = 3, length: int = 60) -> np.ndarray:
@@ -160,10 +170,7 @@ def prices(count: int = 3, length: int = 60) -> np.ndarray:
 def test_a_walk_pays_the_real_outcomes_and_the_final_value() -> None:
     y = prices()
     problem = problem_of(tank, y)
-    up = walk(
-        problem, lambda t, states, trace, mask: Choice(np.full(3, 2), np.full(3, 4)),
-        Simulator(tank, problem.layout, engine="python"), clock=ticking(),
-    )  # fmt: skip
+    up = walked(problem, always(2, 4), clock=ticking())
     expected = -y[:, -3:]
     expected[:, -1] += 0.5 * 4.0
     assert up.rewards == pytest.approx(expected)
@@ -174,33 +181,33 @@ def test_a_walk_pays_the_real_outcomes_and_the_final_value() -> None:
 
 def test_what_the_rules_forbid_is_counted_and_replaced() -> None:
     problem = problem_of(tank, prices(), steps=5)
-    simulator = Simulator(tank, problem.layout, engine="python")
-    done = walk(problem, lambda *_: Choice(np.zeros(3, np.int64), np.zeros(3, np.int64)), simulator, clock=lambda: 0.0)
+    done = walked(problem, always(0))
     # The tank holds 1: the first step down is allowed, the four after it are not.
     assert done.violations.tolist() == done.fallbacks.tolist() == [4] * 3
     assert done.actions.tolist() == [[-1.0, 0.0, 0.0, 0.0, 0.0]] * 3
-    none = walk(problem, lambda *_: Choice(np.full(3, -1), np.zeros(3, np.int64)), simulator, clock=lambda: 0.0)
+    none = walked(problem, always(-1))
     assert none.violations.tolist() == [0] * 3
     assert none.fallbacks.tolist() == [5] * 3
-    wild = walk(problem, lambda *_: Choice(np.full(3, 99), np.zeros(3, np.int64)), simulator, clock=lambda: 0.0)
+    wild = walked(problem, always(99))
     assert wild.violations.tolist() == [5] * 3
 
 
 def test_a_dead_end_takes_its_window_from_everybody() -> None:
     problem = problem_of(trap, prices(4), steps=3)
 
-    def fixed(index: int, only: int | None = None) -> Rival:
-        def choose(t: int, states: Any, trace: Any, mask: Any) -> Choice:
+    def fixed(index: int, only: int | None = None) -> Entry:
+        def choose(seen: Seen) -> Choice:
             chosen = np.full(4, 1)
             if only is not None:
                 chosen[only] = index
-            return Choice(np.where(mask.any(axis=1), chosen, -1), np.zeros(4, np.int64))
+            return Choice.at(seen, np.where(seen.mask.any(axis=1), chosen, -1))
 
-        return Rival(f"to {index}", "search", (lambda: choose,), "")
+        return Entry(f"to {index}", "search", lambda: choose)
 
-    board = run_board(
-        problem, Budget(depth=2), [fixed(1), fixed(2, only=1)], reference="to 1", seed=1, how=PYTHON, clock=lambda: 0.0
-    )
+    both = [fixed(1), fixed(2, only=1)]
+    board = run_board("trap", problem, Budget(depth=2), both, reference="to 1", seed=1, how=PYTHON, clock=lambda: 0.0)
+    with pytest.raises(uc.TaskError, match="nor the fallback"):
+        walk(problem, both[1].make(), engine="python")
     assert board.used.tolist() == [0, 2, 3]
     assert [row.dead_ends for row in board.rows] == [0, 1]
     assert "1 windows left out for all" in board_text(board)
@@ -245,8 +252,9 @@ def enumerated(level: float, left: list[float]) -> float:
 
 def test_metrics_are_the_evaluations_own(board: Board) -> None:
     problem = problem_of(tank, prices())
-    up = Rival("up", "search", (lambda: lambda *_: Choice(np.full(3, 2), np.zeros(3, np.int64)),), "")
-    found = run_board(problem, Budget(depth=2), [up], reference="up", seed=1, how=PYTHON, clock=lambda: 0.0).rows[0]
+    up = Entry("up", "search", lambda: always(2))
+    made = run_board("t", problem, Budget(depth=2), [up], reference="up", seed=1, how=PYTHON, clock=lambda: 0.0)
+    found = made.rows[0]
     rewards = -prices()[:, -3:]
     rewards[:, -1] += 2.0
     assert found.cvar20 == pytest.approx(cvar20(rewards.ravel()))
@@ -256,10 +264,8 @@ def test_metrics_are_the_evaluations_own(board: Board) -> None:
 
 def test_warm_starts_are_forgotten_when_a_walk_begins() -> None:
     problem = problem_of(tank, prices())
-    chooser = Searched(problem, uc_cem(), PYTHON)
-    simulator = Simulator(tank, problem.layout, engine="python")
-    first = walk(problem, chooser, simulator, clock=lambda: 0.0)
-    again = walk(problem, chooser, simulator, clock=lambda: 0.0)
+    chooser = Searched(tank, uc_cem(), PYTHON)
+    first, again = walked(problem, chooser), walked(problem, chooser)
     assert first.actions.tobytes() == again.actions.tobytes()
 
 
@@ -303,20 +309,18 @@ def test_classics_take_part_on_inventory_and_are_feasible() -> None:
     plan = replace(SMALL, task="lead_time_inventory", instance="fresh", depth=2, seeds=1)
     found = run_compare(plan, clock=lambda: 0.0)
     classic = [row.name for row in found.rows if row.family == "classic"]
-    assert classic == ["base-stock", "capped base-stock", "(s,S)", "rolling quantile", "constant order"]
+    assert classic == [
+        "planning on the mean", "planning on a quantile", "newsvendor", "newsvendor, free", "base-stock",
+        "capped base-stock", "(s,S)", "(s,nQ)", "rolling quantile", "constant order", "myopic",
+    ]  # fmt: skip
     assert all(row.violations == 0 and row.fallbacks == 0.0 for row in found.rows if row.family == "classic")
 
 
 def test_the_cap_of_capped_base_stock_is_kept() -> None:
-    from ucsearch.scoreboard.classics import classics
-
     setup = load_setup("lead_time_inventory", start='{"on_hand": 0, "open_orders": [0, 0], "last": 0}')
     problem = make_problem(setup, sample_sources(3), steps=3, windows=1, horizon=3, key=1)
-    made = {name: make() for name, make, _ in classics(problem)}
-    states, trace = problem.states(), problem.trace(0)
-    mask = Simulator(setup.task, problem.layout, engine="python").mask(states)
-    grid = setup.task.action_array
-    orders = {name: grid[chooser(0, states, trace, mask).index] for name, chooser in made.items()}
+    trace, grid = problem.trace(0), setup.task.action_array
+    orders = {e.name: walked(problem, e.make()).actions[:, 0] for e in ordering_rules(problem, how=PYTHON)}
     members = np.maximum(trace.members[..., 0], 0.0)
     for n in range(3):
         level = np.sort(members[n].sum(axis=1))[26]  # the 27th of 30 members: 9 / (9 + 1)

@@ -62,9 +62,8 @@ class Choice:
         """By index into the table; -1 where nothing was found."""
         index = np.asarray(index, np.int64)
         taken = seen.table[np.arange(len(index)), np.clip(index, 0, seen.table.shape[1] - 1)]
-        inside = (index >= 0) & (index < seen.table.shape[1])
-        none = np.zeros(len(index), np.int64)
-        return cls(np.where(inside, taken, np.nan), none if expansions is None else expansions, **more)
+        taken = np.where(index < 0, np.nan, np.where(index < seen.table.shape[1], taken, np.inf))  # inf: no such action
+        return cls(taken, np.zeros(len(index), np.int64) if expansions is None else expansions, **more)
 
 
 class Chooser(Protocol):
@@ -126,9 +125,9 @@ def walk(
         choice = chooser(seen)
         seconds += clock() - begin if clock is not None else 0.0
         action = np.array(choice.action, np.float64)
-        taker = simulator.on(params, action[:, None])
-        known = free | (table == action[:, None]).any(axis=1)
-        good = ~np.isnan(action) & known & taker.mask(states)[:, 0]
+        known = np.isfinite(action) & (free | (table == action[:, None]).any(axis=1))
+        # The rules are asked about actions only that they may be asked about.
+        good = known & simulator.on(params, np.where(known, action, np.nan)[:, None]).mask(states)[:, 0]
         out.violations[:] += ~np.isnan(action) & ~good & ~out.stuck
         for n in np.flatnonzero(~good & ~out.stuck).tolist():
             action[n] = _fallback(simulator, layout, states[n], n, table[n], stuck)

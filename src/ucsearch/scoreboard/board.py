@@ -11,14 +11,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.backtest.choosers import How
 from ucsearch.backtest.intervals import Interval, paired
 from ucsearch.backtest.metrics import cvar20, max_drawdown, total_reward
-from ucsearch.engine.simulate import Simulator
+from ucsearch.backtest.panel import Panel
+from ucsearch.backtest.roster import Budget, Entry
+from ucsearch.backtest.walk import Walk, walk
 from ucsearch.errors import DataError, InputError
 from ucsearch.records.files import whole_file
-from ucsearch.scoreboard.problem import Problem
-from ucsearch.scoreboard.rivals import Budget, How, Rival, hindsight
-from ucsearch.scoreboard.walk import Walk, walk
+from ucsearch.scoreboard.rivals import hindsight
 
 __all__ = ["Board", "Row", "run_board"]
 
@@ -61,7 +62,8 @@ class Row:
 class Board:
     """All policies on the same windows."""
 
-    problem: Problem
+    title: str  # the task and its instance
+    problem: Panel
     budget: Budget
     reference: str
     rows: tuple[Row, ...]
@@ -83,7 +85,7 @@ class Board:
         """One row per policy and window."""
         names = WINDOW_COLUMNS[3:]
         body = [
-            (r.name, self.problem.series[n], self.problem.first[n], *(float(r.windows[k][i]) for k in names))
+            (r.name, self.problem.series[n], self.problem.stretches[n].start, *(float(r.windows[k][i]) for k in names))
             for r in self.rows
             for i, n in enumerate(self.used)
         ]
@@ -112,48 +114,51 @@ class Board:
 
 
 def run_board(
-    problem: Problem, budget: Budget, found: list[Rival], *, reference: str, seed: int, how: How,
+    title: str, panel: Panel, budget: Budget, found: list[Entry], *, reference: str, seed: int, how: How,
     clock: Callable[[], float], progress: Progress | None = None,
 ) -> Board:  # fmt: skip
     """Walk every policy through the windows and compare it with `reference`."""
     names = [r.name for r in found]
     if reference not in names:
         raise InputError("--reference", repr(reference), f"one of {', '.join(names)}")
-    simulator = Simulator(problem.setup.task, problem.layout, engine="python" if how.engine == "python" else "compiled")
-    best, proved = hindsight(problem, how)
-    total, done = sum(len(r.make) for r in found) * problem.steps, 0
+    best, proved = hindsight(panel, how)
+    made = {entry.name: entry.choosers() for entry in found}
+    total, done = sum(map(len, made.values())) * panel.decisions, 0
     walks: dict[str, list[Walk]] = {}
-    for rival in found:
+    first = replace(panel, members=panel.members[:, :1], realised=panel.realised[:, :1], future=panel.future[:, :1])
+    for name, makers in made.items():
         # Compiling, or reading a compiled kernel, is no part of a decision.
-        rival.make[0]()(0, problem.states(), problem.trace(0), simulator.mask(problem.states()))
+        walk(first, makers[0](), engine=how.simulator, stuck="keep")
 
-        def tick(name: str = rival.name) -> None:
+        def tick(name: str = name) -> None:
             nonlocal done
             done += 1
             if progress is not None:
                 progress(name, done, total)
 
-        walks[rival.name] = [walk(problem, make(), simulator, clock=clock, tick=tick) for make in rival.make]
+        walks[name] = [
+            walk(panel, make(), engine=how.simulator, stuck="keep", clock=clock, tick=tick) for make in makers
+        ]
     stuck = np.any([w.stuck for group in walks.values() for w in group], axis=0)
     used = np.flatnonzero(~stuck)
-    if len({problem.series[n] for n in used}) < 3:
+    if len({panel.series[n] for n in used}) < 3:
         raise DataError(
-            f"{int(stuck.sum())} of {len(problem)} windows met a dead end, which leaves fewer than 3 series to compare"
+            f"{int(stuck.sum())} of {len(panel)} windows met a dead end, which leaves fewer than 3 series to compare"
         )
-    rows = [_row(rival, walks[rival.name], best, used, problem) for rival in found]
+    rows = [_row(entry, walks[entry.name], best, used, panel) for entry in found]
     base = rows[names.index(reference)].windows["reward"]
-    series = [problem.series[n] for n in used]
+    series = [panel.series[n] for n in used]
     compared = [
         row
         if row.name == reference
         else replace(row, versus=paired(row.windows["reward"], base, series, seed=seed, name=row.name))
         for row in rows
     ]
-    return Board(problem, budget, reference, tuple(compared), used, int(proved[used].sum()))
+    return Board(title, panel, budget, reference, tuple(compared), used, int(proved[used].sum()))
 
 
-def _row(rival: Rival, walks: list[Walk], best: Floats, used: NDArray[np.int64], problem: Problem) -> Row:
-    decisions = len(problem) * problem.steps
+def _row(entry: Entry, walks: list[Walk], best: Floats, used: NDArray[np.int64], panel: Panel) -> Row:
+    decisions = len(panel) * panel.decisions
     windows: dict[str, list[Floats]] = {name: [] for name in WINDOW_COLUMNS[3:]}
     tails, window_tails = [], []
     for w in walks:
@@ -166,14 +171,15 @@ def _row(rival: Rival, walks: list[Walk], best: Floats, used: NDArray[np.int64],
         windows["violations"].append(w.violations[used].astype(np.float64))
         windows["fallbacks"].append(w.fallbacks[used].astype(np.float64))
         windows["dead_end"].append(w.stuck[used].astype(np.float64))
-        windows["expansions"].append(w.expansions[used].astype(np.float64))
+        spent = w.expansions + w.oracle_nodes + w.activity_nodes
+        windows["expansions"].append(spent[used].astype(np.float64))
         tails.append(cvar20(rewards.ravel()))
         window_tails.append(cvar20(totals))
     means = {name: np.mean(values, axis=0) for name, values in windows.items()}
     return Row(
-        name=rival.name,
-        family=rival.family,
-        settings=rival.settings,
+        name=entry.name,
+        family=entry.family,
+        settings=entry.note,
         seeds=len(walks),
         reward=float(means["reward"].mean()),
         versus=None,
@@ -184,7 +190,7 @@ def _row(rival: Rival, walks: list[Walk], best: Floats, used: NDArray[np.int64],
         violations=int(sum(w.violations.sum() for w in walks)),
         fallbacks=float(means["fallbacks"].mean()),
         dead_ends=int(sum(w.stuck.sum() for w in walks)),
-        expansions=float(means["expansions"].mean() / problem.steps),
+        expansions=float(means["expansions"].mean() / panel.decisions),
         micros=float(sum(w.seconds for w in walks) / len(walks) / decisions * 1e6),
         windows=means,
     )

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.simulate import Simulator
+from ucsearch.backtest.choosers import How, Learned
+from ucsearch.backtest.roster import Budget, Entry
+from ucsearch.backtest.walk import Chooser
 from ucsearch.errors import InputError
 from ucsearch.forecast.ridge import RidgePaths
 from ucsearch.forecast.streams import draw_key
@@ -25,9 +27,7 @@ from ucsearch.scoreboard.problem import (
     read_known,
     sample_sources,
 )
-from ucsearch.scoreboard.rivals import Budget, How, Rival, matched_risk, rivals
-from ucsearch.scoreboard.walk import Choice
-from ucsearch.trace import Trace
+from ucsearch.scoreboard.rivals import matched_risk, rivals
 
 if TYPE_CHECKING:
     from ucsearch.learned.boundary import LearnedPolicy
@@ -81,16 +81,16 @@ def run_compare(
     rng = np.random.default_rng(plan.seed)
     key, how = draw_key(rng), How(plan.engine, plan.threads)
     common: dict[str, Any] = dict(steps=plan.steps, horizon=horizon, key=key)
-    problem = make_problem(setup, sources, windows=plan.windows, **common)
+    panel = make_problem(setup, sources, windows=plan.windows, **common)
     earlier = make_problem(setup, sources, windows=1, skip=plan.windows * plan.steps, **common)
-    simulator = Simulator(setup.task, problem.layout, engine="python" if plan.engine == "python" else "compiled")
-    matched = matched_risk(earlier, budget, simulator, how)
-    found = rivals(problem, budget, seeds=plan.seeds, rng=rng, matched=matched, how=how)
+    matched = matched_risk(earlier, budget, how)
+    found = rivals(panel, budget, seeds=plan.seeds, rng=rng, matched=matched, how=how)
     if plan.learned:
         found += _learned(plan, setup, sources, horizon, key, rng)
     return run_board(
-        problem, budget, found, reference=plan.reference, seed=plan.seed, how=how, clock=clock, progress=progress
-    )
+        setup.name, panel, budget, found, reference=plan.reference, seed=plan.seed, how=how, clock=clock,
+        progress=progress,
+    )  # fmt: skip
 
 
 def _sources(plan: Plan, changes: bool) -> list[Source]:
@@ -108,7 +108,7 @@ def _sources(plan: Plan, changes: bool) -> list[Source]:
 
 def _learned(
     plan: Plan, setup: Setup, sources: list[Source], horizon: int, key: int, rng: np.random.Generator
-) -> list[Rival]:
+) -> list[Entry]:
     """Q-learning offline on what lies before every window, tuning windows included in neither."""
     from ucsearch.learned.boundary import forecast_features, train_offline
 
@@ -128,14 +128,9 @@ def _learned(
             seed=seed, engine="python" if plan.engine == "python" else "compiled",
         )  # fmt: skip
 
-        def choose(t: int, states: Floats, trace: Trace, mask: Bools, policy: LearnedPolicy = policy) -> Choice:
-            some = mask.any(axis=1)
-            index = np.full(len(states), -1, np.int64)
-            seen = forecast_features(trace.members[..., 0], setup.delay)
-            if some.any():
-                index[some] = policy(states[some], mask[some], seen[some])
-            return Choice(index, np.zeros(len(states), np.int64))
+        def make(policy: LearnedPolicy = policy) -> Chooser:
+            return Learned(policy, lambda trace: forecast_features(trace.members[..., 0], setup.delay))
 
         text = f"offline, {policy.evidence.steps:,} {'sweeps' if method == 'fqi' else 'steps'} on earlier values"
-        found.append(Rival(method, "learned", (lambda choose=choose: choose,), text))  # type: ignore[misc]
+        found.append(Entry(method, "learned", make, text))
     return found

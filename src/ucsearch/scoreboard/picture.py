@@ -46,11 +46,11 @@ def draw(board: Board) -> str:
     out = [
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' viewBox='0 0 {width} {height}' "
         f"{_FONT} fill='#222'>",
-        f"<title>{escape(board.problem.setup.name)}: regret against compute</title>",
+        f"<title>{escape(board.title)}: regret against compute</title>",
         f"<rect width='{width}' height='{height}' fill='#fff'/>",
-        f"<text x='{_LEFT}' y='24' font-size='15'>{escape(board.problem.setup.name)}</text>",
-        f"<text x='{_LEFT}' y='43' fill='#555'>{len(board.used)} windows of {board.problem.steps} decisions; whiskers: "
-        f"95 % interval of the difference to {escape(board.reference)}</text>",
+        f"<text x='{_LEFT}' y='24' font-size='15'>{escape(board.title)}</text>",
+        f"<text x='{_LEFT}' y='43' fill='#555'>{len(board.used)} windows of {board.problem.decisions} decisions; "
+        f"whiskers: 95 % interval of the difference to {escape(board.reference)}</text>",
     ]
     for value in _ticks(10.0**top, 10.0**foot):
         at = y(value)

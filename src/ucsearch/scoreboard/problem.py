@@ -17,16 +17,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.backtest.panel import Panel, Stretch
 from ucsearch.errors import DataError, InputError
 from ucsearch.forecast.ridge import RidgePaths
 from ucsearch.forecast.streams import series_stream
-from ucsearch.layout import Layout
 from ucsearch.task import Task
-from ucsearch.tasks import TASKS, LeadTimeInventory
+from ucsearch.tasks import TASKS
 from ucsearch.tasks.binding import Fit, OnSeries
-from ucsearch.trace import Trace
 
-__all__ = ["Problem", "Setup", "Source", "load_setup", "make_problem", "read_file", "read_known", "sample_sources"]
+__all__ = ["Setup", "Source", "load_setup", "make_problem", "read_file", "read_known", "sample_sources"]
 
 Floats = NDArray[np.float64]
 Outcome = Literal["values", "relative", "changes"]
@@ -52,36 +51,7 @@ class Setup:
     unit: float
     floor: float  # no forecast goes below
     delay: int  # steps from an action to its effect
-    inventory: LeadTimeInventory | None  # where the classics apply
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """N windows of T decisions with J members and H steps ahead."""
-
-    setup: Setup
-    series: tuple[str, ...]  # (N,) whose window it is
-    first: tuple[int, ...]  # (N,) index of the first value decided on
-    members: Floats  # (N, T, J, H)
-    realised: Floats  # (N, T)
-    history: tuple[Floats, ...]  # (N,) outcomes before each window
-    layout: Layout
-    model: str
-
-    def __len__(self) -> int:
-        return len(self.series)
-
-    @property
-    def steps(self) -> int:
-        return int(self.realised.shape[1])
-
-    def states(self) -> Floats:
-        """(N, n) where every window starts."""
-        row = self.layout.flatten(self.setup.start, "start")
-        return np.tile(np.array(row), (len(self), 1))
-
-    def trace(self, t: int) -> Trace:
-        return Trace.from_members(self.members[:, t], model=self.model)
+    config: Any  # the record of parameters behind the task; None for a bare task
 
 
 # -------------------------------------------------------------------- tasks
@@ -105,7 +75,6 @@ def load_setup(
             raise InputError("--instance", repr(instance), "nothing beside package:object")
         found, shown = _imported(name), name
     fit = found.fit() if isinstance(found, OnSeries) else Fit("values", 1.0, -np.inf, {})
-    config = found if isinstance(found, LeadTimeInventory) else None
     delay = found.effect_delay if isinstance(found, OnSeries) else int(getattr(found, "delay", 0))
     if isinstance(found, Task):
         if given is None:
@@ -121,7 +90,9 @@ def load_setup(
     scale = fit.unit if unit is None else unit
     if not 0.0 < scale < np.inf:
         raise InputError("--unit", scale, "a finite number above 0")
-    return Setup(shown, task, state, outcome or fit.outcome, scale, fit.floor, delay, config)
+    return Setup(
+        shown, task, state, outcome or fit.outcome, scale, fit.floor, delay, None if isinstance(found, Task) else found
+    )
 
 
 def _imported(spec: str) -> Any:
@@ -200,10 +171,10 @@ def read_known(name: str, data_dir: Path | None, count: int, least: int) -> list
 def make_problem(
     setup: Setup, sources: Sequence[Source], *, steps: int, windows: int, horizon: int, key: int, paths: int = 30,
     skip: int = 0,
-) -> Problem:  # fmt: skip
+) -> Panel:  # fmt: skip
     """The last `windows` stretches of `steps` decisions of every series, `skip` values before its end."""
     model = RidgePaths(paths=paths, floor=setup.floor)
-    names, first, members, realised, before = [], [], [], [], []
+    stretches, members, realised, future, before = [], [], [], [], []
     for source in sources:
         least = model.min_history(source.season) + 1 + windows * steps + skip
         if source.y.size < least:
@@ -213,20 +184,24 @@ def make_problem(
         begin -= source.y.size - y.size
         for w in range(windows):
             at = begin + w * steps
-            marks = np.arange(at - 1, at - 1 + steps, dtype=np.int64)
+            known, marks = y[: at + steps], np.arange(at - 1, at - 1 + steps, dtype=np.int64)
             made = model.forecast(
-                y[: at + steps], marks, horizon=horizon, season=source.season, stream=series_stream(key, source.name)
+                known, marks, horizon=horizon, season=source.season, stream=series_stream(key, source.name)
             )
-            names.append(source.name)
-            first.append(at + source.y.size - y.size)
+            first = at + source.y.size - y.size
+            stretches.append(Stretch("", source.name, w, first, steps, source.season, known, 1.0))
             members.append(np.asarray(made.expand().members))
             realised.append(y[at : at + steps])
+            future.append(known[np.minimum(marks[:, None] + 1 + np.arange(horizon), known.size - 1)])
             before.append(y[:at])
-    if len(set(names)) < _FEW:
-        raise DataError(f"{len(set(names))} series, expected at least {_FEW}: the series is the unit of comparison")
-    return Problem(
-        setup, tuple(names), tuple(first), np.stack(members), np.stack(realised), tuple(before),
-        setup.task.layout(setup.start), model.name,
+    if len({s.series for s in stretches}) < _FEW:
+        count = len({s.series for s in stretches})
+        raise DataError(f"{count} series, expected at least {_FEW}: the series is the unit of comparison")
+    layout = setup.task.layout(setup.start)
+    starts = np.tile(np.array(layout.flatten(setup.start, "start")), (len(stretches), 1))
+    return Panel(
+        setup.task, setup.config, layout, starts, tuple(stretches), np.stack(members), np.stack(realised),
+        np.stack(future), tuple(before), model.name,
     )  # fmt: skip
 
 

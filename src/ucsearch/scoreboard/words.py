@@ -9,7 +9,7 @@ __all__ = ["board_text"]
 _HEAD = (
     "policy", "reward", "vs reference [95 %]", "regret", "CVaR20", "drawdown", "violations", "expansions", "us",
 )  # fmt: skip
-_FAMILIES = {"search": "Search", "comparator": "Comparators", "classic": "Inventory classics", "learned": "Learned"}
+_FAMILIES = {"search": "Search", "comparator": "Comparators", "classic": "Practice", "learned": "Learned"}
 
 
 def board_text(board: Board) -> str:
@@ -18,7 +18,7 @@ def board_text(board: Board) -> str:
     cells = {row.name: _cells(row) for row in board.rows}
     widths = [max(len(_HEAD[i]), *(len(c[i]) for c in cells.values())) for i in range(len(_HEAD))]
     lines = [
-        f"{p.setup.name}: {len(set(p.series))} series, {len(board.used)} windows of {p.steps} decisions",
+        f"{board.title}: {len(set(p.series))} series, {len(board.used)} windows of {p.decisions} decisions",
         f"depth {b.depth}, risk {b.risk:g}, mode {b.mode}; budget {b.expansions} expansions a decision, or {b.samples} "
         "sampled plans",
         "",
