@@ -3,8 +3,8 @@
 Columns of the results:
   out_i  status, first action, expansions, action scores, simulations, continuation, fault kind, its step and action
   out_f  score, reward, uncertainty, proved upper bound
-  flags  (W, m) bits of `First`;  table (W, m, 6) of each first action: score, reward, uncertainty,
-         upper bound, and q and u of its first step
+  flags  (W, m) bits of `First`;  table (W, m, 7) of each first action: score, reward, uncertainty,
+         upper bound, q and u of its first step, and the path's gross (sum of absolute rewards)
   path   (W, d) action indices;   paths (W or 0, m, d) the best path of each first action
 """
 
@@ -19,7 +19,7 @@ __all__ = ["Inputs", "Outputs"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-OUT_I, OUT_F, TABLE = 9, 4, 6
+OUT_I, OUT_F, TABLE = 9, 4, 7
 
 
 class Inputs(NamedTuple):
@@ -39,7 +39,7 @@ class Outputs(NamedTuple):
     out_i: Ints  # (W, 9)
     out_f: Floats  # (W, 4)
     flags: NDArray[np.uint8]  # (W, m)
-    table: Floats  # (W, m, 6)
+    table: Floats  # (W, m, 7)
     path: NDArray[np.int32]  # (W, d)
     paths: NDArray[np.int32]  # (W or 0, m, d)
 

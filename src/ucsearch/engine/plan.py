@@ -172,7 +172,7 @@ class Plan:
             path: tuple[float, ...] = ()
             if bits & First.RETAINED and self.outputs.paths.shape[0]:
                 path = tuple(actions[x] for x in self.outputs.paths[self.window, i].tolist())
-            score, reward, uncertainty, upper, step_reward, step_uncertainty = table[i]
+            score, reward, uncertainty, upper, step_reward, step_uncertainty, _ = table[i]
             rows.append(
                 FirstAction(
                     action, self.task.label(i, action), bool(bits & First.FEASIBLE), not bits & First.DUPLICATE,

@@ -61,6 +61,7 @@ def uc_panel(
     nret = np.empty((d + 1, rows if MEMBERS else 1))
     nR = np.empty(d + 1)
     nU = np.empty(d + 1)
+    nG = np.empty(d + 1)
     queue = np.empty((d + 1, m), np.int64)
     pending = np.empty(d + 1, np.int64)
     act = np.empty(d, np.int64)
@@ -80,6 +81,7 @@ def uc_panel(
                 nret[0, r] = 0.0
         nR[0] = 0.0
         nU[0] = 0.0
+        nG[0] = 0.0
         expansions = 0
         scored = 0
         visits = 0
@@ -141,9 +143,9 @@ def uc_panel(
                     steps += 1
                 if h == 0:
                     flags[w, x] |= 2
-                reward, uncertainty, cont, dropped, fault = uc_extend(
-                    w, h, d, reach, nR[h], nU[h], nret, h, 0, rows, risk, spread, p, members, weights, wrow, disc, cq,
-                    cu, cst, crew, nret, h + 1, total,
+                reward, uncertainty, gross, cont, dropped, fault = uc_extend(
+                    w, h, d, reach, nR[h], nU[h], nG[h], nret, h, 0, rows, risk, spread, p, members, weights, wrow, disc,
+                    cq, cu, cst, crew, nret, h + 1, total,
                 )
                 if fault != 0:
                     fault_step = h
@@ -154,6 +156,7 @@ def uc_panel(
                     level = h + 1
                     nR[level] = reward
                     nU[level] = uncertainty
+                    nG[level] = gross
                     for r in range(rows):
                         for f in range(N):
                             nst[level, r, f] = cst[0, r, f]
@@ -171,6 +174,7 @@ def uc_panel(
                 table[w, first, 0] = nR[d] - risk * nU[d]
                 table[w, first, 1] = nR[d]
                 table[w, first, 2] = nU[d]
+                table[w, first, 6] = nG[d]
                 for t in range(d):
                     fpath[0, first, t] = act[t]
                 credited = delay + 1 if variant == 2 else d

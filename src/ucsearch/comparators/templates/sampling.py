@@ -235,6 +235,7 @@ def uc_panel(
                     c = 1
                 R = 0.0
                 U = 0.0
+                G = 0.0
                 cont = -1
                 alive = True
                 for h in range(d):
@@ -284,8 +285,8 @@ def uc_panel(
                             fault_step = h
                             break
                     expansions += 1
-                    R, U, cont, dropped, fault = uc_extend(
-                        w, h, d, reach, R, U, ret, 0, 0, rows, risk, spread, p, members, weights, wrow, disc, cq, cu,
+                    R, U, G, cont, dropped, fault = uc_extend(
+                        w, h, d, reach, R, U, G, ret, 0, 0, rows, risk, spread, p, members, weights, wrow, disc, cq, cu,
                         cst, crew, ret, 0, total,
                     )
                     if fault != 0:
@@ -314,6 +315,7 @@ def uc_panel(
                     table[w, first, 0] = R - risk * U
                     table[w, first, 1] = R
                     table[w, first, 2] = U
+                    table[w, first, 6] = G
                     for y in range(d):
                         fpath[0, first, y] = plan[size, y]
                     # What beats the incumbent beats the best of its own first action too.

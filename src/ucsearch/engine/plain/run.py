@@ -79,9 +79,10 @@ def run_window(
     outputs.path[w] = -1 if best is None else best.path
     table = np.full((m, TABLE), math.nan)
     for i, node in enumerate(out.firsts):
-        table[i, 3:] = out.bounds[i], *out.steps[i]
+        table[i, 3:6] = out.bounds[i], *out.steps[i]
         if node is not None:
             table[i, :3] = node.score, node.reward, node.uncertainty
+            table[i, 6] = node.gross
             if outputs.paths.shape[0]:
                 outputs.paths[w, i] = node.path
     outputs.table[w] = table

@@ -47,6 +47,7 @@ class Node(NamedTuple):
     togo: float  # optimistic value to go; 0 without a bound
     path: tuple[int, ...]  # action indices
     continuation: int = -1  # the continuation that scored a full path; -1 without one
+    gross: float = 0.0  # sum of the absolute rewards (members: of the largest member's at every step)
 
 
 class Candidate(NamedTuple):
@@ -272,40 +273,45 @@ class Window:
         if not self.is_members:
             reward = node.reward + factor * c.q
             uncertainty = node.uncertainty + factor * c.u
+            gross = node.gross + abs(factor * c.q)
             if last and self.task.terminal is not None:
-                reward = reward + self.discounts[self.depth] * self.terminal(c.states[0], step, c.action)
-            return self._checked(c, (), reward, uncertainty, path, last, step, -1)
-        returns = tuple(r + factor * x for r, x in zip(node.returns, c.rewards, strict=True))
-        if not last:
-            reward, uncertainty = mean_and_spread(returns, self.weights, self.settings.spread)
-            return self._checked(c, returns, reward, uncertainty, path, last, step, -1)
-        if self.continues:
-            return self._continued(c, returns, path, step)
-        if self.task.terminal is not None:
-            end = self.discounts[self.depth]
-            returns = tuple(r + end * self.terminal(x, step, c.action) for r, x in zip(returns, c.states, strict=True))
+                end = self.discounts[self.depth] * self.terminal(c.states[0], step, c.action)
+                reward, gross = reward + end, gross + abs(end)
+            return self._checked(c, (), reward, uncertainty, gross, path, last, step, -1)
+        earned = [factor * x for x in c.rewards]
+        returns = tuple(r + x for r, x in zip(node.returns, earned, strict=True))
+        gross = node.gross + max(map(abs, earned))
+        if last and self.continues:
+            return self._continued(c, returns, gross, path, step)
+        if last and self.task.terminal is not None:
+            ends = [self.discounts[self.depth] * self.terminal(x, step, c.action) for x in c.states]
+            returns = tuple(r + x for r, x in zip(returns, ends, strict=True))
+            gross = gross + max(map(abs, ends))
         reward, uncertainty = mean_and_spread(returns, self.weights, self.settings.spread)
-        return self._checked(c, returns, reward, uncertainty, path, last, step, -1)
+        return self._checked(c, returns, reward, uncertainty, gross, path, last, step, -1)
 
     def _checked(
-        self, c: Candidate, returns: tuple[float, ...], reward: float, uncertainty: float, path: tuple[int, ...],
-        last: bool, step: int, continuation: int,
+        self, c: Candidate, returns: tuple[float, ...], reward: float, uncertainty: float, gross: float,
+        path: tuple[int, ...], last: bool, step: int, continuation: int,
     ) -> Node:  # fmt: skip
         score = reward - self.risk * uncertainty
         if not (math.isfinite(reward) and math.isfinite(uncertainty) and math.isfinite(score)):
             raise TaskFault(Fault.VALUE, step, c.action)
-        return Node(c.states, returns, reward, uncertainty, score, 0.0 if last else c.togo, path, continuation)
+        return Node(c.states, returns, reward, uncertainty, score, 0.0 if last else c.togo, path, continuation, gross)
 
-    def _continued(self, c: Candidate, returns: tuple[float, ...], path: tuple[int, ...], step: int) -> Node | None:
+    def _continued(
+        self, c: Candidate, returns: tuple[float, ...], gross: float, path: tuple[int, ...], step: int
+    ) -> Node | None:
         """The best continuation over the same members: higher S, lower U, earlier in the list."""
         best: Node | None = None
         index = 0
         for item in self.task.continuations:
             for theta in item.grid or (None,):  # type: ignore[union-attr]
-                total = self._follow(item.policy, theta, c, returns, step)  # type: ignore[union-attr]
-                if total is not None:
+                followed = self._follow(item.policy, theta, c, returns, step)  # type: ignore[union-attr]
+                if followed is not None:
+                    total, most = followed
                     reward, uncertainty = mean_and_spread(total, self.weights, self.settings.spread)
-                    node = self._checked(c, total, reward, uncertainty, path, True, step, index)
+                    node = self._checked(c, total, reward, uncertainty, gross + most, path, True, step, index)
                     if best is None or (node.score, -node.uncertainty) > (best.score, -best.uncertainty):
                         best = node
                 index += 1
@@ -313,24 +319,28 @@ class Window:
 
     def _follow(
         self, policy: Any, theta: tuple[float, ...] | None, c: Candidate, returns: tuple[float, ...], step: int
-    ) -> tuple[float, ...] | None:
-        """Member returns when each follows the policy to the end; None as soon as it leaves the feasible set."""
+    ) -> tuple[tuple[float, ...], float] | None:
+        """Member returns when each follows the policy to the end, and the largest sum of absolute rewards that one met
+        on the way; None as soon as one leaves the feasible set."""
         task, p, out = self.task, self.params, []
+        most = 0.0
         for j, state in enumerate(c.states):
-            total = returns[j]
+            total, own = returns[j], 0.0
             for h in range(self.depth, self.settings.reach):
                 args = (state, h, p) if theta is None else (state, h, p, theta)
                 a = self.number(policy, Fault.CONTINUATION, step, c.action, *args)
                 if not self._feasible(state, a, step, c.action):
                     return None
                 y = self.members[j][h]
-                reward = self.number(task.reward, Fault.REWARD, step, c.action, state, a, y, p)
-                total = total + self.discounts[h] * reward
+                earned = self.discounts[h] * self.number(task.reward, Fault.REWARD, step, c.action, state, a, y, p)
+                total, own = total + earned, own + abs(earned)
                 state = self.next_state(state, a, y, step, c.action)
             if task.terminal is not None:
-                total = total + self.discounts[self.settings.reach] * self.terminal(state, step, c.action)
+                end = self.discounts[self.settings.reach] * self.terminal(state, step, c.action)
+                total, own = total + end, own + abs(end)
             out.append(total)
-        return tuple(out)
+            most = max(most, own)
+        return tuple(out), most
 
     # ------------------------------------------------------------ comparisons
 

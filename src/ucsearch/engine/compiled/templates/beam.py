@@ -147,12 +147,14 @@ def uc_panel(
     ret = np.empty((width, rows if MEMBERS else 1))
     R = np.empty(width)
     U = np.empty(width)
+    G = np.empty(width)
     path = np.empty((width, d), np.int64)
     old_path = np.empty((width, d), np.int64)
     chst = np.empty((most, rows, N))
     chret = np.empty((most, rows if MEMBERS else 1))
     chR = np.empty(most)
     chU = np.empty(most)
+    chG = np.empty(most)
     chkey = np.empty(most)
     chtogo = np.empty(most)
     chparent = np.empty(most, np.int64)
@@ -178,6 +180,7 @@ def uc_panel(
                 ret[0, r] = 0.0
         R[0] = 0.0
         U[0] = 0.0
+        G[0] = 0.0
         size = 1
         expansions = 0
         scored = 0
@@ -219,9 +222,9 @@ def uc_panel(
                     expansions += 1
                     if h == 0:
                         flags[w, ci[c]] |= 2
-                    reward, uncertainty, cont, dropped, fault = uc_extend(
-                        w, h, d, reach, R[i], U[i], ret, i, c, rows, risk, spread, p, members, weights, wrow, disc, cq,
-                        cu, cst, crew, chret, count, total,
+                    reward, uncertainty, gross, cont, dropped, fault = uc_extend(
+                        w, h, d, reach, R[i], U[i], G[i], ret, i, c, rows, risk, spread, p, members, weights, wrow, disc,
+                        cq, cu, cst, crew, chret, count, total,
                     )
                     if fault != 0:
                         fault_action = ci[c]
@@ -234,6 +237,7 @@ def uc_panel(
                             chst[count, r, f] = cst[c, r, f]
                     chR[count] = reward
                     chU[count] = uncertainty
+                    chG[count] = gross
                     chtogo[count] = togo
                     chkey[count] = (reward - risk * uncertainty) + togo
                     chparent[count] = i
@@ -291,6 +295,7 @@ def uc_panel(
                         ret[t, r] = chret[x, r]
                 R[t] = chR[x]
                 U[t] = chU[x]
+                G[t] = chG[x]
                 for y in range(h):
                     path[t, y] = old_path[chparent[x], y]
                 path[t, h] = chact[x]
@@ -309,6 +314,7 @@ def uc_panel(
                     table[w, first, 0] = score
                     table[w, first, 1] = R[t]
                     table[w, first, 2] = U[t]
+                    table[w, first, 6] = G[t]
                     if paths.shape[0] > 0:
                         for y in range(d):
                             paths[w, first, y] = path[t, y]

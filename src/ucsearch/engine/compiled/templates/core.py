@@ -156,86 +156,103 @@ def uc_score(
 
 @uc_inner
 def uc_follow(k, st, i, rows, ret, n, d, reach, p, members, w, disc, total):
-    """Member returns into total[0] when each follows continuation k from (st, i). 0 done, 1 infeasible, else a fault."""
+    """Member returns into total[0] when each follows continuation k from (st, i), and the largest sum of absolute
+    rewards that a member met on the way. Second result: 0 done, 1 infeasible, else a fault."""
+    most = 0.0
     for r in range(rows):
         s = uc_load(st, i, r)
         value = ret[n, r]
+        own = 0.0
         for h in range(d, reach):
             a = float(uc_continuation(k, s, h, p))
             if not np.isfinite(a):
-                return 6
+                return most, 6
             if not uc_feasible(s, a, p):
-                return 1
+                return most, 1
             y = uc_member(members, w, r, h)
             reward = float(uc_reward(s, a, y, p))
             if not np.isfinite(reward):
-                return 10
+                return most, 10
             value = value + disc[h] * reward
+            own += abs(disc[h] * reward)
             new, fine = uc_coerce(uc_step(s, a, y, p))
             if not fine:
-                return 2
+                return most, 2
             s = new
         if HAS_TERMINAL:
             end = float(uc_terminal(s, p))
             if not np.isfinite(end):
-                return 4
+                return most, 4
             value = value + disc[reach] * end
+            own += abs(disc[reach] * end)
         total[0, r] = value
-    return 0
+        most = max(most, own)
+    return most, 0
 
 
 @uc_inline
 def uc_extend(
-    w, h, d, reach, R, U, ret, i, c, rows, risk, spread, p, members, weights, wrow, disc, cq, cu, cst, crew, chret, n,
-    total,
+    w, h, d, reach, R, U, G, ret, i, c, rows, risk, spread, p, members, weights, wrow, disc, cq, cu, cst, crew, chret,
+    n, total,
 ):
-    """The path of node i one candidate longer: R, U, continuation, dropped, fault. Member returns go to chret[n]."""
+    """The path of node i one candidate longer: R, U, gross, continuation, dropped, fault. Member returns go to
+    chret[n]. Gross is the sum of the absolute rewards (members: of the largest member's at every step)."""
     factor = disc[h]
     last = h + 1 == d
     if not MEMBERS:
         reward = R + factor * cq[c]
         uncertainty = U + factor * cu[c]
+        gross = G + abs(factor * cq[c])
         if last and HAS_TERMINAL:
             end = float(uc_terminal(uc_load(cst, c, 0), p))
             if not np.isfinite(end):
-                return 0.0, 0.0, -1, False, 4
+                return 0.0, 0.0, 0.0, -1, False, 4
             reward = reward + disc[d] * end
+            gross = gross + abs(disc[d] * end)
         if not (np.isfinite(reward) and np.isfinite(uncertainty) and np.isfinite(reward - risk * uncertainty)):
-            return 0.0, 0.0, -1, False, 5
-        return reward, uncertainty, -1, False, 0
+            return 0.0, 0.0, 0.0, -1, False, 5
+        return reward, uncertainty, gross, -1, False, 0
+    most = 0.0
     for r in range(rows):
         chret[n, r] = ret[i, r] + factor * crew[c, r]
+        most = max(most, abs(factor * crew[c, r]))
+    gross = G + most
     if last and CONTINUATIONS > 0:
         best = -1
         best_reward = 0.0
         best_uncertainty = 0.0
         best_score = 0.0
+        best_gross = 0.0
         for k in range(CONTINUATIONS):
-            code = uc_follow(k, cst, c, rows, chret, n, d, reach, p, members, w, disc, total)
+            most, code = uc_follow(k, cst, c, rows, chret, n, d, reach, p, members, w, disc, total)
             if code == 1:
                 continue
             if code != 0:
-                return 0.0, 0.0, -1, False, 1 if code == 10 else code
+                return 0.0, 0.0, 0.0, -1, False, 1 if code == 10 else code
             reward, uncertainty = uc_spread(total, 0, weights, wrow, spread)
             score = reward - risk * uncertainty
             if not (np.isfinite(reward) and np.isfinite(uncertainty) and np.isfinite(score)):
-                return 0.0, 0.0, -1, False, 5
+                return 0.0, 0.0, 0.0, -1, False, 5
             if best < 0 or score > best_score or (score == best_score and uncertainty < best_uncertainty):
                 best = k
                 best_reward = reward
                 best_uncertainty = uncertainty
                 best_score = score
-        return best_reward, best_uncertainty, best, best < 0, 0
+                best_gross = gross + most
+        return best_reward, best_uncertainty, best_gross, best, best < 0, 0
     if last and HAS_TERMINAL:
+        most = 0.0
         for r in range(rows):
             end = float(uc_terminal(uc_load(cst, c, r), p))
             if not np.isfinite(end):
-                return 0.0, 0.0, -1, False, 4
+                return 0.0, 0.0, 0.0, -1, False, 4
             chret[n, r] = chret[n, r] + disc[d] * end
+            most = max(most, abs(disc[d] * end))
+        gross = gross + most
     reward, uncertainty = uc_spread(chret, n, weights, wrow, spread)
     if not (np.isfinite(reward) and np.isfinite(uncertainty) and np.isfinite(reward - risk * uncertainty)):
-        return 0.0, 0.0, -1, False, 5
-    return reward, uncertainty, -1, False, 0
+        return 0.0, 0.0, 0.0, -1, False, 5
+    return reward, uncertainty, gross, -1, False, 0
 
 
 @uc_inner
@@ -344,7 +361,7 @@ def uc_improves(score, uncertainty, path, t, held, held_uncertainty, paths, w, f
 def uc_blank(w, flags, table):
     for x in range(flags.shape[1]):
         flags[w, x] = 0
-        for f in range(6):
+        for f in range(7):
             table[w, x, f] = np.nan
 
 

@@ -43,6 +43,7 @@ def uc_panel(
     nret = np.zeros((d * m + 1, rows if MEMBERS else 1))
     nR = np.zeros(d * m + 1)
     nU = np.zeros(d * m + 1)
+    nG = np.zeros(d * m + 1)
     nlimit = np.empty(d * m + 1)
     nact = np.empty(d * m + 1, np.int64)
     ncont = np.empty(d * m + 1, np.int64)
@@ -101,6 +102,7 @@ def uc_panel(
                 nret[root, r] = 0.0
         nR[root] = 0.0
         nU[root] = 0.0
+        nG[root] = 0.0
 
         # <members>
         # ---- members: every member's own best reward to go, as if it knew its future
@@ -153,9 +155,9 @@ def uc_panel(
                         if level == 0:
                             flags[w, ci[c]] |= 2
                         slot = level * m + n
-                        reward, uncertainty, cont, dropped, fault = uc_extend(
-                            w, level, d, reach, nR[node], nU[node], nret, node, c, rows, risk, spread, p, members,
-                            weights, wrow, disc, cq, cu, cst, crew, nret, slot, total,
+                        reward, uncertainty, gross, cont, dropped, fault = uc_extend(
+                            w, level, d, reach, nR[node], nU[node], nG[node], nret, node, c, rows, risk, spread, p,
+                            members, weights, wrow, disc, cq, cu, cst, crew, nret, slot, total,
                         )
                         if fault != 0:
                             fault_step = level
@@ -183,6 +185,7 @@ def uc_panel(
                                 nst[slot, r, f] = cst[c, r, f]
                         nR[slot] = reward
                         nU[slot] = uncertainty
+                        nG[slot] = gross
                         nlimit[slot] = limit
                         nact[slot] = ci[c]
                         ncont[slot] = cont
@@ -244,6 +247,7 @@ def uc_panel(
                         table[w, first, 0] = score
                         table[w, first, 1] = nR[child]
                         table[w, first, 2] = nU[child]
+                        table[w, first, 6] = nG[child]
                         fcont[first] = ncont[child]
                         for t in range(d):
                             fpath[0, first, t] = prefix[0, t]

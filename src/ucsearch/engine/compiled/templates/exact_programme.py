@@ -116,6 +116,7 @@ def uc_programme(
                     nst[0, 0, f] = states[w, f]
                 reward = 0.0
                 uncertainty = 0.0
+                gross = 0.0
                 at = 0
                 alive = True
                 for h in range(d):
@@ -130,8 +131,8 @@ def uc_programme(
                     )
                     for c in range(found):
                         if ci[c] == act:
-                            reward, uncertainty, _, _, fault = uc_extend(
-                                w, h, d, reach, reward, uncertainty, one_ret, 0, c, 1, risk, spread, p,
+                            reward, uncertainty, gross, _, _, fault = uc_extend(
+                                w, h, d, reach, reward, uncertainty, gross, one_ret, 0, c, 1, risk, spread, p,
                                 members, weights, wrow, disc, cq, cu, cst, crew, one_ret, 0, total,
                             )
                             if fault != 0:
@@ -160,6 +161,7 @@ def uc_programme(
                     table[w, x, 0] = score
                     table[w, x, 1] = reward
                     table[w, x, 2] = uncertainty
+                    table[w, x, 6] = gross
                     for t in range(d):
                         fpath[0, x, t] = prefix[0, t]
                 table[w, x, 3] = table[w, x, 0]

@@ -56,6 +56,7 @@ def uc_panel(
     nret = np.zeros((most, rows if MEMBERS else 1))
     nR = np.empty(most)
     nU = np.empty(most)
+    nG = np.empty(most)
     level = np.empty(most, np.int64)
     act = np.empty(most, np.int64)
     ncont = np.empty(most, np.int64)
@@ -91,6 +92,7 @@ def uc_panel(
                 nret[0, r] = 0.0
         nR[0] = 0.0
         nU[0] = 0.0
+        nG[0] = 0.0
         level[0] = 0
         parent[0] = -1
         child[0] = -1
@@ -172,9 +174,9 @@ def uc_panel(
             if h == 0:
                 flags[w, x] |= 2
             new = nodes
-            reward, uncertainty, cont, dropped, fault = uc_extend(
-                w, h, d, reach, nR[node], nU[node], nret, node, 0, rows, risk, spread, p, members, weights, wrow, disc,
-                cq, cu, cst, crew, nret, new, total,
+            reward, uncertainty, gross, cont, dropped, fault = uc_extend(
+                w, h, d, reach, nR[node], nU[node], nG[node], nret, node, 0, rows, risk, spread, p, members, weights,
+                wrow, disc, cq, cu, cst, crew, nret, new, total,
             )
             if fault != 0:
                 fault_step = h
@@ -193,6 +195,7 @@ def uc_panel(
                     rret[0, r] = nret[new, r]
             nR[new] = reward
             nU[new] = uncertainty
+            nG[new] = gross
             level[new] = h + 1
             act[new] = x
             ncont[new] = cont
@@ -236,9 +239,9 @@ def uc_panel(
                     failed = True
                     break
                 expansions += 1
-                reward, uncertainty, cont, dropped, fault = uc_extend(
-                    w, t, d, reach, reward, uncertainty, rret, 0, pick, rows, risk, spread, p, members, weights, wrow,
-                    disc, cq, cu, cst, crew, rret, 0, total,
+                reward, uncertainty, gross, cont, dropped, fault = uc_extend(
+                    w, t, d, reach, reward, uncertainty, gross, rret, 0, pick, rows, risk, spread, p, members, weights,
+                    wrow, disc, cq, cu, cst, crew, rret, 0, total,
                 )
                 if fault != 0:
                     fault_step = t
@@ -264,6 +267,7 @@ def uc_panel(
                     table[w, first, 0] = score
                     table[w, first, 1] = reward
                     table[w, first, 2] = uncertainty
+                    table[w, first, 6] = gross
                     for t in range(d):
                         fpath[0, first, t] = prefix[0, t]
                 wins = best_first < 0 or score > best_S
