@@ -482,7 +482,7 @@ def doctored(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any, Any], Any])
     def certify_panel(*args: Any, **options: Any) -> Any:
         panel = honest(*args, **options)
         evidence, paths = change(panel.evidence, np.array(panel.paths))
-        claims = derive(evidence, panel.eps_m)
+        claims = derive(evidence, panel.eps_m, panel.plan.settings.reach)
         return dataclasses.replace(panel, evidence=evidence, claims=claims, paths=paths, released=evidence.selected)
 
     monkeypatch.setattr(api, "certify_panel", certify_panel)
@@ -551,7 +551,7 @@ def test_a_path_the_beam_lost_is_not_retained() -> None:
     record = copy.deepcopy(narrow[0])
     have = {x["index"]: x for x in wide[0]["rivals"]}
     k = next(k for k, x in enumerate(record["rivals"]) if not x["retained"] and have[x["index"]]["retained"])
-    for name in ("retained", "score", "reward", "uncertainty", "path"):
+    for name in ("retained", "score", "reward", "uncertainty", "path", "size"):
         record["rivals"][k][name] = have[record["rivals"][k]["index"]][name]
     found = verify_record(changed(record), narrow[1], narrow[2])
     assert (found.status, found.where) == ("invalid", f"rivals[{k}].path")

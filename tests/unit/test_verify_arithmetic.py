@@ -13,20 +13,23 @@ import numpy as np
 import pytest
 
 from ucsearch.certificate.api import _select
-from ucsearch.certificate.compute import Claims, Evidence, derive, tolerance
+from ucsearch.certificate.compute import Claims, Evidence, derive
 from ucsearch.certificate.route import choose
 from ucsearch.verify.formats import shown
 from ucsearch.verify.gate import _age, certificate
 
 WINDOWS, M, HIGH = 4000, 4, 4.0
-TAU = 1e-9 * (1.0 + HIGH)  # one rival with the figure -4 fixes it
-VALUES = (0.0, TAU, -TAU, 2 * TAU, 0.5, 0.5 + TAU, 0.25, 1.0)
+TAU = 1e-9 * 0.5  # of figures about a half; figures near 0 are told apart by their sizes alone
+SIZES = (0.0, 1.0, 1e5, 1e6)  # the last two make a tolerance of about TAU/4 and 2 * TAU by themselves
+STEPS = 1
+VALUES = (0.0, TAU, -TAU, 2 * TAU, 0.5, 0.5 + TAU, 0.5 + 2 * TAU, 0.25, 1.0)
 NAMES = {
     "sole": "sole_action", "passed": "certificate_pass", "tau": "tau", "gap": "gap", "optimal": "optimal",
     "unique": "unique", "robust": "robust", "search_pass": "search_pass", "regret_bound": "regret_bound",
     "exact_regret": "exact_regret", "oracle_retained": "oracle_retained", "margin": "margin", "eps_a": "eps_a",
     "proxy_slack": "proxy_slack", "paper_pass": "paper_pass", "risk_gap": "risk_gap", "risk_active": "risk_active",
-    "search_active": "search_active", "uncertainty_active": "uncertainty_active",
+    "search_active": "search_active", "uncertainty_active": "uncertainty_active", "cancellation": "cancellation",
+    "lead": "lead",
 }  # fmt: skip
 
 
@@ -52,6 +55,8 @@ def make_evidence(rng: np.random.Generator, exact: bool) -> Evidence:
         lower_uncertainty=uncertainty, searched=searched, upper=upper, exact=np.full(WINDOWS, exact),
         reward_lower=draw(rng, 0.3), reward_upper=draw(rng, 0.2), certain_lower=draw(rng, 0.3),
         certain_upper=draw(rng, 0.2), selected=selected, searched_selected=searched_selected,
+        lower_size=rng.choice(SIZES, (WINDOWS, M)), searched_size=rng.choice(SIZES, (WINDOWS, M)),
+        upper_size=rng.choice(SIZES, (WINDOWS, M)),
     )  # fmt: skip
 
 
@@ -70,17 +75,26 @@ def record_of(e: Evidence, w: int, eps_m: float, claims: Claims, **settings: Any
             "certain_score": shown(float(e.certain_lower[w, i])),
             "certain_upper": shown(float(e.certain_upper[w, i])),
             "release_margin": None,
+            "size": float(e.lower_size[w, i]),
+            "upper_size": float(e.upper_size[w, i]),
         }
         for i in range(M)
         if e.actions[w, i]
     ]
     claim = {"eps_m": eps_m, "eps_a": shown(float(claims.eps_a[w])), "action_index": -1, "baseline_index": -1}
-    return {"claim": claim, "settings": {"policy": "UCBeam", "algorithm": "beam", **settings}, "rivals": rivals}
+    settings = {"policy": "UCBeam", "algorithm": "beam", "reach": STEPS, **settings}
+    return {"claim": claim, "settings": settings, "rivals": rivals}
 
 
-def searched_of(e: Evidence, w: int) -> tuple[dict[int, float], int | None]:
+def certificate_of(record: dict[str, Any], searched: Any, first: int | None) -> dict[str, Any]:
+    return certificate(record, {rival["index"]: rival for rival in record["rivals"]}, searched, first)
+
+
+def searched_of(e: Evidence, w: int) -> tuple[dict[int, tuple[float, float]], int | None]:
     first = int(e.searched_selected[w])
-    known = {i: float(e.searched[w, i]) for i in range(M) if not math.isnan(e.searched[w, i])}
+    known = {
+        i: (float(e.searched[w, i]), float(e.searched_size[w, i])) for i in range(M) if not math.isnan(e.searched[w, i])
+    }
     return known, None if first < 0 else first
 
 
@@ -92,10 +106,10 @@ def same(a: Any, b: Any) -> bool:
 @pytest.mark.parametrize("exact", [True, False])
 def test_every_claim_is_read_alike(eps_m: float, exact: bool) -> None:
     e = make_evidence(np.random.default_rng([int(8 * eps_m), exact]), exact)
-    claims = derive(e, eps_m)
+    claims = derive(e, eps_m, STEPS)
     seen: dict[str, set[Any]] = {name: set() for name in NAMES}
     for w in range(WINDOWS):
-        found = certificate(record_of(e, w, eps_m, claims), *searched_of(e, w))
+        found = certificate_of(record_of(e, w, eps_m, claims), *searched_of(e, w))
         assert found["action_index"] == found["selected_index"] == e.selected[w]
         for ours, theirs in NAMES.items():
             value = getattr(claims, ours)[w].item()
@@ -130,9 +144,9 @@ def test_every_route_is_read_alike(mode: int) -> None:
         retained=e.actions & ~np.isnan(e.lower), score=e.lower, reward=e.lower_reward, uncertainty=e.lower_uncertainty,
         step_score=steps if mode != 2 else np.full_like(steps, np.nan), selected=e.selected, baseline=baseline,
         risk=risk, near_equal=near_equal, band=band, utility_budget=budget,
-        tau=tolerance(e.lower, np.where(e.actions, e.upper, np.nan)),
+        size=e.lower_size, steps=STEPS,
     )  # fmt: skip
-    claims = derive(e._replace(selected=route.released), 0.0)
+    claims = derive(e._replace(selected=route.released), 0.0, STEPS)
     options = dict(
         policy="ConstrainedBeam", mode=mode, risk=risk, near_equal=near_equal, band=band, utility_budget=budget
     )
@@ -143,10 +157,12 @@ def test_every_route_is_read_alike(mode: int) -> None:
             rival["step_score"] = float(steps[w, rival["index"]])
             rival["release_margin"] = shown(float(route.margins[w, rival["index"]]))
         record["claim"]["baseline_index"] = int(baseline[w])
-        found = certificate(record, *searched_of(e, w))
+        found = certificate_of(record, *searched_of(e, w))
         assert found["baseline_index"] == baseline[w]
         assert found["action_index"] == route.released[w], w
         assert same(found["release_margin"], float(route.margin[w]))
+        assert not route.routed[w] or found["lead"] == route.margin[w] - route.tau[w]
+        assert all(same(found["margins"][r["index"]], float(route.margins[w, r["index"]])) for r in record["rivals"])
         routed += bool(route.routed[w]) and route.released[w] != e.selected[w]
     assert routed > 50
 
@@ -158,13 +174,13 @@ def test_any_reward_only_optimum_may_be_the_baseline_and_nothing_else() -> None:
         reward_lower=np.tile([1.0, 0.5, 1.0, np.nan], (WINDOWS, 1)),
     )  # fmt: skip
     options = dict(policy="ConstrainedBeam", mode=0, risk=0.5, near_equal=0.5, band=0.25, utility_budget=0.75)
-    record = record_of(e, 0, 0.0, derive(e, 0.0), **options)
+    record = record_of(e, 0, 0.0, derive(e, 0.0, STEPS), **options)
     for claimed, derived in ((0, 0), (2, 2), (1, 0), (3, 0), (-1, 0)):
         record["claim"]["baseline_index"] = claimed
-        assert certificate(record, {}, None)["baseline_index"] == derived
+        assert certificate_of(record, {}, None)["baseline_index"] == derived
     for rival in record["rivals"]:
         rival["reward_only_score"] = None
-    assert certificate(record, {}, None)["baseline_index"] == -1
+    assert certificate_of(record, {}, None)["baseline_index"] == -1
 
 
 def test_ages_in_other_zones_and_unknown_ones() -> None:

@@ -76,8 +76,8 @@ BEAM = uc.UCBeam(depth=3, width=4, top_k=3, risk=0.5)
 EFFORT = {
     ("battery", "mean", "oracle"): 11, ("battery", "members", "oracle"): 63, ("stock", "mean", "oracle"): 22,
     ("stock", "mean", "bound"): 22, ("stock", "members", "oracle"): 36, ("tank", "mean", "oracle"): 9,
-    ("tank", "members", "oracle"): 15, ("maze", "mean", "oracle"): 28, ("position", "scores", "bound"): 17,
-    ("followed", "mean", "oracle"): 22, ("followed", "members", "oracle"): 31, ("free", "members", "bound"): 45,
+    ("tank", "members", "oracle"): 15, ("maze", "mean", "oracle"): 25, ("position", "scores", "bound"): 17,
+    ("followed", "mean", "oracle"): 22, ("followed", "members", "oracle"): 30, ("free", "members", "bound"): 45,
 }  # fmt: skip
 
 

@@ -11,9 +11,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucsearch.certificate.compute import Claims, Evidence, action_set, columns, derive, tolerance
+from ucsearch.certificate.compute import Claims, Evidence, action_set, columns, derive
 from ucsearch.certificate.record import Certificate, certificate_of
 from ucsearch.certificate.route import Route, choose
+from ucsearch.certificate.tolerance import path_size, tolerance
 from ucsearch.engine.api import Engine, search_panel
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.status import First, Status
@@ -27,6 +28,7 @@ __all__ = ["CertifiedPanel", "certify", "certify_panel"]
 Kind = Literal["auto", "oracle", "bound"]
 Floats = NDArray[np.float64]
 _FEW_PLANS = 4_096  # common plans below which members mode is solved by enumeration
+_PATH = [0, 1, 2, 6]  # columns of the table that describe a path: score, reward, uncertainty, gross
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,7 @@ class CertifiedPanel:
     route: Route | None  # only for a constrained beam
     released: NDArray[np.int64]  # (W,) first-action index, -1 when there is none
     paths: NDArray[np.int32]  # (W, m, d) the retained path of each first action, -1 where none
+    upper_paths: NDArray[np.int32]  # (W, m, d) the path whose score is the exact value, -1 where there is only a bound
     oracle_nodes: NDArray[np.int64]  # (W,) nodes spent on oracle, bound and reward-only searches
     activity_nodes: NDArray[np.int64]  # (W,) those of them that only show whether risk changed the action
 
@@ -116,10 +119,9 @@ def certify_panel(
     exact = _exact(policy, policy.risk, node_budget, every)
 
     def run(p: Policy) -> PanelPlan:
-        # An exact policy is its own proof. Paths of proofs are needed only where they are put in.
-        return plan if p == policy else search_panel(
-            task, states, plan.trace, p, keep_paths=protect or constrained, **common
-        )  # fmt: skip
+        # An exact policy is its own proof. Paths without risk are needed only where they are put in.
+        keep = protect or constrained or p == exact
+        return plan if p == policy else search_panel(task, states, plan.trace, p, keep_paths=keep, **common)
 
     proof = run(exact)
     reward_only = proof if policy.risk == 0.0 else run(dataclasses.replace(exact, risk=0.0))
@@ -140,9 +142,18 @@ def certify_panel(
         values, paths = _put_in(plan, proof, in_a, protect, constrained, reward_only)
         selected = _select(values, in_a)
     else:
-        values, paths, selected = plan.outputs.table, plan.outputs.paths, plan.outputs.out_i[:, 1]
-    score, reward, uncertainty = columns(values, 0, 1, 2)
-    searched = columns(plan.outputs.table, 0)[0] if protect or constrained else score
+        values, paths, selected = plan.outputs.table[:, :, _PATH], plan.outputs.paths, plan.outputs.out_i[:, 1]
+    settings = plan.settings
+    score, reward, uncertainty, gross = columns(values, 0, 1, 2, 3)
+    size = path_size(gross, uncertainty, settings, settings.risk)
+    searched, searched_size = score, size
+    if protect or constrained:
+        searched, own_uncertainty, own_gross = columns(plan.outputs.table, 0, 2, 6)
+        searched_size = path_size(own_gross, own_uncertainty, settings, settings.risk)
+    by_path = proof.outputs.flags & First.EXACT != 0
+    proof_uncertainty, proof_gross = columns(proof.outputs.table, 2, 6)
+    upper_size = np.where(by_path, path_size(proof_gross, proof_uncertainty, settings, settings.risk), np.abs(upper))
+    upper, upper_size, sound = _reconciled(np.where(in_a, score, np.nan), size, upper, upper_size, settings.reach)
     evidence = Evidence(
         actions=in_a,
         lower=np.where(in_a, score, np.nan),
@@ -150,13 +161,16 @@ def certify_panel(
         lower_uncertainty=np.where(in_a, uncertainty, np.nan),
         searched=searched,
         upper=upper,
-        exact=_all_exact(proof, in_a),
+        exact=_all_exact(proof, in_a) & sound,
         reward_lower=reward_lower,
         reward_upper=reward_upper,
         certain_lower=certain_lower,
         certain_upper=certain_upper,
         selected=selected,
         searched_selected=plan.outputs.out_i[:, 1],
+        lower_size=size,
+        searched_size=searched_size,
+        upper_size=upper_size,
     )
     route = None
     if isinstance(policy, ConstrainedBeam):
@@ -168,16 +182,18 @@ def certify_panel(
         activity = activity + reward_only.expansions + more_nodes
     if certain is not reward_only:
         activity = activity + certain.expansions
+    unreached = by_path & ~(evidence.lower >= evidence.upper)
     return CertifiedPanel(
         plan=plan,
         kind=chosen,
         eps_m=float(eps_m),
         node_budget=node_budget,
         evidence=evidence,
-        claims=derive(evidence, float(eps_m)),
+        claims=derive(evidence, float(eps_m), settings.reach),
         route=route,
         released=np.where(plan.status == Status.TASK_ERROR, -1, evidence.selected),
         paths=paths,
+        upper_paths=np.where(unreached[:, :, None], proof.outputs.paths, np.int32(-1)),
         oracle_nodes=nodes + activity,
         activity_nodes=activity,
     )
@@ -222,6 +238,18 @@ def _upper(
     return upper, nodes
 
 
+def _reconciled(
+    lower: Floats, lower_size: Floats, upper: Floats, upper_size: Floats, steps: int
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Upper values are at least what a path reaches: a difference within tau is rounding; a larger one says that the
+    bound is none, and it counts as unknown. Third, whether every upper value of the window was sound."""
+    below = lower >= upper  # equal: the path that reaches it is known, and its size counts
+    rounding = below & (lower - upper <= tolerance(lower, upper, lower_size, upper_size, steps))
+    wrong = below & ~rounding
+    upper = np.where(rounding, lower, np.where(wrong, np.nan, upper))
+    return upper, np.where(rounding, lower_size, upper_size), np.asarray(~wrong.any(axis=1))
+
+
 def _all_exact(proof: PanelPlan, in_a: NDArray[np.bool_]) -> NDArray[np.bool_]:
     exact = proof.outputs.flags & First.EXACT != 0
     whole: NDArray[np.bool_] = (exact | ~in_a).all(axis=1) & (proof.status == Status.PROVED)
@@ -231,11 +259,11 @@ def _all_exact(proof: PanelPlan, in_a: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def _put_in(
     plan: PanelPlan, proof: PanelPlan, in_a: NDArray[np.bool_], protect: bool, constrained: bool, reward_only: PanelPlan
 ) -> tuple[Floats, NDArray[np.int32]]:
-    """(W, m, 3) score, reward and uncertainty of each retained first action, with proved suffixes; and their paths.
+    """(W, m, 4) score, reward, uncertainty, gross of each retained first action, with proved suffixes; and their paths.
 
     Kind oracle has the exact suffix of every first action; kind bound those its proof reached, the best one always.
     """
-    values = np.array(plan.outputs.table[:, :, :3])
+    values = np.array(plan.outputs.table[:, :, _PATH])
     values[~in_a] = np.nan
     paths = np.array(plan.outputs.paths)
     put_in = np.zeros(in_a.shape, bool)
@@ -248,10 +276,10 @@ def _put_in(
     put_in &= in_a & (proof.outputs.flags & First.RETAINED != 0)
     # A tie keeps the searched path; otherwise the exact suffix is at least as good.
     put_in &= ~(values[:, :, 0] >= proof.outputs.table[:, :, 0])
-    values[put_in] = proof.outputs.table[put_in][:, :3]
+    values[put_in] = proof.outputs.table[put_in][:, _PATH]
     paths[put_in] = proof.outputs.paths[put_in]
     if constrained:  # a0 is always retained, if only by the path that makes it reward-only optimal
-        own = reward_only.outputs.table[rows, first[rows], 1:3]
+        own = reward_only.outputs.table[rows, first[rows]][:, _PATH[1:]]
         score = own[:, 0] - plan.settings.risk * own[:, 1]
         kept = in_a[rows, first[rows]] & ~(values[rows, first[rows], 0] >= score)
         rows, score, own = rows[kept], score[kept], own[kept]
@@ -287,5 +315,6 @@ def _route(plan: PanelPlan, policy: ConstrainedBeam, evidence: Evidence, reward_
         near_equal=policy.near_equal,
         band=policy.band,
         utility_budget=policy.utility_budget,
-        tau=tolerance(evidence.lower, np.where(evidence.actions, evidence.upper, np.nan)),
+        size=evidence.lower_size,
+        steps=plan.settings.reach,
     )

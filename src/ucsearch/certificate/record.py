@@ -33,6 +33,11 @@ class Rival:
     certain_score: float  # the same for the certainty-equivalent planner (mean outcome, risk 0)
     certain_upper: float
     step_score: float  # q - risk * u of the first step alone
+    size: float  # what was added up on the retained path, in absolute terms; NaN when none
+    upper_size: float  # the same behind `upper`; its absolute value when it has no path; NaN unknown
+    upper_path: tuple[
+        int, ...
+    ]  # the path whose score `upper` is; () when it is a bound or the retained path reaches it
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,8 @@ class Certificate:
     risk_active: bool
     search_active: bool
     uncertainty_active: bool
-    tau: float
+    cancellation: bool  # the sums behind the score have eaten its digits
+    tau: float  # tolerance of the two figures that `gap` compares
     proved: bool  # every rival is bounded
     baseline_index: int  # a0, a reward-only optimum; -1 unknown
     release_margin: float  # of the planning-value route; NaN when it did not decide
@@ -75,7 +81,7 @@ class Certificate:
         """Claims as plain values; unbounded numbers as they are (records encode them)."""
         skip = ("plan", "rivals")
         out = {k: v for k, v in vars(self).items() if k not in skip}
-        out["rivals"] = [dict(vars(r), path=list(r.path)) for r in self.rivals]
+        out["rivals"] = [dict(vars(r), path=list(r.path), upper_path=list(r.upper_path)) for r in self.rivals]
         return out
 
 
@@ -91,6 +97,7 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
             continue
         score = float(e.lower[w, i])
         path = () if math.isnan(score) else tuple(int(x) for x in panel.paths[w, i])
+        upper_path = tuple(int(x) for x in panel.upper_paths[w, i])
         margin = math.nan if panel.route is None else float(panel.route.margins[w, i])
         rivals.append(
             Rival(
@@ -109,6 +116,9 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
                 certain_score=float(e.certain_lower[w, i]),
                 certain_upper=float(e.certain_upper[w, i]),
                 step_score=float(table[i, 4] - plan.settings.risk * table[i, 5]),
+                size=math.nan if math.isnan(score) else float(e.lower_size[w, i]),
+                upper_size=math.nan if math.isnan(e.upper[w, i]) else float(e.upper_size[w, i]),
+                upper_path=() if -1 in upper_path else upper_path,
             )
         )
     reward_only = [float(x) for x in e.reward_lower[w]]
@@ -142,6 +152,7 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
         risk_active=bool(c.risk_active[w]),
         search_active=bool(c.search_active[w]),
         uncertainty_active=bool(c.uncertainty_active[w]),
+        cancellation=bool(c.cancellation[w]),
         tau=float(c.tau[w]),
         proved=all(not math.isnan(r.upper) for r in rivals),
         baseline_index=baseline,

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.certificate.tolerance import tolerance
+
 __all__ = ["Route", "choose"]
 
 Floats = NDArray[np.float64]
@@ -26,6 +28,7 @@ class Route(NamedTuple):
     margin: Floats  # (W,) release margin of the released action; NaN when the route did not decide
     routed: Bools  # (W,)
     margins: Floats  # (W, m) release margins of all retained rivals of a0; NaN elsewhere
+    tau: Floats  # (W,) of the released action's score and a0's; NaN when the route did not decide
 
 
 def choose(
@@ -40,7 +43,8 @@ def choose(
     near_equal: float,
     band: float,
     utility_budget: float,
-    tau: Floats,  # (W,)
+    size: Floats,  # (W, m) of the retained paths
+    steps: int,  # added up on a path
 ) -> Route:
     """Candidates are near-equal in score with a positive margin; within the band the least reward given up wins."""
     rows = np.arange(selected.size)
@@ -54,8 +58,10 @@ def choose(
     plan = gain - (step_score - step_score[rows, a0][:, None])
     margin = np.where(np.isnan(plan), margin, np.minimum(margin, plan))
     best = np.max(np.where(retained, score, -np.inf), axis=1, initial=-np.inf)
-    near = best[:, None] - score <= near_equal + tau[:, None]
-    candidate = rival & near & (margin > tau[:, None])
+    best_size = np.max(np.where(retained & (score == best[:, None]), size, 0.0), axis=1, initial=0.0)
+    near = best[:, None] - score <= near_equal + tolerance(best[:, None], score, best_size[:, None], size, steps)
+    tau = tolerance(score[rows, a0][:, None], score, size[rows, a0][:, None], size, steps)
+    candidate = rival & near & (margin > tau)
     routed = candidate.any(axis=1)
     top = np.max(np.where(candidate, margin, -np.inf), axis=1, initial=-np.inf)
     finalist = candidate & (margin >= (top - band)[:, None])
@@ -69,4 +75,5 @@ def choose(
         margin=np.where(routed, margin[rows, np.maximum(released, 0)], np.nan),
         routed=routed,
         margins=np.where(rival, margin, np.nan),
+        tau=np.where(routed, tau[rows, np.maximum(released, 0)], np.nan),
     )

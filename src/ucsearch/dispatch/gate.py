@@ -133,8 +133,7 @@ def evaluate(gate: Gate, panel: CertifiedPanel, context: Context) -> list[Condit
         kinds = (Reason.NOT_PROVED, Reason.NOT_OPTIMAL, Reason.NOT_ROBUST)
         add("certificate_pass", claims.passed | near, "==", 1, *(kinds[int(i)] for i in failed))
     if gate.positive_margin:
-        margin = _release_margin(panel)
-        add("release_margin_above_tau", margin - claims.tau, ">", 0.0, Reason.MARGIN_NOT_POSITIVE)
+        add("release_margin_above_tau", _lead(panel), ">", 0.0, Reason.MARGIN_NOT_POSITIVE)
     if gate.risk_active:
         active = claims.uncertainty_active if panel.plan.policy.mode == "members" else claims.risk_active
         add("risk_active", active, "==", 1, Reason.NOT_RISK_ACTIVE)
@@ -148,10 +147,11 @@ def evaluate(gate: Gate, panel: CertifiedPanel, context: Context) -> list[Condit
     return rows
 
 
-def _release_margin(panel: CertifiedPanel) -> Floats:
-    """The planning-value margin where the route decided, else the gap (unbounded for a sole action)."""
-    gap = np.where(panel.claims.sole, np.inf, panel.claims.gap)
-    return gap if panel.route is None else np.where(panel.route.routed, panel.route.margin, gap)
+def _lead(panel: CertifiedPanel) -> Floats:
+    """The planning-value margin less its tolerance where the route decided, else the lead over every rival less the
+    tolerance of that pair (unbounded for a sole action)."""
+    lead, route = panel.claims.lead, panel.route
+    return lead if route is None else np.where(route.routed, route.margin - route.tau, lead)
 
 
 def _holds(left: Floats, operator: str, right: float) -> Bools:

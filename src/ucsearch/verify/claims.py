@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
-from ucsearch.verify.formats import Blobs, Invalid, Record, expect, expect_close, is_close, num, require, slack
+from ucsearch.verify.formats import Blobs, Invalid, Record, expect, expect_close, is_close, near, num, require, slack
 from ucsearch.verify.gate import certificate, gate_and_outcome
 from ucsearch.verify.inputs import UNUSED, problem_of
 from ucsearch.verify.recalibration import verify_recalibration
 from ucsearch.verify.replay import Edge, Fault, Node, Problem, distinct
+from ucsearch.verify.schema import version_of
 from ucsearch.verify.search import Found, Meter, OutOfNodes, Prover, beam, completes
 
 
@@ -31,6 +33,8 @@ class _Decision:
     def __init__(self, r: Record, p: Problem, meter: Meter) -> None:
         self.r, self.p, self.meter, self.claim = r, p, meter, r["claim"]
         self.exact = r["claim"]["eps_a"] is not None  # the values of all first actions are claimed to be exact
+        self.version = version_of(r)
+        self.own: dict[int, dict[str, Any]] = {}  # the rivals with figures that were derived here
         self.doubts: list[str] = []
         self.prover = Prover(p, meter)
         self.found: Found | None = None  # what a beam retains
@@ -44,20 +48,39 @@ class _Decision:
         self._witnesses()
         self._first_actions()
         self._uppers()
-        searched = {rival["index"]: num(rival["score"]) for rival in r["rivals"]}
+        recorded = {rival["index"]: rival for rival in r["rivals"]}
+        claimed = self._certificate(recorded)
+        for name, value in claimed.items():
+            if name in self.claim:
+                expect(f"claim.{name}", self.claim[name], value)
+        for k, i in enumerate(recorded):
+            expect(f"rivals[{k}].release_margin", recorded[i]["release_margin"], claimed["margins"][i])
+        derived = claimed
+        if self.version > 1:
+            # A claim must also follow from what was derived here: recorded figures were only found to be close.
+            derived = self._certificate(self.own)
+            for name, value in derived.items():
+                if name in self.claim and isinstance(value, bool | int):
+                    expect(f"claim.{name}", self.claim[name], value)
+        self._counters()
+        dead_end = self._dead_end()
+        steps = {e.action: e.q - p.risk * e.u for e in self.root}
+        gate_and_outcome(r, p, self.failed, dead_end, steps, claimed, derived)
+        return self.doubts
+
+    def _certificate(self, rivals: Mapping[int, Record]) -> Record:
+        """The claims that follow from these figures of the rivals."""
+        searched = {i: (num(rival["score"]), num(rival.get("size"))) for i, rival in rivals.items()}
         first: int | None = self.claim["action_index"]
         if self.found is not None:
             # Scores before any oracle suffix was put in.
-            paths = {rival["index"]: tuple(rival["path"]) for rival in r["rivals"]}
             own = self.found.paths
-            searched = {i: searched[i] if n.path == paths.get(i) else n.score for i, n in own.items()}
+            searched = {
+                i: searched[i] if i in rivals and list(n.path) == rivals[i]["path"] else (n.score, self.p.size(n))
+                for i, n in own.items()
+            }
             first = next(iter(own), None)
-        for name, value in certificate(r, searched, first).items():
-            expect(f"claim.{name}", self.claim[name], value)
-        self._counters()
-        dead_end = self._dead_end()
-        gate_and_outcome(r, p, self.failed, dead_end, {e.action: e.q - p.risk * e.u for e in self.root})
-        return self.doubts
+        return certificate(self.r, rivals, searched, first)
 
     def _search(self) -> None:
         """Score the root, run a beam again, and see whether the task fails on the way, as the record says or not."""
@@ -88,27 +111,41 @@ class _Decision:
             edge = self.edges[i]
             expect(f"{where}.action", rival["action"], p.actions[i])
             expect(f"{where}.label", rival["label"], self.r["task"]["labels"][i])
-            expect_close(f"{where}.step_score", rival["step_score"], edge.q - p.risk * edge.u)
+            step_score = edge.q - p.risk * edge.u
+            self.own[i] = own = dict(rival, step_score=step_score)
+            self._near(f"{where}.step_score", rival["step_score"], step_score, abs(edge.q) + p.risk * edge.u)
             if rival["retained"]:
-                node = self._replay(rival["path"], i, where)
-                expect_close(f"{where}.reward", rival["reward"], node.reward)
-                expect_close(f"{where}.uncertainty", rival["uncertainty"], node.uncertainty)
+                node = self._replay(rival["path"], i, f"{where}.path")
+                size = p.size(node)
+                own.update(reward=node.reward, uncertainty=node.uncertainty, score=node.score, size=size)
+                self._near(f"{where}.reward", rival["reward"], node.reward, size)
+                self._near(f"{where}.uncertainty", rival["uncertainty"], node.uncertainty, node.gross)
+                if self.version > 1:
+                    near(f"{where}.size", rival["size"], size, 0.0)
                 expect(f"{where}.score", rival["score"], num(rival["reward"]) - p.risk * num(rival["uncertainty"]))
             else:
                 for name, nothing in (("score", None), ("reward", None), ("uncertainty", None), ("path", [])):
                     expect(f"{where}.{name}", rival[name], nothing)
+                expect(f"{where}.size", rival.get("size"), None)
+
+    def _near(self, where: str, claimed: Any, derived: float, size: float) -> None:
+        """A recorded figure and the derived one; version 1 allowed for an absolute difference."""
+        if self.version == 1:
+            expect_close(where, claimed, derived)
+        else:
+            near(where, claimed, derived, size)
 
     def _replay(self, path: list[int], first: int, where: str) -> Node:
         p, node = self.p, self.p.root()
-        expect(f"{where}.path", (len(path), *path[:1]), (p.depth, first))
+        expect(where, (len(path), *path[:1]), (p.depth, first))
         for h, i in enumerate(path):
             try:
                 edge = next((e for e in p.edges(node.states, h) if e.action == i), None)
                 child = None if edge is None else p.extend(node, edge)
             except Fault as error:
-                raise Invalid(f"{where}.path[{h}]", i, str(error)) from None
+                raise Invalid(f"{where}[{h}]", i, str(error)) from None
             if child is None:
-                raise Invalid(f"{where}.path[{h}]", i, "not feasible")
+                raise Invalid(f"{where}[{h}]", i, "not feasible")
             node = child
         return node
 
@@ -117,8 +154,9 @@ class _Decision:
         named = {rival["index"] for rival in self.r["rivals"]}
         for i in [i for i in self.edges if i not in named]:
             try:
-                score = self.prover.best(self.edges[i], -math.inf)
-                require("rivals", score is None, f"nothing of action {i}", f"a path that scores {score}")
+                path = self.prover.best(self.edges[i], -math.inf)
+                score = None if path is None else path.score
+                require("rivals", path is None, f"nothing of action {i}", f"a path that scores {score}")
             except OutOfNodes:
                 self.doubts.append("rivals")
             except Fault as error:
@@ -135,7 +173,8 @@ class _Decision:
                 better = put_in and rival["retained"] and (mine is None or rival["score"] > mine.score)
                 require(where, better, rival["path"], own)
             if put_in and self.exact:
-                best = is_close(num(rival["score"]), num(rival["upper"]))
+                score, upper = num(rival["score"]), num(rival["upper"])
+                best = is_close(score, upper) if self.version == 1 else abs(score - upper) <= self._slack(upper)
                 require(where, best, rival["path"], "not the best suffix, which was to be put in")
 
     def _uppers(self) -> None:
@@ -154,37 +193,101 @@ class _Decision:
         for k, rival in enumerate(rivals):
             where, i = f"rivals[{k}]", rival["index"]
             require(f"{where}.upper", rival["upper"] is not None or not self.exact, None, "a number (claim.eps_a is)")
-            reached = rival["retained"] and is_close(num(rival["score"]), num(rival["upper"]))
-            low = rival["upper"] if self.exact and not reached else None
-            self._between(f"{where}.upper", low, rival["upper"], self.edges[i], self.prover)
+            if self.version == 1:
+                reached = rival["retained"] and is_close(num(rival["score"]), num(rival["upper"]))
+                low = rival["upper"] if self.exact and not reached else None
+                self._between(f"{where}.upper", low, rival["upper"], self.edges[i], self.prover)
+            else:
+                self._upper(where, rival)
             low, high = rival["reward_only_score"], rival["reward_only_upper"]
-            self._between(f"{where}.reward_only_upper", low, high, self.edges[i], reward_only)
+            own = self._between(f"{where}.reward_only_upper", low, high, self.edges[i], reward_only)
+            self.own[i].update(zip(("reward_only_score", "reward_only_upper"), own, strict=True))
+            self.own[i].update(zip(("certain_score", "certain_upper"), own, strict=True))
             low_c, high_c = rival["certain_score"], rival["certain_upper"]
             if not p.is_members:
                 expect(f"{where}.certain_score", low_c, low)
                 expect(f"{where}.certain_upper", high_c, high)
             elif (low_c, high_c) != (None, None):
                 require(f"{where}.certain_upper", i in known, high_c, "not feasible at the mean outcome")
-                self._between(f"{where}.certain_upper", low_c, high_c, known[i], sure)
+                own = self._between(f"{where}.certain_upper", low_c, high_c, known[i], sure)
+                self.own[i].update(zip(("certain_score", "certain_upper"), own, strict=True))
+            else:
+                self.own[i].update(certain_score=None, certain_upper=None)
 
-    def _between(self, where: str, low: Any, high: Any, first: Edge, prover: Prover) -> None:
-        """Some path that begins with `first` scores at least `low`, and none scores more than `high`."""
-        lower, upper = num(low), num(high)
-        if low is None and (high is None or upper == math.inf):
+    def _upper(self, where: str, rival: Record) -> None:
+        """What bounds a first action from above: a path that reaches it, or a bound; and no path scores more."""
+        i, upper, own = rival["index"], num(rival["upper"]), self.own[rival["index"]]
+        reached = rival["retained"] and rival["score"] == rival["upper"]
+        require(f"{where}.upper_path", not (reached and rival["upper_path"]), rival["upper_path"], [])
+        if rival["upper_path"]:
+            node = self._replay(rival["upper_path"], i, f"{where}.upper_path")
+            value, size = node.score, self.p.size(node)
+        elif reached:
+            value, size = own["score"], own["size"]
+        else:
+            require(f"{where}.upper", not self.exact, rival["upper"], "a value that no recorded path reaches")
+            value, size = upper, abs(upper)
+        near(f"{where}.upper", rival["upper"], value, size)
+        own.update(upper=value, upper_size=size)
+        self._none_above(where, rival, value, size)
+        near(f"{where}.upper_size", rival["upper_size"], size, 0.0)
+
+    def _none_above(self, where: str, rival: Record, value: float, size: float) -> None:
+        """No path that begins with this action scores more than `value`; where one does by little, it counts."""
+        if not value < math.inf:
             return
+        i, floor = rival["index"], value + self._rounding(value, size)
+        best = self._best(f"{where}.upper", floor, self.edges[i], self.prover, rival["upper"])
+        if best is not None:
+            near(f"{where}.upper", rival["upper"], best.score, self.p.size(best))
+            self.own[i].update(upper=best.score, upper_size=self.p.size(best))
+
+    def _rounding(self, value: float, size: float) -> float:
+        """By how much sums in another order may differ; the path put forward has what is common to all."""
+        chosen = num(self.own.get(self.claim["action_index"], {}).get("size"))
+        return float(8.0 * 2.0**-52 * self.p.reach * max([x for x in (abs(value), size, chosen) if x < math.inf]))
+
+    def _best(self, where: str, floor: float, first: Edge, prover: Prover, claimed: Any) -> Node | None:
+        """The best path above `floor`; None also when that must be left in doubt."""
         try:
-            best = prover.best(first, upper + slack(upper) if low is None else lower - slack(lower))
+            return prover.best(first, floor)
         except OutOfNodes:
             self.doubts.append(where)
-            return
+        except Fault as error:
+            require(where, False, claimed, f"a failure: {error}")
+        return None
+
+    def _between(self, where: str, low: Any, high: Any, first: Edge, prover: Prover) -> tuple[Any, Any]:
+        """Some path that begins with `first` scores at least `low`, and none scores more than `high`. Returns what of
+        both is proved."""
+        lower, upper = num(low), num(high)
+        if low is None and (high is None or upper == math.inf):
+            return low, high
+        above, below = self._slack(upper), self._slack(lower)
+        over = self._rounding(upper, 0.0) if self.version > 1 and low is None else above
+        try:
+            best = prover.best(first, upper + over if low is None else math.nextafter(lower - below, -math.inf))
+        except OutOfNodes:
+            self.doubts.append(where)
+            return low, high
         except Fault as error:
             # A proof that met the failure found nothing; one that ended before may have found a path beside it.
             spent = self.claim["counters"]["oracle_nodes"] >= self.r["settings"]["proof_budget"]
             require(where, high is None and spent, low if high is None else high, f"a failure: {error}")
             self.doubts.append(where)
-            return
-        require(where, low is None or best is not None, low, "no path scores as much")
-        require(where, high is None or best is None or best <= upper + slack(upper), high, best)
+            return low, high
+        score = None if best is None else best.score
+        require(where, low is None or score is not None, low, "no path scores as much")
+        require(where, high is None or score is None or score <= upper + above, high, score)
+        if score is None:
+            return low, high
+        return None if low is None else min(lower, score), None if high is None else max(upper, score)
+
+    def _slack(self, x: float) -> float:
+        """What a recorded figure may differ by, because platforms do; version 1 had an absolute part."""
+        if self.version == 1:
+            return slack(x)
+        return 1e-9 * abs(x) + self._rounding(x, 0.0)
 
     def _counters(self) -> None:
         """A beam's exactly; of other searches only that a failed one counted nothing."""

@@ -57,6 +57,23 @@ def is_close(a: float, b: float) -> bool:
     return a == b or abs(a - b) <= slack(a, b)
 
 
+def tolerance(x: float, y: float, size_x: float, size_y: float, steps: int) -> float:
+    """By how much two scores must differ to count as different (version 2): by their own figures and sizes only."""
+    largest = max(abs(x), abs(y))
+    if not largest < math.inf:
+        return 0.0
+    return 1e-9 * largest + 8.0 * 2.0**-52 * steps * max([s for s in (size_x, size_y) if s > 0.0], default=0.0)
+
+
+def near(where: str, claimed: Any, derived: float, size: float) -> None:
+    """A figure from user functions may differ as platforms do, in proportion to what was added up for it. No claim is
+    derived from the recorded one."""
+    own = num(claimed)
+    largest = max(abs(own), abs(derived))
+    close = largest < math.inf and abs(own - derived) <= 1e-9 * largest + 1e-12 * size
+    require(where, own == derived or close or (own != own and derived != derived), claimed, derived)
+
+
 def require(where: str, holds: bool, claimed: Any, derived: Any) -> None:
     if not holds:
         raise Invalid(where, claimed, shown(derived))

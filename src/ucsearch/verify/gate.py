@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import operator as operators
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from ucsearch.verify.formats import Record, expect, expect_close, num, require
+from ucsearch.verify.formats import Record, expect, near, num, require, tolerance
 from ucsearch.verify.replay import MEMBERS, Problem
+from ucsearch.verify.schema import version_of
 
 Figures = dict[int, float]
+Rivals = Mapping[int, Record]
+Tau = Callable[[float, float, float, float], float]  # of two figures and their sizes
 TESTS = {"==": operators.eq, "<=": operators.le, ">=": operators.ge, ">": operators.gt}
+CANCELLED = 1e6  # a path whose size is so many times its score
 
 
 def _largest(values: Figures, who: Iterable[int]) -> float:
@@ -20,76 +24,121 @@ def _largest(values: Figures, who: Iterable[int]) -> float:
     return max([math.inf if values[i] != values[i] else values[i] for i in who], default=-math.inf)
 
 
-def _tolerance(*figures: Figures) -> float:
-    return 1e-9 * (1.0 + max([abs(x) for f in figures for x in f.values() if math.isfinite(x)], default=0.0))
+def _tau(r: Record, *figures: Figures) -> Tau:
+    """Version 2 compares two figures by themselves; version 1 had one tolerance for all of `figures`."""
+    if version_of(r) == 1:
+        same = 1e-9 * (1.0 + max([abs(x) for f in figures for x in f.values() if math.isfinite(x)], default=0.0))
+        return lambda x, y, size_x, size_y: same
+    steps = r["settings"]["reach"]
+    return lambda x, y, size_x, size_y: tolerance(x, y, size_x, size_y, steps)
 
 
-def certificate(r: Record, searched: Mapping[Any, float], first: int | None) -> dict[str, Any]:
-    """Every member of `claim` that follows from the figures of the rivals.
+def certificate(
+    r: Record, rivals: Rivals, searched: Mapping[Any, tuple[float, float]], first: int | None
+) -> dict[str, Any]:
+    """Every member of `claim` that follows from the figures of the rivals, and `lead`, `tau` of the route, `margins`.
 
-    `searched` and `first` are scores and choice before any oracle suffix was put in.
+    `searched` and `first` are scores (with sizes) and choice before any oracle suffix was put in.
     """
-    c, s, rivals = r["claim"], r["settings"], {rival["index"]: rival for rival in r["rivals"]}
+    c, s = r["claim"], r["settings"]
     eps_m, exact = float(c["eps_m"]), c["eps_a"] is not None
     names = ("score", "upper", "reward_only_score", "reward_only_upper", "certain_score", "certain_upper")
     lower, upper, lower0, upper0, lower_c, upper_c = ({i: num(rivals[i][n]) for i in rivals} for n in names)
-    tau = _tolerance(lower, upper)
+    size, upper_size = ({i: num(rivals[i].get(n)) for i in rivals} for n in ("size", "upper_size"))
+    tau = _tau(r, lower, upper)
     calm = {i: rivals[i]["uncertainty"] for i in rivals}
     retained = sorted((i for i in rivals if rivals[i]["retained"]), key=lambda i: (-lower[i], calm[i], i))
     selected = retained[0] if retained else -1
     order0 = sorted((i for i in rivals if lower0[i] == lower0[i]), key=lambda i: (-lower0[i], i))
     first0 = order0[0] if order0 else -1
-    chosen, baseline, margin, margins = selected, first0, math.nan, dict.fromkeys(rivals, math.nan)
+    chosen, baseline, route = selected, first0, _Route(math.nan, math.nan, dict.fromkeys(rivals, math.nan))
     if s["policy"] == "ConstrainedBeam":
         # Any reward-only optimum may serve as the baseline.
         if order0 and lower0.get(c["baseline_index"]) == lower0[first0]:
             baseline = c["baseline_index"]
-        chosen, margin, margins = _route(s, rivals, retained, selected, baseline, tau)
+        chosen, route = _route(s, rivals, retained, selected, baseline, tau)
     elif s["algorithm"] not in ("beam", "exact", "mcts") and c["action_index"] in retained:
         chosen = c["action_index"]  # another planner's own choice among its paths
-    for k, i in enumerate(rivals):
-        expect(f"rivals[{k}].release_margin", rivals[i]["release_margin"], margins[i])
 
     found, alone = chosen >= 0, len(rivals) == 1
     best, top, held = lower.get(chosen, math.nan), _largest(upper, rivals), [i for i in retained if i != chosen]
-    gap = best - _largest(upper, [i for i in rivals if i != chosen])
-    ahead = searched.get(first, math.nan) - _largest(upper, [i for i in rivals if i != first])
+    best_size = size.get(chosen, math.nan)
+    top_size = max([upper_size[i] for i in rivals if upper[i] == top and upper_size[i] >= 0.0], default=0.0)
 
-    def holds(gap: float, some: bool) -> bool:
-        """`certificate_pass` by this gap."""
-        return some and (alone or (gap >= -tau if eps_m == 0.0 else gap > 2.0 * eps_m + tau))
+    def ahead(x: float, own: float, who: Iterable[int]) -> list[tuple[float, float]]:
+        """By how much x is above each upper value, and the tolerance of that pair."""
+        values = {i: math.inf if upper[i] != upper[i] else upper[i] for i in who}
+        return [(x - y, tau(x, y, own, upper_size[i])) for i, y in values.items()]
 
-    def activity(low: Figures, high: Figures) -> float:
-        """By how much every action that may be optimal at risk 0 is worse here."""
-        least = max([x for x in low.values() if x == x], default=-math.inf) - _tolerance(low, high)
-        may_be_best = [i for i in rivals if not high[i] < least]
-        return (top if exact else best) - _largest(upper, may_be_best) if found and may_be_best else math.nan
+    def clear(pairs: list[tuple[float, float]], by: float) -> bool:
+        return all(t < math.inf and x > by + t for x, t in pairs)
 
-    sole, passed, risk_gap = found and alone, holds(gap, found), activity(lower0, upper0)
+    def not_behind(pairs: list[tuple[float, float]]) -> bool:
+        return all(t < math.inf and x >= -t for x, t in pairs)
+
+    def holds(pairs: list[tuple[float, float]], some: bool) -> bool:
+        """`certificate_pass` by these pairs."""
+        return some and (alone or (not_behind(pairs) if eps_m == 0.0 else clear(pairs, 2.0 * eps_m)))
+
+    def activity(low: Figures, high: Figures) -> tuple[float, bool]:
+        """By how much every action that may be optimal at risk 0 is worse here, and whether clearly so."""
+        best0, tau0 = max([x for x in low.values() if x == x], default=-math.inf), _tau(r, low, high)
+        size0 = max([x for x in (abs(best0), best_size) if x == x])
+        may_be_best = [i for i in rivals if not best0 - high[i] > tau0(best0, high[i], size0, abs(high[i]))]
+        if not (found and may_be_best):
+            return math.nan, False
+        figure, own = (top, top_size) if exact else (best, best_size)
+        return figure - _largest(upper, may_be_best), clear(ahead(figure, own, may_be_best), 0.0)
+
+    others = [i for i in rivals if i != chosen]
+    pairs, strongest = ahead(best, best_size, others), _largest(upper, others)
+    gap = best - strongest
+    tied = [tau(best, upper[i], best_size, upper_size[i]) for i in others if upper[i] == strongest]
+    own_tau = tau(best, best, best_size, best_size) if found or version_of(r) == 1 else 0.0
+    sole, passed = found and alone, holds(pairs, found)
+    (risk_gap, risky), (_, unsure) = activity(lower0, upper0), activity(lower_c, upper_c)
     lead = best - _largest(lower, held) if found and held else math.nan
     eps_a = max([0.0, *(upper[i] - lower[i] for i in held)]) if exact else math.nan
-    oracle_retained = exact and any(upper[i] >= top - tau for i in retained)
+
+    def maximal(i: int) -> bool:
+        return exact and top - upper[i] <= tau(top, upper[i], top_size, upper_size[i])
+
+    oracle_retained = any(map(maximal, retained))
     by_paper = (math.inf if sole else lead) > 2.0 * (eps_a + eps_m)
+    before = searched.get(first, (math.nan, math.nan))
     return {
-        "tau": tau, "proved": all(x == x for x in upper.values()), "selected_index": selected,
-        "baseline_index": baseline, "release_margin": margin, "action_index": chosen, "sole_action": sole,
-        "gap": math.nan if sole else gap, "optimal": found and (sole or gap >= -tau),
-        "unique": found and (sole or gap > tau), "robust": found and (sole or gap > 2.0 * eps_m + tau),
-        "certificate_pass": passed, "search_pass": holds(ahead, first in rivals),
+        "tau": max(tied) if found and math.isfinite(strongest) else own_tau,
+        "proved": all(x == x for x in upper.values()), "selected_index": selected,
+        "baseline_index": baseline, "release_margin": route.margin, "action_index": chosen, "sole_action": sole,
+        "gap": math.nan if sole else gap, "optimal": found and (sole or not_behind(pairs)),
+        "unique": found and (sole or clear(pairs, 0.0)), "robust": found and (sole or clear(pairs, 2.0 * eps_m)),
+        "certificate_pass": passed,
+        "search_pass": holds(ahead(*before, [i for i in rivals if i != first]), first in rivals),
         "regret_bound": 0.0 if sole else max(0.0, -gap) if found else math.inf,
         "exact_regret": top - upper[chosen] if exact and found else math.nan, "margin": lead, "eps_a": eps_a,
         "proxy_slack": top - best if exact and found else math.nan, "oracle_retained": oracle_retained,
-        "paper_pass": oracle_retained and found and upper[chosen] >= top - tau and by_paper,
-        "risk_gap": risk_gap, "risk_active": passed and risk_gap > tau,
-        "search_active": found and first0 >= 0 and first0 != chosen,
-        "uncertainty_active": passed and activity(lower_c, upper_c) > tau,
+        "paper_pass": oracle_retained and found and maximal(chosen) and by_paper,
+        "risk_gap": risk_gap, "risk_active": passed and risky,
+        "search_active": found and first0 >= 0 and first0 != chosen, "uncertainty_active": passed and unsure,
+        "cancellation": found and best_size > CANCELLED * abs(best),
+        "margins": route.margins,
+        "lead": route.margin - route.tau if route.margin == route.margin
+        else math.inf if sole else min([x - t for x, t in pairs], default=math.inf) if found else math.nan,
     }  # fmt: skip
 
 
+class _Route(NamedTuple):
+    """Margin of the released action if the route decided, the tolerance of its score and a0's, margins against a0."""
+
+    margin: float
+    tau: float
+    margins: Figures
+
+
 def _route(
-    s: Record, rivals: dict[int, Record], retained: list[int], selected: int, a0: int, tau: float
-) -> tuple[int, float, Figures]:
-    """The planning-value route: what is put forward, its margin if the route decided, and all margins against a0."""
+    s: Record, rivals: Rivals, retained: list[int], selected: int, a0: int, tau: Tau
+) -> tuple[int, _Route]:  # fmt: skip
+    """The planning-value route: what is put forward, and what speaks for it."""
     margins, cost = dict.fromkeys(rivals, math.nan), {}
     for i in retained if a0 in retained else ():
         own, base = rivals[i], rivals[a0]
@@ -100,13 +149,20 @@ def _route(
             if s["mode"] != MEMBERS:
                 slacks.append(gain - (own["step_score"] - base["step_score"]))
             margins[i] = float(min(slacks))
-    near = [i for i in cost if rivals[selected]["score"] - rivals[i]["score"] <= s["near_equal"] + tau]
-    fit = [i for i in near if margins[i] > tau]
+
+    def pair(i: int, j: int) -> float:
+        size_i, size_j = num(rivals[i].get("size")), num(rivals[j].get("size"))
+        return tau(rivals[i]["score"], rivals[j]["score"], size_i, size_j)
+
+    def near_best(i: int) -> bool:
+        return bool(rivals[selected]["score"] - rivals[i]["score"] <= s["near_equal"] + pair(selected, i))
+
+    fit = [i for i in cost if near_best(i) and margins[i] > pair(a0, i)]
     if not fit:
-        return selected, math.nan, margins
+        return selected, _Route(math.nan, math.nan, margins)
     within = [i for i in fit if margins[i] >= max(margins[j] for j in fit) - s["band"]]
     chosen = min(within, key=lambda i: (cost[i], -rivals[i]["score"], i))
-    return chosen, margins[chosen], margins
+    return chosen, _Route(margins[chosen], pair(a0, chosen), margins)
 
 
 # -------------------------------------------------------------------- gate and outcome
@@ -125,17 +181,17 @@ def _age(now: str, issued: list[str]) -> float:
         return math.nan
 
 
-def gate_and_outcome(r: Record, p: Problem, failed: bool, dead_end: bool, steps: Figures) -> None:
-    """Rows of the gate, then what leaves. `steps` holds the one-step score of every feasible action."""
-    c, gate, g = r["claim"], r["gate"], r["gate"]["settings"]
-    routed, regret, limit = c["release_margin"] is not None, num(c["regret_bound"]), num(g["regret_limit"])
-    require("gate.settings.near", limit == limit or not g["near"], g["near"], "nothing without a regret limit")
-    margin = num(c["release_margin"]) if routed else math.inf if c["sole_action"] else num(c["gap"])
+def _rows(
+    r: Record, p: Problem, c: Record, failed: bool, dead_end: bool
+) -> list[tuple[str, float, str, Any, str]]:  # fmt: skip
+    """Name, left side, operator, right side and cause of every row that the gate asks for, by the claims `c`."""
+    gate, g, counted = r["gate"], r["gate"]["settings"], r["claim"]["counters"]
+    routed, regret, limit = c["release_margin"] == c["release_margin"], c["regret_bound"], num(g["regret_limit"])
     passed = c["certificate_pass"] or (g["near"] and routed and regret <= limit)
     unproved = "not_proved" if not c["proved"] else "not_robust" if c["optimal"] else "not_optimal"
     age = _age(gate["now"], r["inputs"]["trace"]["meta"]["issued"])
     active = c["uncertainty_active" if p.is_members else "risk_active"]
-    spent = c["counters"]["expansions"] + c["counters"]["oracle_nodes"]
+    spent = counted["expansions"] + counted["oracle_nodes"]
     asks = any(value is not None and value is not False for name, value in g.items() if name != "near")
     eps_c, under = num(gate["calibration"]["eps_c"]), num(gate["calibration"]["undercoverage"])
     table: list[tuple[Any, str, float, str, Any, str]] = [
@@ -148,21 +204,33 @@ def gate_and_outcome(r: Record, p: Problem, failed: bool, dead_end: bool, steps:
         (True, "completion", not dead_end, "==", 1, "dead_end"),
         (True, "path", c["action_index"] >= 0, "==", 1, "search_exhausted"),
         (g["certificate"], "certificate_pass", passed, "==", 1, unproved),
-        (g["positive_margin"], "release_margin_above_tau", margin - c["tau"], ">", 0, "margin_not_positive"),
+        (g["positive_margin"], "release_margin_above_tau", c["lead"], ">", 0, "margin_not_positive"),
         (g["risk_active"], "risk_active", active, "==", 1, "not_risk_active"),
         (g["regret_limit"], "regret_bound", regret, "<=", g["regret_limit"], "regret_above_limit"),
         (g["node_budget"], "nodes", spent, "<=", g["node_budget"], "node_budget"),
         (g["time_budget_s"], "elapsed_s", num(gate["elapsed_s"]), "<=", g["time_budget_s"], "time_budget"),
     ]  # fmt: skip
-    rows = [row[1:] for row in table if row[0] is not None and row[0] is not False]
+    return [row[1:] for row in table if row[0] is not None and row[0] is not False]
+
+
+def gate_and_outcome(
+    r: Record, p: Problem, failed: bool, dead_end: bool, steps: Figures, claimed: Record, derived: Record
+) -> None:
+    """Rows of the gate, then what leaves. `steps` holds the one-step score of every feasible action. The rows' figures
+    follow from the claims as recorded; whether they hold, from those that were derived."""
+    gate, g = r["gate"], r["gate"]["settings"]
+    require("gate.settings.near", g["regret_limit"] is not None or not g["near"], g["near"], "nothing without a limit")
+    rows, own = (_rows(r, p, c, failed, dead_end) for c in (claimed, derived))
     expect("gate.rows", [row["name"] for row in gate["rows"]], [row[0] for row in rows])
     cause = "none"
-    for k, (_, left, operator, right, reason) in enumerate(rows):
-        x = float(left)
-        holds = TESTS[operator](x, right)
-        for key, value in (("left", x), ("operator", operator), ("right", right), ("pass", holds)):
+    for k, (_, left, operator, right, _) in enumerate(rows):
+        holds = TESTS[operator](float(own[k][1]), right)
+        for key, value in (("left", float(left)), ("operator", operator), ("right", right), ("pass", holds)):
             expect(f"gate.rows[{k}].{key}", gate["rows"][k][key], value)
-        cause = reason if not holds and cause == "none" else cause
+        cause = own[k][4] if not holds and cause == "none" else cause
+    margin = claimed["release_margin"]
+    if margin != margin:
+        margin = math.inf if claimed["sole_action"] else claimed["gap"]
     _outcome(r, p, cause, margin, steps)
 
 
@@ -188,5 +256,5 @@ def _outcome(r: Record, p: Problem, cause: str, margin: float, steps: Figures) -
     }  # fmt: skip
     for key, value in expected.items():
         expect(f"outcome.{key}", r["outcome"][key], value)
-    cost = steps.get(index, math.nan) - (math.nan if place is None else steps.get(place, math.nan))
-    expect_close("outcome.fallback_cost", r["outcome"]["fallback_cost"], cost)
+    ours, other = steps.get(index, math.nan), math.nan if place is None else steps.get(place, math.nan)
+    near("outcome.fallback_cost", r["outcome"]["fallback_cost"], ours - other, 1e3 * (abs(ours) + abs(other)))

@@ -52,6 +52,7 @@ class Node(NamedTuple):
     score: float
     path: tuple[int, ...]
     togo: float = 0.0  # optimistic value to go; 0 without a bound
+    gross: float = 0.0  # sum of the absolute rewards (members: of the largest member's at every step)
 
 
 class View(NamedTuple):
@@ -227,47 +228,66 @@ class Problem:
         factor, path, full = self.discounts[h], (*node.path, e.action), h + 1 == self.depth
         if self.is_members:
             returns = tuple(r + factor * x for r, x in zip(node.returns, e.rewards, strict=True))
+            gross = node.gross + max(abs(factor * x) for x in e.rewards)
             if full:
-                return self._best_end(e, returns, path)
-            return self._node(e, returns, *mean_and_spread(returns, self.weights, self.spread), path, togo)
-        reward = node.reward + factor * e.q
+                return self._best_end(e, returns, gross, path)
+            return self._node(e, returns, *mean_and_spread(returns, self.weights, self.spread), gross, path, togo)
+        reward, gross = node.reward + factor * e.q, node.gross + abs(factor * e.q)
         if full and self.task.terminal is not None:
-            reward = reward + self.discounts[self.depth] * self.end(e.states[0])
-        return self._node(e, (), reward, node.uncertainty + factor * e.u, path, 0.0 if full else togo)
+            end = self.discounts[self.depth] * self.end(e.states[0])
+            reward, gross = reward + end, gross + abs(end)
+        return self._node(e, (), reward, node.uncertainty + factor * e.u, gross, path, 0.0 if full else togo)
 
     def _node(
-        self, e: Edge, returns: tuple[float, ...], reward: float, uncertainty: float, path: tuple[int, ...], togo: float
-    ) -> Node:
-        node = Node(e.states, returns, reward, uncertainty, reward - self.risk * uncertainty, path, togo)
+        self, e: Edge, returns: tuple[float, ...], reward: float, uncertainty: float, gross: float,
+        path: tuple[int, ...], togo: float,
+    ) -> Node:  # fmt: skip
+        node = Node(e.states, returns, reward, uncertainty, reward - self.risk * uncertainty, path, togo, gross)
         if not math.isfinite(node.score):  # it is not, if one of the sums is not
             raise Fault("the sum along a path is not finite")
         return node
 
-    def _best_end(self, e: Edge, returns: tuple[float, ...], path: tuple[int, ...]) -> Node | None:
+    def size(self, node: Node) -> float:
+        """What was added up on a path, in absolute terms. In members mode the spread is taken of the returns, so that
+        their rounding enters it too: as it is, or (variance) times twice the deviation."""
+        inner = 0.0
+        if self.is_members:
+            inner = 2.0 * math.sqrt(node.uncertainty) * node.gross if self.spread == VARIANCE else node.gross
+        return node.gross + self.risk * (node.uncertainty + inner)
+
+    def _best_end(self, e: Edge, returns: tuple[float, ...], gross: float, path: tuple[int, ...]) -> Node | None:
         """Members follow the best of the continuations to the end of the trace, where there are any."""
         best: Node | None = None
         ways = [(c.policy, theta) for c in self.task.continuations for theta in c.grid or (None,)]
         for policy, theta in ways or [(None, None)]:
-            total = self._follow(policy, theta, e.states, returns)
-            if total is not None:
-                node = self._node(e, total, *mean_and_spread(total, self.weights, self.spread), path, 0.0)
+            followed = self._follow(policy, theta, e.states, returns)
+            if followed is not None:
+                total, most = followed
+                spread = mean_and_spread(total, self.weights, self.spread)
+                node = self._node(e, total, *spread, gross + most, path, 0.0)
                 if best is None or (node.score, -node.uncertainty) > (best.score, -best.uncertainty):
                     best = node
         return best
 
-    def _follow(self, policy: Any, theta: Any, states: Any, returns: tuple[float, ...]) -> tuple[float, ...] | None:
-        out = []
+    def _follow(
+        self, policy: Any, theta: Any, states: Any, returns: tuple[float, ...]
+    ) -> tuple[tuple[float, ...], float] | None:
+        out, most = [], 0.0
         for state, total, member in zip(states, returns, self.members, strict=True):
+            own = 0.0
             for h in range(self.depth, self.reach):
                 a = self.number(policy, state, h, self.params, *(() if theta is None else (theta,)))
                 if not self.may(state, a):
                     return None
-                total = total + self.discounts[h] * self._reward(state, a, member[h])
+                earned = self.discounts[h] * self._reward(state, a, member[h])
+                total, own = total + earned, own + abs(earned)
                 state = self.move(state, a, member[h])
             if self.task.terminal is not None:
-                total = total + self.discounts[self.reach] * self.end(state)
+                end = self.discounts[self.reach] * self.end(state)
+                total, own = total + end, own + abs(end)
             out.append(total)
-        return tuple(out)
+            most = max(most, own)
+        return tuple(out), most
 
     # ---------------------------------------------------------------- the task's bound
 

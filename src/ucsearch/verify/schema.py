@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ucsearch.verify.formats import Malformed
@@ -124,12 +124,15 @@ RECALIBRATION = {
 # `request` says who asked, and as which item of what: words, as far as a decision goes.
 REQUEST = _form(hex="key body?", count="item", text="by?")
 DECISION_2 = _with(
-    DECISION_1, **{"schema": ("ucsearch.decision/2",), "recalibration?": RECALIBRATION, "request?": REQUEST}
+    DECISION_1,
+    claim=_form(truth="cancellation"),
+    rivals=_form(maybe="size", figure="upper_size", count="[upper_path]"),
+    **{"schema": ("ucsearch.decision/2",), "recalibration?": RECALIBRATION, "request?": REQUEST},
 )
 DECISIONS = {1: DECISION_1, 2: DECISION_2}
 
 
-def version_of(record: dict[str, Any]) -> int:
+def version_of(record: Mapping[str, Any]) -> int:
     """The version whose rules a decision is judged by; the newest where it names none that is known."""
     return 1 if record.get("schema") == "ucsearch.decision/1" else 2
 

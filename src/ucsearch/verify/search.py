@@ -138,8 +138,8 @@ class Prover:
         self.ways: list[Callable[[Meter], Limit]] = [self._values, *bound] if few else [*bound, self._values]
         self.limit: Limit | None = None
 
-    def best(self, first: Edge, floor: float) -> float | None:
-        """The best score above `floor`; None when no path scores more than that."""
+    def best(self, first: Edge, floor: float) -> Node | None:
+        """The path with the best score above `floor`; None when no path scores more than that."""
         while True:
             last = len(self.ways) == 1
             meter = self.meter if last else Meter(FIRST_TRY, self.meter)
@@ -152,7 +152,7 @@ class Prover:
                     raise
                 self.ways, self.limit = self.ways[1:], None
 
-    def _search(self, first: Edge, floor: float, limit: Limit, meter: Meter) -> float | None:
+    def _search(self, first: Edge, floor: float, limit: Limit, meter: Meter) -> Node | None:
         p, best = self.p, None
         start = p.extend(p.root(), first)
         stack = [] if start is None else [(limit(start), start)]
@@ -162,7 +162,7 @@ class Prover:
                 continue
             meter.spend(len(node.states))
             if len(node.path) == p.depth:
-                best = floor = node.score
+                best, floor = node, node.score
                 continue
             children = [p.extend(node, e) for e in p.edges(node.states, len(node.path))]
             stack += sorted([(limit(c), c) for c in children if c is not None], key=lambda item: item[0])

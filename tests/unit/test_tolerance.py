@@ -1,0 +1,187 @@
+"""Tolerance by pair: a rival's size has no say in how two others compare, in any currency; and nobody can forge it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import ucsearch as uc
+from ucsearch.certificate.compute import derive
+from ucsearch.records.decisions import decision_record
+from ucsearch.verify import verify_record
+
+
+class At(NamedTuple):
+    x: float
+
+
+class Worth(NamedTuple):
+    penalty: float
+    late: float  # what action 0 earns after action 1
+    unit: float
+
+
+def feasible(s: At, a: float, p: Worth) -> bool:
+    return True
+
+
+def step(s: At, a: float, y: float, p: Worth) -> At:
+    return At(a)
+
+
+def reward(s: At, a: float, y: float, p: Worth) -> float:
+    if a == 3.0:
+        return p.penalty * p.unit
+    if a == 0.0:
+        return p.late * p.unit if s.x == 1.0 else 0.0
+    return p.unit if a == 2.0 else 0.5 * p.unit
+
+
+def noisy(s: At, a: float, y: float, p: Worth) -> float:
+    return (1.0 + 0.1 * a) * p.unit * y
+
+
+def fallback(s: At, p: Worth) -> float:
+    return 0.0
+
+
+TASK = uc.Task(
+    name="late", state=At, actions=[0, 1, 2, 3], feasible=feasible, step=step, reward=reward, fallback=fallback,
+    params=Worth(-1e12, 900.0, 1.0),
+)  # fmt: skip
+NOISY = dataclasses.replace(TASK, name="noisy", reward=noisy)
+TRACE = uc.Trace.from_members([[0.0, 0.0]])
+NARROW, WIDE = uc.UCBeam(depth=2, width=1, top_k=1), uc.UCBeam(depth=2, width=16)
+
+
+def decide(policy: Any, worth: Worth, task: uc.Task = TASK, trace: uc.Trace = TRACE, **options: Any) -> uc.Decision:
+    return uc.decide(task, At(0.0), trace, policy, params=worth, engine="python", **options)
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 1.0, 2.0**40])
+@pytest.mark.parametrize("penalty", [-1e3, -1e9, -1e12, -1e15])
+def test_a_penalty_elsewhere_makes_nothing_equal(penalty: float, unit: float) -> None:
+    narrow = decide(NARROW, Worth(penalty, 900.0, unit))
+    assert not narrow.released
+    assert narrow.certificate is not None
+    assert narrow.certificate.gap == -898.5 * unit
+    assert narrow.certificate.tau < 1e-6 * unit
+    assert narrow.certificate.regret_bound == 898.5 * unit
+    wide = decide(WIDE, Worth(penalty, 900.0, unit))
+    assert wide.released
+    assert wide.action == 1.0
+    assert wide.certificate is not None
+    assert wide.certificate.unique
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-9, 1e12])
+def test_small_differences_are_differences_in_any_currency(unit: float) -> None:
+    """Everything below 1e-9 used to be a tie."""
+    certificate = decide(WIDE, Worth(-1.0, 0.25, unit)).certificate
+    assert certificate is not None
+    assert certificate.unique
+    assert certificate.gap > 1e-3 * unit
+
+
+def forged(monkeypatch: pytest.MonkeyPatch, change: Any, *args: Any, **options: Any) -> uc.Decision:
+    """A decision whose claims, gate and outcome follow from evidence that was changed before."""
+    import ucsearch.dispatch.api as api
+
+    honest = api.certify_panel
+
+    def certify_panel(*given: Any, **more: Any) -> Any:
+        panel = honest(*given, **more)
+        evidence = change(panel.evidence)
+        claims = derive(evidence, panel.eps_m, panel.plan.settings.reach)
+        return dataclasses.replace(panel, evidence=evidence, claims=claims, released=evidence.selected)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(api, "certify_panel", certify_panel)
+        return decide(*args, **options)
+
+
+def test_a_record_that_claims_so_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
+    worth = Worth(-1e12, 900.0, 1.0)
+    honest = decide(NARROW, worth)
+    assert verify_record(*decision_record(honest), TASK).status == "valid"
+    lie = forged(monkeypatch, lambda e: e._replace(lower_size=e.lower_size * 1e18), NARROW, worth)
+    assert lie.released
+    assert lie.pass_kind == "exact"
+    found = verify_record(*decision_record(lie), TASK)
+    assert (found.status, found.where) == ("invalid", "rivals[2].size")
+    large = forged(monkeypatch, lambda e: e._replace(upper_size=e.upper_size * 1e18), NARROW, worth)
+    assert large.released
+    assert verify_record(*decision_record(large), TASK).where == "rivals[0].upper_size"
+
+
+def test_figures_that_are_only_close_carry_no_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small rewards, variance, a large risk: what is within the slack of a figure may decide between two actions."""
+    worth = Worth(0.0, 0.0, 1e-5)
+    trace = uc.Trace.from_members([[1.0, 1.0], [1.5, 1.5]])
+    policy = uc.UCBeam(depth=2, width=16, risk=1e5, spread="variance")
+    honest = decide(policy, worth, NOISY, trace)
+    assert honest.certificate is not None
+    assert honest.certificate.unique
+    assert verify_record(*decision_record(honest), NOISY).status == "valid"
+    worst = min(honest.certificate.rivals, key=lambda r: r.score).index
+
+    def calmer(e: Any) -> Any:
+        """The uncertainty of the worst action is rounded down by less than an absolute 1e-9."""
+        own = np.arange(4) == worst
+        less = np.where(own, e.lower_uncertainty - 9e-10, e.lower_uncertainty)
+        lower = e.lower_reward - 1e5 * less
+        return e._replace(
+            lower_uncertainty=less, lower=lower, searched=lower, upper=lower, selected=np.array([worst]),
+            searched_selected=np.array([worst]),
+        )  # fmt: skip
+
+    lie = forged(monkeypatch, calmer, policy, worth, NOISY, trace)
+    assert lie.released
+    assert lie.certificate is not None
+    assert lie.certificate.action_index == worst
+    assert verify_record(*decision_record(lie), NOISY).status == "invalid"
+
+
+@pytest.mark.parametrize("share", [1e-10, 3e-10, 9e-10])
+def test_a_lie_within_the_slack_is_found_by_the_claim(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+    """Two actions that differ by 1.5 tau: a record that moves one figure by less than the slack claims a tie."""
+    worth = Worth(-1.0, 0.5 + 1.5e-9, 1.0)  # after 1 comes 0: 1.0 + 1.5e-9 against 2.0 elsewhere
+    near_tie = Worth(-1.0, 1.5 + 3e-9, 1.0)  # 2.0 + 3e-9 against 2.0
+    assert decide(WIDE, worth).action == 2.0
+    honest = decide(WIDE, near_tie)
+    assert honest.certificate is not None
+    assert honest.certificate.unique
+    assert honest.action == 1.0
+
+    def tie(e: Any) -> Any:
+        own = np.arange(4) == 1
+        lower = np.where(own, e.lower * (1.0 - share), e.lower)
+        return e._replace(lower=lower, lower_reward=lower, searched=lower, upper=np.where(own, lower, e.upper))
+
+    lie = forged(monkeypatch, tie, WIDE, near_tie)
+    assert lie.certificate is not None
+    changes_the_claim = not lie.certificate.unique
+    found = verify_record(*decision_record(lie), TASK)
+    assert found.status == ("invalid" if changes_the_claim else "valid"), found
+    assert changes_the_claim == (share > 5e-10)
+
+
+def test_cancellation_is_said() -> None:
+    """A cost that is sunk and paid back leaves few digits of what is compared."""
+    trace = uc.Trace.from_members([[0.0, 0.0]])
+    task = dataclasses.replace(TASK, name="sunk", reward=sunk)
+    much = decide(WIDE, Worth(0.0, 0.0, 1e9), task, trace).certificate
+    little = decide(WIDE, Worth(0.0, 0.0, 1e3), task, trace).certificate
+    assert much is not None
+    assert much.cancellation
+    assert little is not None
+    assert not little.cancellation
+    assert much.tau > 1e-6 > little.tau
+
+
+def sunk(s: At, a: float, y: float, p: Worth) -> float:
+    """The first step pays, the second gets it back: states after the first are above 0."""
+    return (p.unit if s.x >= 1.0 else -p.unit) + 0.1 * a if a >= 1.0 else -4.0 * p.unit
