@@ -10,13 +10,16 @@ from ucsearch.data import (
     ETT_COLUMNS,
     FILES,
     load_ett,
+    load_gefcom_price,
     load_lobster,
     load_ltsf,
     load_m4,
     load_m4_daily_tails,
+    load_m5,
     resolve,
 )
 from ucsearch.data.resolve import resolve_optional
+from ucsearch.errors import DataError
 
 pytestmark = pytest.mark.data
 
@@ -146,3 +149,27 @@ def test_lobster(data: Path, ticker: str, rows: int) -> None:
     assert book.ask_price.shape == (rows, 1)
     assert book.report.rows() == []
     assert (book.ask_price > book.bid_price).all()
+
+
+def test_m5(data: Path) -> None:
+    need("m5/sales", data)
+    one = load_m5(stores=["CA_3"], data_dir=data)
+    assert len(one) == 3049
+    assert {s.category for s in one} == {"CA_3"}
+    assert {s.y.size for s in one} == {447}
+    assert one.report.count("missing") == 208_008
+    trimmed = load_m5(stores=["CA_3"], leading="trim", data_dir=data)
+    late = next(s for s in trimmed if s.y.size < 447)
+    assert late.y[0] > 0
+    assert np.array_equal(one.get(late.id).y[-late.y.size :], late.y)
+    with pytest.raises(DataError, match="M5 store: saw 'XX_1'"):
+        load_m5(stores=["XX_1"], data_dir=data)
+
+
+def test_gefcom_prices(data: Path) -> None:
+    need("gefcom/price", data)
+    table = load_gefcom_price(data_dir=data)
+    assert table.values.shape == (25968, 3)
+    assert (np.diff(table.time) == np.timedelta64(1, "h")).all()
+    assert table.report.count("relabelled") == 1
+    assert table.column("zonal_price")[0] == 43.17

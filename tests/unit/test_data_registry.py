@@ -9,7 +9,7 @@ from ucsearch.errors import DataError
 def test_names_are_unique_and_cover_the_five_sources() -> None:
     names = [file.name for file in FILES]
     assert len(set(names)) == len(names)
-    assert datasets() == ("ett", "m4", "ltsf", "lobster", "fi2010")
+    assert datasets() == ("ett", "m4", "ltsf", "m5", "gefcom", "lobster", "fi2010")
 
 
 def test_every_copy_is_well_formed() -> None:

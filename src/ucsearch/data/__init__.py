@@ -2,9 +2,11 @@
 
 from ucsearch.data.embedded import SampleState, sample_demand, sample_states
 from ucsearch.data.ett import ETT_COLUMNS, ETT_NAMES, load_ett
+from ucsearch.data.gefcom import GEFCOM_COLUMNS, load_gefcom_price
 from ucsearch.data.lob import load_fi2010, load_lobster, read_fi2010, read_lobster
 from ucsearch.data.ltsf import LTSF_SETS, load_ltsf
 from ucsearch.data.m4 import M4_FREQUENCIES, load_m4, load_m4_daily_tails
+from ucsearch.data.m5 import M5_STORES, load_m5
 from ucsearch.data.records import (
     FI2010,
     Finding,
@@ -23,8 +25,10 @@ __all__ = [
     "ETT_NAMES",
     "FI2010",
     "FILES",
+    "GEFCOM_COLUMNS",
     "LTSF_SETS",
     "M4_FREQUENCIES",
+    "M5_STORES",
     "DataFile",
     "Finding",
     "LoadReport",
@@ -39,10 +43,12 @@ __all__ = [
     "find",
     "load_ett",
     "load_fi2010",
+    "load_gefcom_price",
     "load_lobster",
     "load_ltsf",
     "load_m4",
     "load_m4_daily_tails",
+    "load_m5",
     "read_fi2010",
     "read_lobster",
     "resolve",

@@ -333,6 +333,39 @@ def _lobster() -> Iterable[DataFile]:
             yield DataFile(f"lobster/{ticker}/{part}", "LOBSTER's own terms", "lobsterdata.com sample files", copies)
 
 
+def _m5() -> Iterable[DataFile]:
+    origin, licence = "functime-org/functime", "Apache-2.0 (repository); the M5 competition's own terms for the data"
+    note = "five of ten stores, 447 of 1,941 days"
+    files = {
+        "sales": (
+            "sales_daily_wide.parquet",
+            "m5-wide",
+            "2697084290a902fcd94ca21bf5c9888c848d3bc5334705f83122d18a0fc75000",
+            2898876,
+        ),
+        "snap": (
+            "calendar_snap.csv.gz",
+            "csv",
+            "52836709281e78caae06cbfff21dfda664db0461f09c1e7bb0a6e4a3292bc1cc",
+            1063,
+        ),
+    }
+    for part, (file, layout, sha256, size) in files.items():
+        copy = Copy(paths=(f"m5/{file}",), layout=layout, sha256=sha256, bytes=size, whole=False, note=note)
+        yield DataFile(f"m5/{part}", licence, origin, (copy,))
+
+
+def _gefcom() -> Iterable[DataFile]:
+    copy = Copy(
+        paths=("electricity_price/gefcom2014_price_hourly.csv.gz",),
+        layout="csv",
+        sha256="c4f6cd4e93b6d6486bffb332cb525db4f43d698df562674180d4f792ae242ade",
+        bytes=275315,
+        note="the published solution of the last day is filled in",
+    )
+    yield DataFile("gefcom/price", NONE_STATED, "GEFCom2014 price track, task 15; ynukou/datasetsforpaper", (copy,))
+
+
 FI2010_NORMALISATIONS = {
     "zscore": ("ZScore", "Zscore"),
     "minmax": ("MinMax", "MinMax"),
@@ -380,7 +413,7 @@ def _fi2010() -> Iterable[DataFile]:
                     )
 
 
-FILES: tuple[DataFile, ...] = (*_ett(), *_m4(), *_ltsf(), *_lobster(), *_fi2010())
+FILES: tuple[DataFile, ...] = (*_ett(), *_m4(), *_ltsf(), *_m5(), *_gefcom(), *_lobster(), *_fi2010())
 _BY_NAME = {file.name: file for file in FILES}
 
 
