@@ -37,6 +37,7 @@ __all__ = [
     "Settings",
     "SettingsError",
     "field_notes",
+    "forecaster_classes",
     "json_schema",
     "load_settings",
     "parse_settings",
@@ -209,11 +210,20 @@ def _policies() -> dict[str, type[Any]]:
     }
 
 
-def _forecasters() -> dict[str, type[Any]]:
+def forecaster_classes() -> dict[str, type[Any]]:
+    """The built-in forecasters by the name used in settings."""
+    from ucsearch.forecast.auto import Auto
+    from ucsearch.forecast.bootstrap import MarkovBootstrap
     from ucsearch.forecast.naive import SeasonalNaive
     from ucsearch.forecast.ridge import RidgeEnsemble, RidgePaths
 
-    return {"ridge_paths": RidgePaths, "ridge_ensemble": RidgeEnsemble, "seasonal_naive": SeasonalNaive}
+    return {
+        "auto": Auto,
+        "ridge_paths": RidgePaths,
+        "ridge_ensemble": RidgeEnsemble,
+        "seasonal_naive": SeasonalNaive,
+        "bootstrap": MarkovBootstrap,
+    }
 
 
 def field_notes(cls: type[Any]) -> dict[str, str]:
@@ -264,7 +274,7 @@ def _one_of(classes: Mapping[str, type[Any]]) -> Any:
 
 @lru_cache(maxsize=1)
 def _file_model() -> type[BaseModel]:
-    forecaster: dict[str, Any] = dict(_forecasters())
+    forecaster: dict[str, Any] = dict(forecaster_classes())
     fallback = _model_of(forecaster["ridge_paths"], "ridge_paths").model_validate({"name": "ridge_paths", "floor": 0.0})
     return create_model(
         "Settings",
@@ -332,7 +342,7 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
     policy = make("policy", _policies()[found.policy.name], found.policy)
     gate = make("gate", Gate, found.gate)
     calibration = make("calibration", Calibration, found.calibration)
-    forecaster = make("forecaster", _forecasters()[found.forecaster.name], found.forecaster)
+    forecaster = make("forecaster", forecaster_classes()[found.forecaster.name], found.forecaster)
     if found.policy.mode == "scores":
         problems.append(f"{file}: policy.mode: saw 'scores', expected 'mean' or 'members': files hold forecasts")
     if found.actions.multiples is not None and not hasattr(task_classes()[found.task.name], "scaled"):
@@ -392,7 +402,7 @@ def _names(table: str) -> str:
 
 def _named() -> dict[str, dict[str, type[Any]]]:
     """The tables that choose a class by name."""
-    return {"task": task_classes(), "policy": _policies(), "forecaster": _forecasters()}
+    return {"task": task_classes(), "policy": _policies(), "forecaster": forecaster_classes()}
 
 
 def _allowed(loc: Sequence[str], wrong: str) -> str:

@@ -170,7 +170,7 @@ def test_walking_forward_sees_no_future() -> None:
     other[131:] = 99.0
     changed = walk_recalibrated(model, other, cutoffs, how, horizon=4, season=7, stream=stream)
     assert np.array_equal(whole[:11], changed[:11])
-    archive, members = past_forecasts(model, y, 11, 130, horizon=4, season=7, stream=stream)
+    archive, members = past_forecasts(model, y, 11, 130, 1, horizon=4, season=7, stream=stream)
     fix = correction_at(archive, how, 4)
     m = members[-1].mean(axis=0)
     assert np.allclose(whole[10], np.maximum(m + fix.b + fix.c * (members[-1] - m), 0.0), rtol=1e-12)

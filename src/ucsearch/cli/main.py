@@ -17,6 +17,7 @@ from ucsearch.cli.compare import compare
 from ucsearch.cli.data import data_app
 from ucsearch.cli.evaluate import evaluate, suites
 from ucsearch.cli.evidence import claims, evidence_app
+from ucsearch.cli.forecast import forecast
 from ucsearch.cli.log import log_app
 from ucsearch.cli.planner import backtest, decide, explain, new, schema, tasks
 from ucsearch.cli.report import report
@@ -43,7 +44,7 @@ app.add_typer(log_app, name="log", short_help="Look into an audit log; override 
 app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")
 app.add_typer(evidence_app, name="evidence")
-for _command in (new, decide, backtest, explain, tasks, schema, compare, suites, evaluate, claims, report):
+for _command in (new, forecast, decide, backtest, explain, tasks, schema, compare, suites, evaluate, claims, report):
     app.command()(_command)
 
 

@@ -21,13 +21,26 @@ if TYPE_CHECKING:
 
     from ucsearch.planning.tables import Problem
 
-__all__ = ["EPILOG", "backtest", "decide", "explain", "new", "schema", "tasks"]
+__all__ = [
+    "EPILOG",
+    "NEEDS_A_PERSON",
+    "backtest",
+    "decide",
+    "explain",
+    "new",
+    "print_problems",
+    "progress_bar",
+    "reported",
+    "schema",
+    "tasks",
+]
 
 NEEDS_A_PERSON = 1
 UNUSABLE = 2
 STRICT = 3
 STOPPED = 130
 SHOWN = 20  # problems printed
+_MANY = 1_000  # steps of work from which on progress is told in a pipe
 
 EPILOG = "Exit codes: 0 done, 1 some series need a person, 2 unusable settings or files, 3 --strict found something."
 
@@ -47,7 +60,7 @@ def new(
     """
     from ucsearch.planning.scaffold import next_commands, write_scaffold
 
-    with _reported():
+    with reported():
         paths = write_scaffold(kind, folder, force=force)
     for path in paths:
         typer.echo(f"wrote {path}")
@@ -92,7 +105,7 @@ def decide(
     from ucsearch.planning.tables import check_writable, refuse_overwriting
     from ucsearch.settings import load_settings
 
-    with _reported(), _bar("deciding") as progress:
+    with reported(), progress_bar("deciding") as progress:
         inputs = {"SETTINGS": settings, "--forecasts": forecasts, "--states": states, "--archive": archive}
         refuse_overwriting({"--out": out, "--problems": problems, "--log": log}, inputs)
         for path in filter(None, (out, problems)):
@@ -107,10 +120,10 @@ def decide(
                 clock=lambda: datetime.now(UTC), progress=progress,
             )  # fmt: skip
         except StrictError as error:
-            _print_problems(error.problems, 0, problems)
+            print_problems(error.problems, 0, problems)
             typer.echo("Error: --strict, so nothing was decided", err=True)
             raise typer.Exit(STRICT) from error
-    _print_problems(report.problems, report.more_problems, problems)
+    print_problems(report.problems, report.more_problems, problems)
     if report.resumed:
         typer.echo(f"{report.resumed} series were decided before the run was cut off")
     total = sum(report.outcomes.values())
@@ -144,15 +157,15 @@ def backtest(
     from ucsearch.planning.tables import check_writable, refuse_overwriting
     from ucsearch.settings import load_settings
 
-    with _reported():
+    with reported():
         drawn = None if no_plot else plot
         refuse_overwriting({"--out": out, "--plot": drawn}, {"SETTINGS": settings, "--data": data, "--states": states})
         if out is not None:
             check_writable(out)
         found = load_settings(settings)
-        with _bar("replaying") as progress:
+        with progress_bar("replaying") as progress:
             result = run_backtest(found, data, states=states, progress=progress)
-        _print_problems(result.problems, 0, None)
+        print_problems(result.problems, 0, None)
         typer.echo(result.text())
         if out is not None:
             typer.echo(f"{result.write(out)} rows written to {out}")
@@ -185,7 +198,7 @@ def explain(
     from ucsearch.planning.tables import refuse_overwriting
     from ucsearch.settings import load_settings
 
-    with _reported():
+    with reported():
         refuse_overwriting({"--plot": None if no_plot else plot}, {"LOG": log, "--settings": settings})
         found = None if settings is None else load_settings(settings)
         told = explain_series(log, series, found)
@@ -210,7 +223,7 @@ def tasks(
     """
     from ucsearch.planning.catalogue import describe_task, list_tasks
 
-    with _reported():
+    with reported():
         typer.echo(list_tasks() if name is None else describe_task(name))
 
 
@@ -230,7 +243,7 @@ def schema() -> None:
 
 
 @contextmanager
-def _reported() -> Iterator[None]:
+def reported() -> Iterator[None]:
     """Our errors as lines on stderr and exit code 2; a stop by the user as 130."""
     try:
         yield
@@ -244,10 +257,10 @@ def _reported() -> Iterator[None]:
 
 
 @contextmanager
-def _bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar on stderr; nothing where stderr is no terminal."""
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A progress bar on stderr; in a pipe, a line for every tenth of the work."""
     if not sys.stderr.isatty():
-        yield None
+        yield _lines(what)
         return
     from rich.console import Console
     from rich.progress import (
@@ -267,7 +280,20 @@ def _bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _print_problems(problems: Sequence[Problem], more: int, path: Path | None) -> None:
+def _lines(what: str) -> Callable[[int, int], None]:
+    told = 0
+
+    def tell(done: int, total: int) -> None:
+        nonlocal told
+        tenth = 10 * done // max(1, total)
+        if total >= _MANY and tenth > told:
+            told = tenth
+            typer.echo(f"{what}: {done} of {total}", err=True)
+
+    return tell
+
+
+def print_problems(problems: Sequence[Problem], more: int, path: Path | None) -> None:
     for problem in problems[:SHOWN]:
         typer.echo(f"{'Refused' if problem.refuses else 'Note'}: {problem}", err=True)
     hidden = len(problems) + more - min(len(problems), SHOWN)

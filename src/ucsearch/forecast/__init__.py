@@ -1,5 +1,6 @@
 """Small, fast probabilistic forecasters, conformal wrappers and a calibration report."""
 
+from ucsearch.forecast.auto import Auto
 from ucsearch.forecast.base import (
     Forecaster,
     PathForecast,
@@ -7,6 +8,7 @@ from ucsearch.forecast.base import (
     forecast_stream,
     walk_forward_cutoffs,
 )
+from ucsearch.forecast.bootstrap import MarkovBootstrap
 from ucsearch.forecast.calibration import Calibration, CalibrationReport, calibration_report, crps_ensemble
 from ucsearch.forecast.conformal import (
     AdaptiveIntervals,
@@ -16,6 +18,7 @@ from ucsearch.forecast.conformal import (
     conformal_quantile,
 )
 from ucsearch.forecast.naive import SeasonalNaive
+from ucsearch.forecast.outliers import clip_outliers
 from ucsearch.forecast.recalibrate import (
     Archive,
     Correction,
@@ -31,11 +34,13 @@ from ucsearch.forecast.streams import draw_key, series_stream
 __all__ = [
     "AdaptiveIntervals",
     "Archive",
+    "Auto",
     "Calibration",
     "CalibrationReport",
     "Correction",
     "Forecaster",
     "Intervals",
+    "MarkovBootstrap",
     "PathForecast",
     "Recalibration",
     "RidgeEnsemble",
@@ -44,6 +49,7 @@ __all__ = [
     "SplitConformal",
     "adaptive_conformal",
     "calibration_report",
+    "clip_outliers",
     "conformal_quantile",
     "correction_at",
     "corrections",

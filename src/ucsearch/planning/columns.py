@@ -97,11 +97,11 @@ def forecast_layout(table: Table, names: Columns, settings: Settings) -> tuple[L
     return _time_layout(table, names, settings, kind, choices[kind], levels, known)
 
 
-def sales_layout(table: Table, names: Columns, settings: Settings) -> tuple[Layout, list[Problem]]:
+def sales_layout(table: Table, names: Columns, settings: Settings, period: str) -> tuple[Layout, list[Problem]]:
     """A long sales file: one row per series and step or date, with the demand."""
     _require(table, names.series, "columns.series")
     _require(table, names.demand, "columns.demand")
-    if settings.columns.gaps == "zero" and settings.period == "any":
+    if settings.columns.gaps == "zero" and period == "any":
         raise InputError("columns.gaps", "'zero' with period = 'any'", "a period, such as period = 'day'")
     return _time_layout(table, names, settings, "members", (names.demand,), (), set())
 

@@ -21,7 +21,7 @@ from ucsearch.planning.tables import Block, Problem, Table, regrouped, whole_ser
 from ucsearch.settings import Columns, Forecast, Settings
 from ucsearch.trace import Trace
 
-__all__ = ["ForecastFile", "Values", "count_periods", "later", "make_trace"]
+__all__ = ["ForecastFile", "Values", "count_periods", "is_regular", "later", "make_trace"]
 
 Floats = NDArray[np.float64]
 _LARGEST = 1e15  # larger values could overflow in sums, and are no demand
@@ -65,38 +65,38 @@ class ForecastFile:
         """The first pass."""
         names = usual_names(table, settings.columns)
         layout, problems = forecast_layout(table, names, settings)
-        return cls._indexed(table, layout, names, settings, problems)
+        return cls._indexed(table, layout, names, settings.period, problems)
 
     @classmethod
-    def history(cls, table: Table, settings: Settings) -> ForecastFile:
-        """A sales file, which is laid out likewise: one row per series and step or date, with the demand."""
-        names = usual_names(table, settings.columns)
-        layout, problems = sales_layout(table, names, settings)
-        return cls._indexed(table, layout, names, settings, problems, fills=names.gaps == "zero" and layout.dated)
+    def history(cls, table: Table, settings: Settings, period: str | None = None) -> ForecastFile:
+        """A sales file, which is laid out likewise: one row per series and step or date, with the demand. `period`
+        stands in for the settings' own."""
+        names, step = usual_names(table, settings.columns), period or settings.period
+        layout, problems = sales_layout(table, names, settings, step)
+        fills = names.gaps == "zero" and layout.dated
+        return cls._indexed(table, layout, names, step, problems, fills=fills)
 
     @classmethod
     def _indexed(
-        cls, table: Table, layout: Layout, names: Columns, settings: Settings, problems: list[Problem],
+        cls, table: Table, layout: Layout, names: Columns, period: str, problems: list[Problem],
         fills: bool = False,
     ) -> ForecastFile:  # fmt: skip
         keys = [names.series, layout.time]
         if layout.kind == "sample":
             keys.append(names.sample)
-        index = _Index(table, layout, names, settings.period, fills)
+        index = _Index(table, layout, names, period, fills)
         for block, series in whole_series(table, keys, names.series):
             index.add(block, series)
         if index.scattered:  # rows sorted by date, say
             table = regrouped(table, names.series)
-            index = _Index(table, layout, names, settings.period, fills)
+            index = _Index(table, layout, names, period, fills)
             for block, series in whole_series(table, keys, names.series):
                 index.add(block, series)
         if not index.first:
             raise DataError(f"{table.path}: saw no rows, expected some for every series")
         order, first = tuple(index.first), tuple(index.first.values())
         problems = [*problems, *index.problems]
-        return cls(
-            table, layout, names, order, first, index.refused, tuple(problems), index.spans, settings.period, fills
-        )
+        return cls(table, layout, names, order, first, index.refused, tuple(problems), index.spans, period, fills)
 
     def values(self, start: int = 0) -> Iterator[Values]:
         """The second pass, from the series numbered `start` on, each series once and in order."""
@@ -272,7 +272,7 @@ class _Index:
             text = f"saw {_day(time[at])} {word}, expected ascending dates"
             self._report(block, lo + at, self.layout.time, series, text)
             return
-        wrong = np.flatnonzero(~(_on_grid if self.fills else _regular)(time, self.period))
+        wrong = np.flatnonzero(~(_on_grid if self.fills else is_regular)(time, self.period))
         if wrong.size:
             at = int(wrong[0]) + 1
             text = f"saw {_day(time[at])} after {_day(time[at - 1])}, expected "
@@ -336,7 +336,7 @@ def _on_grid(time: Any, period: str) -> NDArray[np.bool_]:
     return np.asarray(np.diff(time.astype("datetime64[M]")) > np.timedelta64(0, "M"))
 
 
-def _regular(time: Any, period: str) -> NDArray[np.bool_]:
+def is_regular(time: Any, period: str) -> NDArray[np.bool_]:
     """(n - 1,) whether a date follows the one before it by one period."""
     gaps = np.diff(time)
     if period in _STEPS:

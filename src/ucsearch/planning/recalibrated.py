@@ -27,6 +27,7 @@ __all__ = ["correction_for", "past_forecasts", "paths_of", "recalibrated_panel",
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+_CELLS = 2_000_000  # of members held at a time
 
 
 def correction_for(found: dict[str, Correction], series: str, steps: int) -> Correction:
@@ -76,18 +77,25 @@ def _recorded(raw: Trace, fix: Correction, how: Recalibration) -> Recalibrated:
 
 
 def past_forecasts(
-    model: Forecaster, y: Floats, first: int, last: int, *, horizon: int, season: int, stream: np.uint64
+    model: Forecaster, y: Floats, first: int, last: int, keep: int, *, horizon: int, season: int, stream: np.uint64
 ) -> tuple[Archive, Floats]:
     """The archive of a series as if `model` had been asked at every origin from `first` to `last` (walk-forward), and
-    the members (O, J, H) themselves."""
-    made = model.forecast(
-        y[: last + 1], np.arange(first, last + 1, dtype=np.int64), horizon=horizon, season=season, stream=stream
-    )
-    members = np.asarray(made.expand().members)
-    centre = members.mean(axis=1)
+    the members (keep, J, H) of the last `keep` origins. Rows before `first` are not known."""
     mean, spread = (np.full((last + 1, horizon), np.nan) for _ in range(2))
-    mean[first:], spread[first:] = centre, np.abs(members - centre[:, None, :]).mean(axis=1)
-    return Archive(y[: last + 1], mean, spread, (made.model,) * (last + 1)), members
+    kept: list[Floats] = []
+    name, at, size = "", first, 8  # a few at first, to see how many members there are
+    while at <= last:
+        upto = min(at + size, last + 1)
+        marks = np.arange(at, upto, dtype=np.int64)
+        made = model.forecast(y[:upto], marks, horizon=horizon, season=season, stream=stream)
+        members = np.asarray(made.expand().members)
+        centre = members.mean(axis=1)
+        mean[at:upto], spread[at:upto] = centre, np.abs(members - centre[:, None, :]).mean(axis=1)
+        if upto > last + 1 - keep:
+            kept.append(members[max(0, last + 1 - keep - at) :])
+        name, at = made.model, upto
+        size = max(1, _CELLS // (members.shape[1] * horizon))
+    return Archive(y[: last + 1], mean, spread, (name,) * (last + 1)), np.concatenate(kept)
 
 
 def walk_recalibrated(
@@ -96,8 +104,11 @@ def walk_recalibrated(
     """(O, J, H) members at rising `cutoffs`, each recalibrated from what was known then. With method "paths" J is the
     number of error paths known at the first of them, all later ones take their newest."""
     first = max(model.min_history(season) - 1, int(cutoffs[0]) - 2 * how.cycles * how.season)
-    archive, members = past_forecasts(model, y, first, int(cutoffs[-1]), horizon=horizon, season=season, stream=stream)
-    raw = members[cutoffs - first]
+    last = int(cutoffs[-1])
+    archive, members = past_forecasts(
+        model, y, first, last, last + 1 - int(cutoffs[0]), horizon=horizon, season=season, stream=stream
+    )
+    raw = members[cutoffs - cutoffs[0]]
     if how.method == "rolling":
         fix = corrections(archive, how)
         wanted = Correction(fix.b[cutoffs], fix.c[cutoffs], fix.sums)
@@ -109,6 +120,6 @@ def walk_recalibrated(
     errors = [x for x in found if x is not None]
     size = min(map(len, errors))
     if size < LEAST_PATHS:
-        return raw
+        return np.asarray(raw)
     paths = np.stack([x[:size] for x in errors])
     return np.asarray(np.maximum(archive.mean[cutoffs][:, None, :] + paths, how.floor))

@@ -1,0 +1,40 @@
+"""Demand that is far out of what came before it, cut back before a forecaster learns from it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import InputError
+
+__all__ = ["clip_outliers"]
+
+Floats = NDArray[np.float64]
+
+LEAST = 20  # earlier periods with demand before anything can be called far out
+WINDOW = 200  # of them, the latest are compared with
+FAR = 6.0  # quartile distances above the upper quartile
+TIMES = 3.0  # and so many times the mean of all earlier demand
+
+
+def clip_outliers(y: Floats, far: float = FAR) -> tuple[Floats, NDArray[np.int64]]:
+    """`y` (T,) with what is beyond a fence cut back to it, and where. The fence comes from earlier demand only (periods
+    without any left out), so that walking forward sees no future; a new level that stays moves it."""
+    if not far > 0.0:
+        raise InputError("far", far, "a positive number")
+    history = np.asarray(y, dtype=np.float64)
+    out = history.copy()
+    places = np.flatnonzero(history > 0.0)
+    some = history[places]
+    if some.size <= LEAST:
+        return out, np.zeros(0, np.int64)
+    mean = np.cumsum(some)[:-1] / np.arange(1, some.size)
+    where: list[int] = []
+    for k in np.flatnonzero(some[LEAST:] > TIMES * mean[LEAST - 1 :]) + LEAST:
+        low, high = np.quantile(some[max(0, int(k) - WINDOW) : k], [0.25, 0.75])
+        # Sizes that hardly vary have a distance too.
+        fence = max(high + far * max(high - low, 0.25 * high), TIMES * mean[k - 1])
+        if some[k] > fence:
+            out[places[k]] = fence
+            where.append(int(places[k]))
+    return out, np.array(where, dtype=np.int64)

@@ -1,0 +1,224 @@
+"""The job behind `ucsearch forecast`: a sales history in, a forecasts file with members out, and the archive of past
+forecasts that recalibration needs.
+
+Equal inputs and seed give equal bytes, whatever the threads and whichever other series are in the file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import DataError, InputError
+from ucsearch.forecast.auto import Auto
+from ucsearch.forecast.base import Forecaster
+from ucsearch.forecast.outliers import clip_outliers
+from ucsearch.forecast.recalibrate import Archive
+from ucsearch.forecast.streams import draw_key, series_stream
+from ucsearch.planning.archive import Past, write_archive
+from ucsearch.planning.forecasts import later
+from ucsearch.planning.recalibrated import past_forecasts
+from ucsearch.planning.sales import History, Sales, ended_early, read_sales
+from ucsearch.planning.tables import Problem, check_writable, refuse_overwriting, write_table
+from ucsearch.settings import Settings
+
+__all__ = ["SEASONS", "ForecastReport", "Plan", "plan_forecast", "run_forecast"]
+
+Floats = NDArray[np.float64]
+Progress = Callable[[int, int], None]
+SEASONS = {"15min": 96, "30min": 48, "hour": 24, "day": 7, "weekday": 5, "week": 52, "month": 12}
+
+
+@dataclass(frozen=True)
+class ForecastReport:
+    """What was done."""
+
+    series: int
+    models: dict[str, int]  # series by the model that forecast them
+    period: str
+    season: int
+    horizon: int
+    clipped: int  # values that were far out
+    problems: tuple[Problem, ...]
+    out: Path
+    archive: Path | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be forecast, and how."""
+
+    settings: Settings
+    sales: Sales
+    histories: tuple[History, ...]  # those that can be
+    problems: tuple[Problem, ...]
+    horizon: int
+    season: int
+    clip: bool
+    seed: int
+
+    @property
+    def model(self) -> Forecaster:
+        found: Forecaster = self.settings.forecaster
+        return found
+
+    def stream(self, series: str) -> np.uint64:
+        return series_stream(draw_key(np.random.default_rng(self.seed)), series)
+
+
+class _Made(NamedTuple):
+    history: History
+    model: str
+    members: Floats  # (J, H)
+    clipped: int
+    past: Archive | None
+    begin: int  # index of the first origin of `past`
+
+
+def plan_forecast(
+    settings: Settings, data: str | Path, *, horizon: int | None = None, season: int | None = None, clip: bool = True,
+    seed: int | None = None,
+) -> Plan:  # fmt: skip
+    """Read the history and see which series can be forecast."""
+    sales = read_sales(data, settings)
+    length = horizon or settings.forecast.steps or _needed(settings)
+    cycle = season or (settings.season if settings.season > 1 else _usual(sales))
+    needed = settings.forecaster.min_history(cycle)
+    early = {h.series: newest for h, newest in ended_early(sales)}
+    problems, found = list(sales.problems), []
+    for h in sales.histories:
+        text = ""
+        if h.series in early:
+            text = f"saw {_day(h.last)} as its last date, expected {_day(early[h.series])} as in the other series "
+            text += "(columns.gaps = 'zero' counts missing periods as no demand)"
+        elif h.y.size < needed:
+            text = f"saw {h.y.size} periods, expected at least {needed} for {settings.forecaster.name}, season {cycle}"
+        elif h.y.min() < 0.0 <= getattr(settings.forecaster, "floor", -np.inf):
+            text = f"saw {h.y.min():g}, expected demand of at least 0 (or a forecaster without floor = 0)"
+        if text:
+            problems.append(Problem(str(data), "", "", h.series, text))
+        else:
+            found.append(h)
+    if not found:
+        raise DataError("\n".join([f"{data}: no series can be forecast", *map(str, problems[:20])]))
+    number = settings.backtest.seed if seed is None else seed
+    return Plan(settings, sales, tuple(found), tuple(problems), length, cycle, clip, number)
+
+
+def _needed(settings: Settings) -> int:
+    return max(settings.policy.depth, int(getattr(settings.task, "lead_time", 0)) + 1)
+
+
+def _usual(sales: Sales) -> int:
+    """The period's usual season, where histories hold three of them."""
+    season = SEASONS.get(sales.period, 1)
+    longest = max((h.y.size for h in sales.histories), default=0)
+    return season if longest >= 3 * season else 1
+
+
+def run_forecast(
+    settings: Settings, data: str | Path, out: str | Path, *, archive: str | Path | None = None,
+    horizon: int | None = None, season: int | None = None, clip: bool = True, seed: int | None = None, issued: str = "",
+    progress: Progress | None = None,
+) -> ForecastReport:  # fmt: skip
+    """Forecast every series of `data` from its last period on. `issued` is written beside each forecast."""
+    inputs = {"the settings": settings.file or None, "the sales": data}
+    refuse_overwriting({"the forecasts": out, "the archive": archive}, inputs)
+    check_writable(out)
+    if archive is not None:
+        check_writable(archive)
+    plan = plan_forecast(settings, data, horizon=horizon, season=season, clip=clip, seed=seed)
+    made: list[_Made] = []
+
+    def pasts() -> Iterator[Past]:
+        for i, one in enumerate(_all(plan, archive is not None)):
+            made.append(one._replace(past=None))
+            if progress is not None:
+                progress(i + 1, len(plan.histories))
+            if one.past is not None:
+                yield _past(one, plan)
+
+    if archive is None:
+        deque(pasts(), maxlen=0)
+    else:
+        write_archive(archive, plan.horizon, pasts())
+    _write(Path(out), made, plan, issued)
+    return ForecastReport(
+        len(made), dict(sorted(Counter(m.model for m in made).items())), plan.sales.period, plan.season, plan.horizon,
+        sum(m.clipped for m in made), plan.problems, Path(out), None if archive is None else Path(archive),
+    )  # fmt: skip
+
+
+def _all(plan: Plan, with_past: bool) -> Iterator[_Made]:
+    """Every series in order; several at a time, because kernels do not hold the interpreter's lock."""
+    threads = plan.settings.run.threads or os.cpu_count() or 1
+    with ThreadPoolExecutor(threads) as pool:
+        ahead: deque[Future[_Made]] = deque()
+        for history in plan.histories:
+            ahead.append(pool.submit(_forecast, plan, history, with_past))
+            if len(ahead) >= 4 * threads:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+
+
+def _forecast(plan: Plan, history: History, with_past: bool) -> _Made:
+    y, far = clip_outliers(history.y) if plan.clip else (history.y, np.zeros(0, np.int64))
+    model, last, stream = plan.model, y.size - 1, plan.stream(history.series)
+    common: dict[str, Any] = dict(horizon=plan.horizon, season=plan.season, stream=stream)
+    if isinstance(model, Auto):
+        model = model.choose(y, last, **common)
+    first = last
+    if with_past:
+        span = 2 * plan.settings.forecast.cycles * plan.season + plan.horizon
+        first = max(model.min_history(plan.season) - 1, last - span)
+    past, members = past_forecasts(model, y, first, last, 1, **common)
+    whole = past._replace(y=history.y)  # what really happened, far out or not
+    return _Made(history, model.name, members[0], int(far.size), whole if with_past else None, first)
+
+
+def _past(one: _Made, plan: Plan) -> Past:
+    """From the first origin on."""
+    if one.past is None:
+        raise InputError("archive", "nothing", "past forecasts")
+    a, lo = one.past, one.begin
+    cut = Archive(a.y[lo:], a.mean[lo:], a.spread[lo:], a.model[lo:])
+    return Past(one.history.series, _times(one.history, np.arange(lo, len(a.y)), plan.sales.period), cut)
+
+
+def _times(history: History, places: NDArray[np.int64], period: str) -> Any:
+    if history.first is None:
+        return (places + 1).astype(np.float64)
+    return np.array([later(history.first, int(i), period) for i in places], dtype="datetime64[s]")
+
+
+def _write(out: Path, made: Sequence[_Made], plan: Plan, issued: str) -> None:
+    dated = made[0].history.first is not None
+    size = min(one.members.shape[0] for one in made)
+    head: dict[str, type] = {"series": str, "date" if dated else "step": str if dated else int, "model": str}
+    head |= ({"cutoff": str} if dated else {}) | ({"issued": str} if issued else {})
+    head |= {f"member_{j + 1}": float for j in range(size)}
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for one in made:
+            h = one.history
+            times = [] if h.last is None else [later(h.last, i + 1, plan.sales.period) for i in range(plan.horizon)]
+            for i in range(plan.horizon):
+                row: list[Any] = [h.series, _day(times[i]) if dated else i + 1, one.model]
+                row += [_day(h.last)] if dated else []
+                row += [issued] if issued else []
+                yield [*row, *one.members[:size, i].tolist()]
+
+    write_table(out, head, rows)
+
+
+def _day(moment: Any) -> str:
+    return str(moment).removesuffix("T00:00:00")

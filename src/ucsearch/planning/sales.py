@@ -1,0 +1,226 @@
+"""A sales history as people have it: long (a row per series and time), or wide in either direction.
+
+Long: `series, date, demand`, or Nixtla's `unique_id, ds, y`. Wide: a row per series with a column per date (M5), or a
+row per date with a column per series.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import DataError, InputError
+from ucsearch.planning.columns import usual_names
+from ucsearch.planning.forecasts import ForecastFile, is_regular
+from ucsearch.planning.numbers import parse_dates
+from ucsearch.planning.tables import Problem, Table, open_table
+from ucsearch.settings import Settings
+
+__all__ = ["History", "Sales", "ended_early", "infer_period", "read_sales"]
+
+Floats = NDArray[np.float64]
+PERIODS = ("15min", "30min", "hour", "day", "weekday", "week", "month")
+_IDS = ("id", "item_id", "sku")
+_STEP = re.compile(r"(?:d_|t_|step_)?(\d+)")
+_LEAST_COLUMNS = 4
+
+
+class History(NamedTuple):
+    """One series: demand of consecutive periods, and when the first and the last one were."""
+
+    series: str
+    y: Floats  # (T,)
+    first: Any  # datetime64[s]; None where the file counts steps
+    last: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Sales:
+    """All series that can be used, and what is wrong with the others."""
+
+    histories: tuple[History, ...]
+    problems: tuple[Problem, ...]
+    period: str  # "any" where it could not be told (steps)
+
+
+def read_sales(path: str | Path, settings: Settings) -> Sales:
+    """Every series of the file; where the settings leave the period open, it is read off the dates."""
+    table = open_table(path, settings.columns.decimal)
+    names = usual_names(table, settings.columns)
+    long = names.series in table.columns and names.demand in table.columns
+    if long:
+        return _long(table, settings, names.date in table.columns and names.step not in table.columns)
+    found = _wide_times(table, settings)
+    series = next((n for n in (names.series, *_IDS) if n in table.columns), None)
+    if found is not None and series is not None:
+        return _by_row(table, settings, series, *found)
+    if names.date in table.columns and names.series not in table.columns:
+        return _by_column(table, settings, names.date)
+    raise InputError(
+        str(path), f"columns {', '.join(table.columns[:8])}",
+        f"a long file ({names.series}, {names.date}, {names.demand} or unique_id, ds, y), a row per series with a "
+        "column per date, or a date column with a column per series",
+    )  # fmt: skip
+
+
+def infer_period(time: Any) -> str:
+    """The period by which all of these dates follow each other; "any" if there is none."""
+    if len(time) < 3:
+        return "any"
+    return next((p for p in PERIODS if bool(is_regular(time, p).all())), "any")
+
+
+def _long(table: Table, settings: Settings, dated: bool) -> Sales:
+    period: str = settings.period
+    if dated and period == "any":
+        period = _sniffed(table, settings)
+    file = ForecastFile.history(table, settings, period)
+    found, problems = [], list(file.problems)
+    for values in file.values():
+        if values.table is None:
+            if values.problem is not None and values.series not in file.refused:
+                problems.append(values.problem)
+            continue
+        first, last, _ = file.spans[values.series]
+        if file.fills:
+            last = max(span[1] for span in file.spans.values())
+        dates = (first, last) if file.layout.dated else (None, None)
+        found.append(History(values.series, np.ascontiguousarray(values.table[:, 0]), *dates))
+    return Sales(tuple(found), tuple(problems), period if file.layout.dated else "any")
+
+
+def _sniffed(table: Table, settings: Settings) -> str:
+    """The period of the first block's dates: the shortest step between any two of them."""
+    names = usual_names(table, settings.columns)
+    block = next(table.blocks([names.date]), None)
+    if block is None:
+        return "any"
+    time = parse_dates(block.texts(names.date), names.dates, wall_clock=False)
+    return infer_period(np.unique(time[~np.isnat(time)]))
+
+
+# -------------------------------------------------------------------- wide files
+
+
+def _wide_times(table: Table, settings: Settings) -> tuple[list[str], Any] | None:
+    """Columns that are dates or steps, and which; None where they are too few to be a wide file."""
+    wall_clock = settings.period in ("any", "day", "weekday", "week", "month")
+    dates = parse_dates(list(table.columns), settings.columns.dates, wall_clock=wall_clock)
+    columns = [c for c, d in zip(table.columns, dates, strict=True) if not np.isnat(d)]
+    if len(columns) >= _LEAST_COLUMNS:
+        return columns, dates[~np.isnat(dates)]
+    steps = [(c, int(m[1])) for c in table.columns if (m := _STEP.fullmatch(c)) is not None]
+    if len(steps) >= _LEAST_COLUMNS:
+        return [c for c, _ in steps], np.array([n for _, n in steps], dtype=np.float64)
+    return None
+
+
+def _check_axis(table: Table, time: Any, settings: Settings) -> str:
+    """Dates or steps that follow each other; the period."""
+    if not np.issubdtype(time.dtype, np.datetime64):
+        if not (np.diff(time) == 1.0).all():
+            raise InputError(str(table.path), "numbered columns with gaps", "consecutive numbers, ascending")
+        return "any"
+    period = infer_period(time) if settings.period == "any" else settings.period
+    if period == "any" or not is_regular(time, period).all():
+        at = 1 if period == "any" else int(np.argmin(is_regular(time, period))) + 1
+        seen = f"{_day(time[at])} after {_day(time[at - 1])}"
+        raise InputError(str(table.path), seen, f"ascending dates, one {period} apart (period in the settings)")
+    return period
+
+
+def _by_row(table: Table, settings: Settings, series: str, columns: list[str], time: Any) -> Sales:
+    period = _check_axis(table, time, settings)
+    found: list[History] = []
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    for block in table.blocks([series, *columns]):
+        names = block.texts(series)
+        values = np.empty((len(block), len(columns)))
+        bad: dict[int, tuple[str, str]] = {}
+        for k, column in enumerate(columns):
+            values[:, k], unreadable = block.numbers(column)
+            for i, text in unreadable.items():
+                bad.setdefault(i, (column, text))
+        for i, name in enumerate(names):
+            place = f"{table.unit} {block.places[i]}"
+            text, column = "", ""
+            if not name or name in seen:
+                column, text = series, "saw the series twice, expected it once" if name else "saw nothing"
+            elif i in bad:
+                column, text = bad[i][0], f"saw {bad[i][1]!r}, expected a number"
+            if text:
+                problems.append(Problem(str(table.path), place, column, name, text))
+                continue
+            seen.add(name)
+            made = _trimmed(table, settings, name, place, columns, values[i], time)
+            (found if isinstance(made, History) else problems).append(made)  # type: ignore[arg-type]
+    return Sales(tuple(found), tuple(problems), period)
+
+
+def _by_column(table: Table, settings: Settings, date: str) -> Sales:
+    columns = [c for c in table.columns if c != date and c not in settings.columns.ignore]
+    blocks = list(table.blocks(list(table.columns)))
+    if not blocks or not columns:
+        raise DataError(f"{table.path}: saw no rows or no series, expected a column per series")
+    wall_clock = settings.period in ("any", "day", "weekday", "week", "month")
+    time = np.concatenate([parse_dates(b.texts(date), settings.columns.dates, wall_clock=wall_clock) for b in blocks])
+    if np.isnat(time).any():
+        text = next(x for b in blocks for x in b.texts(date) if np.isnat(parse_dates([x], "auto", wall_clock=True)[0]))
+        raise InputError(f"{table.path}, column {date}", repr(text), "a date such as 2024-05-20 or 20.05.2024")
+    period = _check_axis(table, time, settings)
+    places = [f"{table.unit} {p}" for b in blocks for p in b.places.tolist()]
+    found: list[History] = []
+    problems: list[Problem] = []
+    for column in columns:
+        parts = [b.numbers(column) for b in blocks]
+        values = np.concatenate([p[0] for p in parts])
+        wrong = [x for p in parts for x in p[1].values()]
+        if wrong:
+            problems.append(Problem(str(table.path), "", column, column, f"saw {wrong[0]!r}, expected numbers"))
+            continue
+        made = _trimmed(table, settings, column, "", places, values, time)
+        (found if isinstance(made, History) else problems).append(made)  # type: ignore[arg-type]
+    return Sales(tuple(found), tuple(problems), period)
+
+
+def _trimmed(
+    table: Table, settings: Settings, name: str, place: str, columns: list[str], values: Floats, time: Any
+) -> History | Problem:
+    """A series from its first value on; gaps after it are refused or without demand."""
+    known = ~np.isnan(values)
+    if not known.any():
+        return Problem(str(table.path), place, "", name, "saw no values, expected demand")
+    begin = int(np.argmax(known))
+    y, rest = values[begin:].copy(), known[begin:]
+    if not rest.all():
+        if settings.columns.gaps != "zero":
+            at = columns[begin + int(np.argmin(rest))]
+            text = "saw nothing, expected a number (columns.gaps = 'zero' counts it as no demand)"
+            return Problem(str(table.path), place, at, name, text)
+        y[~rest] = 0.0
+    if not (np.abs(y) <= 1e15).all():
+        return Problem(str(table.path), place, "", name, "saw an infinite or huge value, expected numbers within 1e15")
+    dated = np.issubdtype(time.dtype, np.datetime64)
+    return History(name, y, time[begin] if dated else None, time[-1] if dated else None)
+
+
+def _day(moment: Any) -> str:
+    return str(moment).removesuffix("T00:00:00")
+
+
+def ended_early(sales: Sales) -> Iterator[tuple[History, Any]]:
+    """Series that end before the others do, with the end that most have."""
+    ends = [h.last for h in sales.histories if h.last is not None]
+    if not ends:
+        return
+    newest = max(ends)
+    for h in sales.histories:
+        if h.last != newest:
+            yield h, newest
