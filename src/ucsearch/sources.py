@@ -20,7 +20,7 @@ import numpy as np
 
 from ucsearch.layout import is_named_tuple_type
 
-__all__ = ["Bundle", "Unsourced", "captured", "describe_functions", "plain_function"]
+__all__ = ["Bundle", "Unsourced", "captured", "definition_text", "describe_functions", "plain_function"]
 
 _MAX_ARRAY = 4096  # a larger captured array belongs in params or in the outcomes
 _BUILTINS = vars(__import__("builtins"))
@@ -230,7 +230,24 @@ def _describe(value: Any, code: types.CodeType, seen: tuple[int, ...]) -> str:
     return repr(value)
 
 
+def definition_text(function: types.FunctionType) -> str:
+    """The function's own text in normal form: no name, decorators, defaults, annotations, docstring or comments."""
+    node = _bare(function, decorated=True)
+    node.name = "function"
+    node.args.defaults = []
+    node.args.kw_defaults = [None for _ in node.args.kw_defaults]
+    return ast.unparse(ast.fix_missing_locations(node))
+
+
 def _definition(function: types.FunctionType) -> ast.FunctionDef:
+    """The function's AST for a text that stands alone."""
+    node = _bare(function)
+    if node.args.defaults or node.args.kw_defaults or node.args.vararg or node.args.kwarg:
+        raise Unsourced(f"{function.__name__} has default or variable arguments")
+    return node
+
+
+def _bare(function: types.FunctionType, decorated: bool = False) -> ast.FunctionDef:
     """The function's AST, proved to be the code that is loaded (the file may have changed since)."""
     try:
         source = textwrap.dedent(inspect.getsource(function))
@@ -240,7 +257,7 @@ def _definition(function: types.FunctionType) -> ast.FunctionDef:
     node = tree.body[0] if len(tree.body) == 1 else None
     if not isinstance(node, ast.FunctionDef):
         raise Unsourced(f"{function.__name__} is not a def statement")
-    if node.decorator_list and not _only_jit(node):
+    if node.decorator_list and not decorated and not _only_jit(node):
         raise Unsourced(f"{function.__name__} is decorated")
     node.decorator_list = []
     if not _is_loaded_code(node, function):
@@ -248,8 +265,6 @@ def _definition(function: types.FunctionType) -> ast.FunctionDef:
     node.returns = None
     for arg in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
         arg.annotation = None
-    if node.args.defaults or node.args.kw_defaults or node.args.vararg or node.args.kwarg:
-        raise Unsourced(f"{function.__name__} has default or variable arguments")
     first = node.body[0]
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
         node.body = node.body[1:] or [ast.Pass()]

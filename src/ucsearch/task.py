@@ -26,8 +26,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.errors import InputError
+from ucsearch.errors import InputError, TaskError
 from ucsearch.layout import Layout, as_finite, is_named_tuple_type
+from ucsearch.reach import Reach, reach_of, text_digests
 from ucsearch.sources import describe_functions
 
 __all__ = ["Continuation", "Task", "View"]
@@ -191,9 +192,50 @@ class Task:
             found[f"continuation_{i}"] = item.policy  # type: ignore[union-attr]
         return found
 
-    @cached_property
+    @property
     def source_hash(self) -> str:
-        """SHA-256 over the functions' sources, helpers and captured constants included."""
+        """SHA-256 over everything the functions reach (see `ucsearch.reach`): the same in every process of one minor
+        version of Python. `TaskError` names what cannot be hashed; such a task can be searched but not recorded."""
+        reach = self.reach()
+        if reach.refused:
+            raise TaskError(f"cannot be recorded: {reach.refused}", task=self.name)
+        return self._digest(reach.digests)
+
+    @property
+    def text_hash(self) -> str:
+        """The same over source texts, for other versions of Python; "" where a function has none."""
+        reach = self.reach()
+        kept: tuple[Reach, str] | None = self.__dict__.get("_kept_text")
+        if kept is None or kept[0] is not reach:
+            found = text_digests(self._roles())
+            kept = (reach, self._digest(found) if found else "")
+            self.__dict__["_kept_text"] = kept
+        return kept[1]
+
+    def reach(self) -> Reach:
+        """What the functions reach now: the same object as long as nothing of it has changed (a few microseconds)."""
+        kept: Reach | None = self.__dict__.get("_kept_reach")
+        if kept is None or not kept.unchanged():
+            kept = reach_of(self._roles())
+            self.__dict__["_kept_reach"] = kept
+        return kept
+
+    def _roles(self) -> dict[str, Any]:
+        kinds = {"state": self.state, "outcome": self.outcome, "params": self.params and type(self.params)}
+        return {**self.functions(), **{f"the {name} class": kind for name, kind in kinds.items()}}
+
+    def _digest(self, reached: dict[str, str]) -> str:
+        grids = [c.grid for c in self.continuations]  # type: ignore[union-attr]
+        body = {"name": self.name, "version": self.version, "reached": reached, "grids": grids}
+        return hashlib.sha256(b"ucsearch.rules/2\0" + json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is kept for speed: kernels and walks belong to this process."""
+        return {k: v for k, v in self.__dict__.items() if not k.startswith("_kept")}
+
+    @cached_property
+    def source_hash_v1(self) -> str:
+        """What `ucsearch.decision/1` records hold: texts of functions and helpers, and captured constants."""
         body = {
             "name": self.name,
             "version": self.version,

@@ -1,0 +1,488 @@
+"""Everything a task's functions can reach, as one digest, and whether any of it has changed since.
+
+Reached are: code, defaults, captured values and module constants, helpers through modules, partials, bound methods,
+callable objects and caches, classes with their attributes and methods, containers and arrays. What Python itself and
+numpy provide counts by name. What has no content that is the same in every process (an open file, a generator, a lock,
+an object of compiled code) cannot be hashed: `refused` then names the part and the way to it.
+
+The digest is the same in every process and with or without source text, for one minor version of Python (`PYTHON`).
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import hashlib
+import operator
+import re
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ucsearch.codeform import code_form, loads
+from ucsearch.layout import is_named_tuple_type
+from ucsearch.sources import Unsourced, definition_text
+
+__all__ = ["Reach", "Unhashable", "reach_of", "text_digests"]
+
+_FIXED = frozenset(sys.stdlib_module_names) | {"numpy", "builtins"}
+_MOST = 20_000  # objects; more is a library, not a rule
+_DEEPEST = 100  # objects inside one another
+_BY_REPR = (
+    range, complex, decimal.Decimal, fractions.Fraction, datetime.date, datetime.time, datetime.timedelta,
+    datetime.timezone, types.GenericAlias,
+)  # fmt: skip
+_CONTENT = (int, float, str, bytes, bytearray, tuple, list, dict, set, frozenset)
+# Builtins whose answer depends on what no walk can see.
+_BLIND = {"eval", "exec", "compile", "globals", "__import__", "open", "input", "breakpoint"}
+# Attributes of a class that say where it was written, or that Python keeps for itself.
+_IDLE = frozenset({
+    "__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__orig_bases__",
+    "__parameters__", "__slots__", "__firstlineno__", "__static_attributes__", "__abstractmethods__", "_abc_impl",
+    "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__annotate__", "__annotate_func__",
+    "__annotations_cache__", "__type_params__",
+})  # fmt: skip
+_MISSING = object()
+
+
+class Unhashable(Exception):
+    """Something reachable has no content that is the same in every process; the message names it and the way there."""
+
+
+class Reach:
+    """The digest of what was walked, and what to look at to see whether it still holds."""
+
+    def __init__(self) -> None:
+        self.digests: dict[str, str] = {}  # by role
+        self.refused = ""  # why the digests cannot be used; "" when they can
+        self.names: list[tuple[Any, str, Any]] = []  # mapping, key, the object found there
+        self.parts: list[tuple[Any, str, Any]] = []  # object, attribute, the object found there
+        self.cells: list[tuple[Any, Any]] = []  # closure cell, what it held
+        self.contents: list[tuple[Any, Any]] = []  # container, a shallow copy
+        self.arrays: list[tuple[Any, bytes]] = []
+        self.sizes: list[tuple[Any, int]] = []  # attributes of classes and functions: how many there were
+
+    def unchanged(self) -> bool:
+        """Whether the same objects, with the same content, are reached now. Microseconds; no user code runs."""
+        for mapping, key, value in self.names:
+            if mapping.get(key, _MISSING) is not value:
+                return False
+        for holder, name, value in self.parts:
+            if getattr(holder, name, _MISSING) is not value:
+                return False
+        for cell, value in self.cells:
+            try:
+                if cell.cell_contents is not value:
+                    return False
+            except ValueError:
+                return False
+        for holder, size in self.sizes:
+            if len(holder) != size:
+                return False
+        return all(map(_same_content, self.contents)) and all(a.tobytes() == kept for a, kept in self.arrays)
+
+    def settle(self) -> Reach:
+        """Look at nothing twice."""
+        self.names = list({(id(m), key): (m, key, v) for m, key, v in self.names}.values())
+        self.parts = list({(id(o), name): (o, name, v) for o, name, v in self.parts}.values())
+        self.cells = list({id(c): (c, v) for c, v in self.cells}.values())
+        self.contents = list({id(c): (c, v) for c, v in self.contents}.values())
+        self.sizes = list({id(h): (h, n) for h, n in self.sizes}.values())
+        self.arrays = list({id(a): (a, v) for a, v in self.arrays}.values())
+        return self
+
+
+def _same_content(pair: tuple[Any, Any]) -> bool:
+    now, kept = pair
+    if len(now) != len(kept):
+        return False
+    if isinstance(now, dict | types.MappingProxyType):
+        return all(now.get(k, _MISSING) is v for k, v in kept.items())
+    if isinstance(now, set):
+        return bool(now == kept)
+    return all(a is b for a, b in zip(now, kept, strict=True))
+
+
+# Walks from functions of modules, which live as long as their modules do; tasks that differ in their parameters only
+# share them. What a task made for itself is let go with it.
+_shared: dict[tuple[int, ...], Reach] = {}
+_MOST_SHARED = 256
+
+
+def reach_of(roles: dict[str, Any]) -> Reach:
+    """Walk from every role's function or class; what was walked already and is unchanged is not walked again."""
+    key = tuple(map(id, roles.values()))
+    known = _shared.get(key)
+    if known is not None and known.unchanged():
+        return known
+    walk = _Walk()
+    for role, value in roles.items():
+        walk.open.clear()
+        try:
+            walk.found.digests[role] = walk.describe(value, role)
+        except Unhashable as error:
+            walk.found.refused = walk.found.refused or str(error)
+        except RecursionError:
+            walk.found.refused = walk.found.refused or f"{role}: objects inside one another without end"
+    found = walk.found.settle()
+    if all(_lives_on(value) for value in roles.values()):
+        if len(_shared) >= _MOST_SHARED:
+            _shared.clear()
+        found.parts.extend((value, "__class__", type(value)) for value in roles.values())  # ids stay valid
+        _shared[key] = found
+    return found
+
+
+def _lives_on(value: Any) -> bool:
+    module = sys.modules.get(str(getattr(value, "__module__", "")))
+    return value is None or getattr(module, str(getattr(value, "__qualname__", "")), None) is value
+
+
+def text_digests(roles: dict[str, Any]) -> dict[str, str]:
+    """The same over source texts instead of code, so that it holds in every version of Python; empty where some
+    function has no readable text of its own (a lambda, a .pyc without its .py)."""
+    walk = _Walk(by_text=True)
+    try:
+        return {role: walk.describe(value, role) for role, value in roles.items()}
+    except (Unhashable, RecursionError):
+        return {}
+
+
+class _Walk:
+    def __init__(self, by_text: bool = False) -> None:
+        self.found = Reach()
+        self.by_text = by_text
+        self.done: dict[int, str] = {}  # finished objects by id
+        self.open: dict[int, int] = {}  # those being walked, by depth: a way back to one is a cycle
+        self.alive: list[Any] = []  # ids stay valid
+        self.count = 0
+
+    def describe(self, value: Any, path: str) -> str:
+        """A text that two values share only if they are equal in all that is reachable."""
+        kind = type(value)
+        if value is None or value is Ellipsis or value is NotImplemented or kind in (bool, int, str, bytes):
+            return f"{kind.__name__}:{value!r}"
+        if kind is float:
+            return f"float:{value.hex()}"
+        if id(value) in self.done:
+            return self.done[id(value)]
+        if id(value) in self.open:
+            return f"again:{len(self.open) - self.open[id(value)]}"
+        self.count += 1
+        if self.count > _MOST or len(self.open) > _DEEPEST:
+            raise Unhashable(f"{path}: reaches too much to be one rule")
+        self.alive.append(value)
+        self.open[id(value)] = len(self.open)
+        words = "\x1f".join(self._words(value, kind, path))
+        del self.open[id(value)]
+        made = f"{kind.__name__}#{hashlib.sha256(words.encode(errors='surrogatepass')).hexdigest()}"
+        self.done[id(value)] = made
+        return made
+
+    def _words(self, value: Any, kind: type, path: str) -> Iterator[str]:
+        if isinstance(value, types.FunctionType):
+            yield from self._function(value, path)
+        elif isinstance(value, type):
+            yield from self._class(value, path)
+        elif isinstance(value, types.ModuleType):
+            yield _fixed_module(value, path)
+        elif isinstance(value, enum.Enum):
+            yield from (value.name, self.describe(value.value, path), self.describe(kind, path))
+        elif isinstance(value, np.ndarray | np.generic | np.dtype | np.ufunc):
+            yield from self._numpy(value, path)
+        elif kind in _BY_REPR or isinstance(value, types.UnionType):
+            yield repr(value)
+        elif kind is slice:
+            yield self.describe((value.start, value.stop, value.step), path)
+        elif kind is re.Pattern:
+            yield self.describe((value.pattern, value.flags), path)
+        elif (parts := _wrapped(value)) is not None:
+            for name, part in parts:
+                yield f"{name}={self.describe(part, f'{path}.{name}')}"
+        elif isinstance(
+            value, types.BuiltinFunctionType | types.MethodDescriptorType | types.WrapperDescriptorType
+            | types.MethodWrapperType | types.GetSetDescriptorType | types.MemberDescriptorType
+            | types.ClassMethodDescriptorType,
+        ):  # fmt: skip
+            yield from self._builtin(value, path)
+        else:
+            yield from self._object(value, kind, path)
+
+    # ------------------------------------------------------------ functions
+
+    def _function(self, function: types.FunctionType, path: str) -> Iterator[str]:
+        name = function.__name__
+        if not path.endswith(name):
+            path = f"{path} -> {name}"
+        if (where := _fixed_home(function, function.__globals__.get("__name__"))) and not function.__closure__:
+            yield where
+            return
+        code = function.__code__
+        for part in ("__code__", "__defaults__", "__kwdefaults__"):
+            self.found.parts.append((function, part, getattr(function, part)))
+        if self.by_text:
+            try:
+                yield definition_text(function)
+            except Unsourced as error:
+                raise Unhashable(f"{path}: {error}") from None
+        else:
+            yield repr(code_form(code, lambda const: self.describe(const, f"{path}: a constant")))
+        yield self.describe(function.__defaults__, f"{path}: a default")
+        yield self.describe(function.__kwdefaults__, f"{path}: a keyword default")
+        cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        for cell_name, cell in sorted(cells.items()):
+            try:
+                held = cell.cell_contents
+            except ValueError:
+                raise Unhashable(f"{path}: captures {cell_name!r} before it has a value") from None
+            self.found.cells.append((cell, held))
+            if not isinstance(held, types.ModuleType):
+                yield f"{cell_name}={self.describe(held, f'{path} -> {cell_name}')}"
+        for read, chain in sorted(set(loads(code))):
+            if read.startswith("import "):
+                if read.split()[1].partition(".")[0] not in _FIXED:
+                    raise Unhashable(f"{path}: {read} inside the function; import it at the top of its module")
+                continue
+            if read in cells:
+                if isinstance(cells[read].cell_contents, types.ModuleType):
+                    yield from self._through(cells[read].cell_contents, read, chain, path)
+                continue
+            yield from self._global(function.__globals__, read, chain, path)
+        self.found.sizes.append((vars(function), len(vars(function))))
+        for key, held in sorted(vars(function).items()):
+            self.found.names.append((vars(function), key, held))
+            if key != "__wrapped__":
+                yield f".{key}={self.describe(held, f'{path}.{key}')}"
+
+    def _global(self, space: dict[str, Any], read: str, chain: tuple[str, ...], path: str) -> Iterator[str]:
+        held = space.get(read, _MISSING)
+        self.found.names.append((space, read, held))
+        if held is _MISSING:
+            if read in _BLIND:
+                raise Unhashable(f"{path}: calls {read}(), which may read anything")
+            yield f"builtin {read}"
+        elif isinstance(held, types.ModuleType):
+            yield from self._through(held, read, chain, path)
+        else:
+            yield f"{read}={self.describe(held, f'{path} -> {read}')}"
+
+    def _through(self, module: types.ModuleType, read: str, chain: tuple[str, ...], path: str) -> Iterator[str]:
+        """What is read off a module; the rest of the module does not count."""
+        value: Any = module
+        for name in chain:
+            if not isinstance(value, types.ModuleType):
+                break
+            held = vars(value).get(name, _MISSING)
+            if held is _MISSING:
+                held = getattr(value, name, _MISSING)  # a module's own __getattr__
+            self.found.names.append((vars(value), name, vars(value).get(name, _MISSING)))
+            value, read = held, f"{read}.{name}"
+        if value is _MISSING:
+            yield f"{read} is undefined"
+        elif isinstance(value, types.ModuleType):
+            yield f"{read}={_fixed_module(value, path)}"
+        else:
+            yield f"{read}={self.describe(value, f'{path} -> {read}')}"
+
+    def _builtin(self, value: Any, path: str) -> Iterator[str]:
+        owner = getattr(value, "__self__", None)
+        name = str(getattr(value, "__qualname__", value.__name__))
+        if owner is None or isinstance(owner, types.ModuleType | type):
+            kind = owner if isinstance(owner, type) else getattr(value, "__objclass__", None)
+            home = str(getattr(kind or value, "__module__", None) or "builtins")
+            if home.partition(".")[0] not in _FIXED:
+                raise Unhashable(f"{path}: {name} is compiled code of {home}")
+            yield f"{home}.{name}"
+        elif isinstance(owner, _CONTENT) or not _fixed_home(type(owner), type(owner).__module__):
+            yield from (name, self.describe(owner, f"{path}.__self__"))
+        elif _resolves(value, str(getattr(value, "__module__", "") or ""), name):
+            yield name
+        else:
+            raise Unhashable(f"{path}: {name} of {_article(type(owner).__name__)}, whose content is hidden")
+
+    # ------------------------------------------------------------ classes and objects
+
+    def _class(self, kind: type, path: str) -> Iterator[str]:
+        if where := _fixed_home(kind, kind.__module__):
+            yield where
+            return
+        if _is_compiled(kind):
+            raise Unhashable(f"{path}: {kind.__name__} is compiled code")
+        meta = type(kind)
+        if not _fixed_home(meta, meta.__module__):
+            yield self.describe(meta, f"{path}: its metaclass")
+        for base in kind.__bases__:
+            yield self.describe(base, f"{path}: its base {base.__name__}")
+        space = vars(kind)
+        tuple_like = is_named_tuple_type(kind) and "_fields" in space
+        if issubclass(kind, enum.Enum):
+            yield self.describe([(m.name, m.value) for m in kind], path)
+        for name in sorted(space):
+            held = space[name]
+            if name in _IDLE or isinstance(held, types.GetSetDescriptorType | types.MemberDescriptorType):
+                continue
+            if tuple_like and _of_named_tuple(name, held):
+                if name == "__new__":
+                    yield f"defaults={self.describe(kind._field_defaults, path)}"  # type: ignore[attr-defined]
+                continue
+            if issubclass(kind, enum.Enum) and (name.startswith("_") or isinstance(held, kind)):
+                continue
+            self.found.names.append((space, name, held))
+            yield f"{name}={self.describe(held, f'{path}.{name}')}"
+        self.found.sizes.append((space, len(space)))
+
+    def _object(self, value: Any, kind: type, path: str) -> Iterator[str]:
+        """Containers by their items, other objects by their class and attributes."""
+        if (where := _fixed_home(kind, kind.__module__)) and not isinstance(value, _CONTENT + _HOLDERS):
+            if kind.__bases__ == (object,) and not _is_compiled(kind) and not _has_state(value, kind):
+                yield where  # a marker such as dataclasses.MISSING
+                return
+            raise Unhashable(f"{path}: {_article(kind.__name__)} has no content that is the same in every process")
+        for base in kind.__mro__[:-1]:
+            if _fixed_home(base, base.__module__) and base not in _BASES:
+                raise Unhashable(f"{path}: {_article(kind.__name__)} keeps content that cannot be seen")
+        if kind not in _CONTENT:
+            yield self.describe(kind, f"{path}: its class {kind.__name__}")
+        yield from self._items(value, path)
+        held = dict(getattr(value, "__dict__", {}))
+        for base in kind.__mro__:
+            slots = vars(base).get("__slots__", ())
+            for name in (slots,) if isinstance(slots, str) else slots:
+                if name not in ("__dict__", "__weakref__"):
+                    found = getattr(value, name, _MISSING)
+                    self.found.parts.append((value, name, found))
+                    held[name] = None if found is _MISSING else found
+        if hasattr(value, "__dict__"):
+            self.found.contents.append((value.__dict__, dict(value.__dict__)))
+        for name in sorted(held):
+            yield f".{name}={self.describe(held[name], f'{path}.{name}')}"
+
+    def _items(self, value: Any, path: str) -> Iterator[str]:
+        if isinstance(value, types.MappingProxyType):
+            value = dict(value)
+        if isinstance(value, dict):
+            self.found.contents.append((value, dict(value)))
+            for key, item in value.items():
+                at = f"{path}[{key!r}]" if isinstance(key, str | int | float) else f"{path}[...]"
+                yield f"{self.describe(key, at)}:{self.describe(item, at)}"
+            if isinstance(value, collections.defaultdict):
+                yield self.describe(value.default_factory, f"{path}.default_factory")
+        elif isinstance(value, set | frozenset):
+            if isinstance(value, set):
+                self.found.contents.append((value, set(value)))
+            yield from sorted(self.describe(item, f"{path}: an item") for item in value)
+        elif isinstance(value, list | tuple | collections.deque):
+            if not isinstance(value, tuple):
+                self.found.contents.append((value, list(value)))
+            for i, item in enumerate(value):
+                yield self.describe(item, f"{path}[{i}]")
+        elif isinstance(value, bytearray):
+            raise Unhashable(f"{path}: a bytearray may change at any time; use bytes")
+        elif isinstance(value, float):
+            yield self.describe(float.__add__(value, 0.0), path)
+        elif isinstance(value, int):
+            yield self.describe(int.__add__(value, 0), path)
+        elif isinstance(value, str):
+            yield self.describe(str.__str__(value), path)
+        elif isinstance(value, bytes):
+            yield self.describe(bytes.__getitem__(value, slice(None)), path)
+
+    def _numpy(self, value: Any, path: str) -> Iterator[str]:
+        if isinstance(value, np.ufunc):
+            if not _resolves(value, "numpy", value.__name__):
+                raise Unhashable(f"{path}: the ufunc {value.__name__} is not numpy's own")
+            yield f"numpy.{value.__name__}"
+            return
+        if isinstance(value, np.dtype):
+            yield value.str
+            return
+        if value.dtype.hasobject:
+            yield self.describe(value.tolist(), path)
+            return
+        if type(value) is not np.ndarray and isinstance(value, np.ndarray):
+            raise Unhashable(f"{path}: {_article(type(value).__name__)} is more than an array")
+        yield from (value.dtype.str, str(np.shape(value)), hashlib.sha256(value.tobytes()).hexdigest())
+        if isinstance(value, np.ndarray):
+            self.found.arrays.append((value, value.tobytes()))
+
+
+_HOLDERS: tuple[type, ...] = (
+    types.SimpleNamespace, types.MappingProxyType, collections.deque, collections.defaultdict, BaseException,
+)  # fmt: skip
+_BASES = frozenset({
+    object, *_CONTENT, *_HOLDERS, collections.OrderedDict, collections.Counter, Exception, ValueError,
+    *(getattr(sys.modules[m], n) for m, n in (("abc", "ABC"), ("typing", "Generic"), ("typing", "Protocol"))),
+})  # fmt: skip
+
+
+def _wrapped(value: Any) -> tuple[tuple[str, Any], ...] | None:
+    """The parts of an object that stands for a function."""
+    python = getattr(value, "py_func", None)  # a numba dispatcher
+    if isinstance(python, types.FunctionType):
+        return (("py_func", python),)
+    if isinstance(value, functools.partial | functools.partialmethod):
+        return (("func", value.func), ("args", value.args), ("keywords", value.keywords))
+    if isinstance(value, types.MethodType):
+        return (("__func__", value.__func__), ("__self__", value.__self__))
+    if isinstance(value, staticmethod | classmethod):
+        return (("__func__", value.__func__),)
+    if isinstance(value, property):
+        return (("fget", value.fget), ("fset", value.fset), ("fdel", value.fdel))
+    if isinstance(value, functools.cached_property):
+        return (("func", value.func),)
+    if isinstance(value, functools._lru_cache_wrapper):
+        return (("__wrapped__", value.__wrapped__),)
+    if isinstance(value, operator.itemgetter | operator.attrgetter | operator.methodcaller):
+        return (("arguments", value.__reduce__()[1]),)
+    return None
+
+
+def _of_named_tuple(name: str, held: Any) -> bool:
+    """Whether `collections.namedtuple` put this attribute there."""
+    function = getattr(held, "__func__", held)
+    if isinstance(function, types.FunctionType):
+        home = str(function.__globals__.get("__name__", ""))
+        return home == "collections" or home.startswith("namedtuple_")
+    return name == "_field_defaults" or type(held).__name__ == "_tuplegetter"
+
+
+def _fixed_home(value: Any, module: Any) -> str:
+    """`module.name` of what Python or numpy provides under that very name; "" for everything else."""
+    if not isinstance(module, str) or module.partition(".")[0] not in _FIXED:
+        return ""
+    name = str(getattr(value, "__qualname__", ""))
+    return f"{module}.{name}" if _resolves(value, module, name) else ""
+
+
+def _resolves(value: Any, module: str, name: str) -> bool:
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is value
+
+
+def _is_compiled(kind: type) -> bool:
+    """Whether the class was not made by a class statement: then it has slots of its own in C."""
+    own = types.WrapperDescriptorType | types.MethodDescriptorType
+    return any(isinstance(v, own) and v.__objclass__ is kind for v in vars(kind).values())
+
+
+def _has_state(value: Any, kind: type) -> bool:
+    return bool(getattr(value, "__dict__", None)) or bool(vars(kind).get("__slots__", ()))
+
+
+def _fixed_module(module: types.ModuleType, path: str) -> str:
+    if module.__name__.partition(".")[0] not in _FIXED:
+        raise Unhashable(f"{path}: uses the module {module.__name__!r} as a value; read what is needed off it by name")
+    return f"module {module.__name__}"
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
