@@ -212,6 +212,10 @@ class Task:
             self.__dict__["_kept_text"] = kept
         return kept[1]
 
+    def has_hash(self, recorded: str) -> bool:
+        """Whether a record with this hash, of whatever version, was written under these rules."""
+        return recorded == self.source_hash_v1 or (not self.reach().refused and recorded == self.source_hash)
+
     def reach(self) -> Reach:
         """What the functions reach now: the same object as long as nothing of it has changed (a few microseconds)."""
         kept: Reach | None = self.__dict__.get("_kept_reach")

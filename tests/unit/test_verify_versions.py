@@ -18,11 +18,11 @@ OLD = {line["name"]: line for line in map(json.loads, LINES)}
 
 
 def verdict(name: str, schema: str = "ucsearch.decision/1", **claims: Any) -> Verdict:
-    """Of a recorded decision, under today's source hash (rules are named by it, and how it is taken may change)."""
+    """Of a recorded decision, with the source hash it was recorded with."""
     line = OLD[name]
     task = TEMPLATES[line["template"]].task
     record = {k: v for k, v in line["record"].items() if k != "id"}
-    record |= {"schema": schema, "task": record["task"] | {"source_hash": task.source_hash}}
+    record |= {"schema": schema}
     record["claim"] = record["claim"] | claims
     blobs = {k: base64.b64decode(v) for k, v in line["blobs"].items()}
     return verify_record(seal(record), blobs, task)

@@ -59,6 +59,7 @@ def decide(
     call is an entry of its own unless it repeats a `request` (a text, or a `records.Request`)."""
     gate = Gate() if gate is None else gate
     task.layout(state)
+    _recordable(task, log)
     if not isinstance(trace, Trace):
         try:
             trace = Trace.from_members(trace)
@@ -102,6 +103,7 @@ def decide_panel(
     gate = Gate() if gate is None else gate
     if not isinstance(gate, Gate):
         raise InputError("gate", type(gate).__name__, "a uc.Gate")
+    _recordable(task, log)
     if gate.time_budget_s is not None and clock is None:
         raise InputError("clock", "nothing", "a clock such as time.perf_counter, because gate.time_budget_s is set")
     started = clock() if clock is not None else math.nan
@@ -133,6 +135,12 @@ def decide_panel(
     if log is None:
         return panel
     return dataclasses.replace(panel, records=_ids(log.write(panel, series=series, where=where, **_asked(request))))
+
+
+def _recordable(task: Task, log: Log | None) -> None:
+    """With a log, a task whose rules cannot be hashed is refused before any work: `TaskError` names the part."""
+    if log is not None and isinstance(task, Task):
+        _ = task.source_hash
 
 
 def _asked(request: Any) -> dict[str, Any]:

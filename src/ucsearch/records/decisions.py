@@ -130,6 +130,7 @@ def _task(task: Task, actions: Sequence[float], where: str) -> dict[str, Any]:
         "name": task.name,
         "version": task.version,
         "source_hash": task.source_hash,
+        **({"text_hash": task.text_hash} if task.text_hash else {}),
         "object": where or _where(task),
         "actions": [_value(a) for a in actions],
         "labels": [task.label(i, a) for i, a in enumerate(actions)],

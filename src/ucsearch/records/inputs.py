@@ -57,7 +57,7 @@ def built_in_task(recorded: Mapping[str, Any]) -> Task | None:
         return None
     try:
         task = getattr(import_module(module), name)
-        same = isinstance(task, Task) and task.source_hash == recorded["source_hash"]
+        same = isinstance(task, Task) and task.has_hash(recorded["source_hash"])
     except (ImportError, AttributeError, KeyError, UCSearchError):
         return None
     return task if same else None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 from ucsearch.verify.formats import Blobs, Invalid, Malformed, Record, digest, expect, is_close, num, read_blob, require
 from ucsearch.verify.replay import MEMBERS, SCORES, VARIANCE, Problem, mean_and_spread, shape
+from ucsearch.verify.schema import version_of
 from ucsearch.verify.verdict import describe
 
 POLICIES = {
@@ -40,8 +42,9 @@ def _rules(r: Record, task: Any) -> tuple[Any, Any, list[float]]:
     """State, parameters and actions, NaN where unavailable."""
     t, inputs = r["task"], r["inputs"]
     actions = [num(a) for a in t["actions"]]
-    for name in ("name", "version", "source_hash"):
+    for name in ("name", "version"):
         expect(f"task.{name}", t[name], getattr(task, name))
+    _source(r, task)
     if r["kind"] != "refusal" or actions:  # a refusal may have come before its actions were known
         expect("task.actions", len(actions), len(task.actions))
     there = [a for a in actions if a == a]
@@ -51,6 +54,22 @@ def _rules(r: Record, task: Any) -> tuple[Any, Any, list[float]]:
     expect("inputs.params_lengths", inputs["params_lengths"], shape(task.params or ()))
     state = _named_tuple("state", task.state, inputs)
     return state, _named_tuple("params", None if task.params is None else type(task.params), inputs), actions
+
+
+def _source(r: Record, task: Any) -> None:
+    """The rules at hand are those that were recorded: by their code, or by their text in another version of Python."""
+    t, name = r["task"], "source_hash"
+    if version_of(dict(r)) == 1:
+        name = "source_hash_v1" if hasattr(type(task), "source_hash_v1") else name
+    elif r["versions"]["python"].split(".")[:2] != list(map(str, sys.version_info[:2])):
+        name = "text_hash"
+        require("task.text_hash", name in t, None, f"a hash of its text: it was recorded by {r['versions']['python']}")
+    recorded = t["text_hash" if name == "text_hash" else "source_hash"]
+    try:
+        own = getattr(task, name)
+    except Exception as error:
+        raise Invalid(f"task.{name}", recorded, f"{error}") from None
+    expect(f"task.{name.removesuffix('_v1')}", recorded, own)
 
 
 def _named_tuple(name: str, kind: Any, inputs: Record) -> Any:

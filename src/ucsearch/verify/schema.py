@@ -125,6 +125,7 @@ RECALIBRATION = {
 REQUEST = _form(hex="key body?", count="item", text="by?")
 DECISION_2 = _with(
     DECISION_1,
+    task=_form(hex="text_hash?"),
     claim=_form(truth="cancellation"),
     rivals=_form(maybe="size", figure="upper_size", count="[upper_path]"),
     **{"schema": ("ucsearch.decision/2",), "recalibration?": RECALIBRATION, "request?": REQUEST},
@@ -148,7 +149,7 @@ REFUSAL_1: dict[str, Any] = {
     },
 }  # fmt: skip
 REFUSAL: dict[str, Any] = {
-    **REFUSAL_1, "schema": ("ucsearch.refusal/2",), "task": DECISION_1["task"], "request?": REQUEST,
+    **REFUSAL_1, "schema": ("ucsearch.refusal/2",), "task": DECISION_2["task"], "request?": REQUEST,
     "inputs?": _form(number="[state] [params]", count="[state_lengths] [params_lengths]"),
 }  # fmt: skip
 OVERRIDE_1: dict[str, Any] = {

@@ -1,0 +1,293 @@
+# ruff: noqa: E501 (a rule in one line each, so that a place reads as one thing)
+"""The source hash sees whatever the rules can reach, in every process, with or without text; or it names the part."""
+
+from __future__ import annotations
+
+import os
+import py_compile
+import subprocess
+import sys
+import textwrap
+import threading
+import types
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import ucsearch as uc
+from ucsearch.errors import TaskError
+
+
+def rules(text: str, name: str = "rules") -> types.ModuleType:
+    """A module made of text, as if it had been imported."""
+    module = types.ModuleType(name)
+    exec(compile(textwrap.dedent(text), f"<{name}>", "exec", dont_inherit=True), module.__dict__)
+    return module
+
+
+BASE = """
+    from typing import NamedTuple
+    import functools, operator, dataclasses, enum, math
+    class S(NamedTuple):
+        x: float
+    def feasible(s, a, p): return True
+    def step(s, a, y, p): return S(s.x + a)
+    def fallback(s, p): return 0.0
+"""
+
+
+def task_of(text: str, **changes: Any) -> uc.Task:
+    space = vars(rules(textwrap.dedent(BASE) + textwrap.dedent(text)))
+    parts = {k: space[k] for k in ("feasible", "step", "reward", "fallback")}
+    return uc.Task(name="t", state=space["S"], actions=[0.0, 1.0], **{**parts, **changes})
+
+
+# Each text holds the number 7 where an earlier hash did not look; with 8 in its place the rules are others.
+PLACES = {
+    "a helper's default": "def h(x, k=7): return k * x\ndef reward(s, a, y, p): return h(a)",
+    "a keyword default": "def h(x, *, k=7): return k * x\ndef reward(s, a, y, p): return h(a)",
+    "a class attribute": "class C:\n    K = 7\ndef reward(s, a, y, p): return C.K * a",
+    "an inherited attribute": "class B:\n    K = 7\nclass C(B): pass\ndef reward(s, a, y, p): return C.K * a",
+    "a static method": "class C:\n    @staticmethod\n    def k(): return 7\ndef reward(s, a, y, p): return C.k() * a",
+    "a class method": "class C:\n    @classmethod\n    def k(c): return 7\ndef reward(s, a, y, p): return C.k() * a",
+    "a property": "class C:\n    @property\n    def k(self): return 7\nc = C()\ndef reward(s, a, y, p): return c.k * a",
+    "a method of the state": "class S(NamedTuple):\n    x: float\n    def k(self): return 7\ndef reward(s, a, y, p): return s.k()",
+    "a default of the state": "class S(NamedTuple):\n    x: float = 7\ndef step(s, a, y, p): return S()\ndef reward(s, a, y, p): return a",
+    "a partial": "def h(k, x): return k * x\nf = functools.partial(h, 7)\ndef reward(s, a, y, p): return f(a)",
+    "a partial's keyword": "def h(x, k): return k * x\nf = functools.partial(h, k=7)\ndef reward(s, a, y, p): return f(a)",
+    "a bound method": "class C:\n    def __init__(self, k): self.k = k\n    def h(self, x): return self.k * x\nf = C(7).h\ndef reward(s, a, y, p): return f(a)",
+    "a callable object": "class C:\n    def __init__(self, k): self.k = k\n    def __call__(self, x): return self.k * x\nf = C(7)\ndef reward(s, a, y, p): return f(a)",
+    "a callable object's code": "class C:\n    def __call__(self, x): return 7 * x\nf = C()\ndef reward(s, a, y, p): return f(a)",
+    "slots": "class C:\n    __slots__ = ('k',)\n    def __init__(self, k): self.k = k\nc = C(7)\ndef reward(s, a, y, p): return c.k",
+    "a cache": "@functools.lru_cache\ndef h(x): return 7 * x\ndef reward(s, a, y, p): return h(a)",
+    "a closure": "def make(k):\n    def reward(s, a, y, p): return k * a\n    return reward\nreward = make(7)",
+    "a closure in a closure": "def outer(k):\n    def h(x): return k * x\n    def reward(s, a, y, p): return h(a)\n    return reward\nreward = outer(7)",
+    "a decorator's closure": "def times(k):\n    def wrap(f):\n        @functools.wraps(f)\n        def inner(s, a, y, p): return k * f(s, a, y, p)\n        return inner\n    return wrap\n@times(7)\ndef reward(s, a, y, p): return a",
+    "a nested container": "T = {'a': [(1, {'b': 7})]}\ndef reward(s, a, y, p): return T['a'][0][1]['b'] * a",
+    "a set": "T = {1, 7}\ndef reward(s, a, y, p): return a if a in T else 0.0",
+    "a set in the code": "def reward(s, a, y, p): return a if a in {1, 7} else 0.0",
+    "an enum": "class E(enum.IntEnum):\n    K = 7\ndef reward(s, a, y, p): return E.K * a",
+    "a data class": "@dataclasses.dataclass(frozen=True)\nclass C:\n    k: float = 7\nc = C()\ndef reward(s, a, y, p): return c.k * a",
+    "a data class's factory": "@dataclasses.dataclass\nclass C:\n    k: list = dataclasses.field(default_factory=lambda: [7])\ndef reward(s, a, y, p): return C().k[0]",
+    "a function's attribute": "def h(x): return h.k * x\nh.k = 7\ndef reward(s, a, y, p): return h(a)",
+    "an inner function": "def reward(s, a, y, p):\n    def h(x): return 7 * x\n    return h(a)",
+    "a generator": "def reward(s, a, y, p): return max(7 * x for x in (a, y))",
+    "a handler": "def reward(s, a, y, p):\n    try: return a / y\n    except ZeroDivisionError: return 7",
+    "a subclass of a dictionary": "class D(dict):\n    def __missing__(self, k): return 7\nd = D()\ndef reward(s, a, y, p): return d[a]",
+    "a number of another type": "class N(float): pass\nn = N(7)\ndef reward(s, a, y, p): return n * a",
+    "a namespace": "import types\nc = types.SimpleNamespace(k=7)\ndef reward(s, a, y, p): return c.k * a",
+    "a getter": "f = operator.itemgetter(7)\nT = (0,) * 9\ndef reward(s, a, y, p): return f(T)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_changed_number_is_another_hash(place: str) -> None:
+    text = PLACES[place]
+    assert text.count("7") == 1, "the number stands once"
+    assert task_of(text).source_hash == task_of(text).source_hash
+    assert task_of(text).source_hash != task_of(text.replace("7", "8")).source_hash
+
+
+@pytest.mark.parametrize("through", ["m.k", "m.inner.k", "m.C.k", "m.h()"])
+def test_what_is_read_through_a_module_counts(through: str) -> None:
+    def made(k: float) -> uc.Task:
+        m = types.ModuleType("m")
+        inner = types.ModuleType("inner")
+        inner.__dict__.update(k=k)
+        m.__dict__.update(k=k, inner=inner, C=type("C", (), {"k": k}), h=eval("lambda: K", {"K": k}))
+        task = task_of(f"def reward(s, a, y, p): return {through} * a")
+        task.reward.__globals__["m"] = m
+        return task
+
+    assert made(7).source_hash == made(7).source_hash
+    assert made(7).source_hash != made(8).source_hash
+
+
+def test_what_is_not_read_does_not_count() -> None:
+    used = "K = 7\ndef reward(s, a, y, p): return K * a"
+    assert task_of(used).source_hash == task_of(used + "\nOTHER = 3").source_hash
+
+
+def test_comments_docstrings_annotations_and_line_breaks_do_not_count() -> None:
+    short = "def reward(s, a, y, p): return a * y + min(a, y, 3.0)"
+    long = '''
+def reward(s: object, a: float,
+           y: float, p: object) -> float:
+    """What it is worth."""
+    # a comment
+    return (a * y
+            + min(a,
+                  y, 3.0))
+'''
+    assert task_of(short).source_hash == task_of(long).source_hash
+
+
+def test_recursion_and_mutual_recursion_end() -> None:
+    text = "def f(n): return 1 if n < 1 else g(n - 1)\ndef g(n): return f(n - 1)\ndef reward(s, a, y, p): return f(3)"
+    assert task_of(text).source_hash == task_of(text).source_hash
+    looped = "T = []\nT.append(T)\ndef reward(s, a, y, p): return len(T)"
+    assert task_of(looped).source_hash == task_of(looped).source_hash
+
+
+REFUSED = {
+    "a lock": ("L = threading.Lock()", "L", "lock"),
+    "an open file": ("L = open(os.devnull)", "L", "TextIOWrapper"),
+    "a generator": ("L = (x for x in [1])", "L", "generator"),
+    "a source of random numbers": ("L = random.Random(1)", "L", "Random"),
+    "numpy's random numbers": ("L = np.random.default_rng(1)", "L", "Generator"),
+    "a lock inside an object": ("class C: pass\nL = C()\nL.inner = threading.Lock()", "L", "L.inner"),
+    "a lock in a dictionary": ("L = {'k': [threading.Lock()]}", "L", r"L\['k'\]\[0\]"),
+    "the environment": ("L = os.environ", "L", "_Environ"),
+    "a module as a value": ("import types\nm = types.ModuleType('other')\ndef L(): return m", "L()", "module 'other'"),
+    "a look through all names": ("def L(): return globals()", "L()", "globals"),
+    "an evaluated text": ("def L(): return eval('1')", "L()", "eval"),
+    "a bound method of hidden content": ("L = random.Random(1).random", "L()", "random"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_hashed_is_named_and_the_search_goes_on(name: str) -> None:
+    text, use, part = REFUSED[name]
+    head = "import threading, os, random\nimport numpy as np\n"
+    task = task_of(f"{head}{text}\ndef reward(s, a, y, p):\n    {use}\n    return a * y")
+    with pytest.raises(TaskError, match=rf"cannot be recorded: reward.*{part}"):
+        _ = task.source_hash
+    trace = uc.Trace.from_members([[1.0, 2.0]])
+    assert uc.decide(task, task.state(0.0), trace, uc.UCBeam(depth=2), engine="python").action == 1.0
+
+
+def test_a_task_that_cannot_be_recorded_is_refused_before_any_work(tmp_path: Path) -> None:
+    lock = threading.Lock()
+    called = []
+
+    def reward(s: Any, a: float, y: float, p: Any) -> float:
+        called.append(lock)
+        return a
+
+    task = task_of("def reward(s, a, y, p): return a", reward=reward)
+    with uc.AuditLog(tmp_path / "log.db") as log, pytest.raises(TaskError, match="cannot be recorded"):
+        uc.decide(task, task.state(0.0), uc.Trace.from_members([[1.0]]), uc.UCBeam(depth=1), engine="python", log=log)
+    assert not called
+
+
+class S(NamedTuple):
+    x: float
+
+
+RATE = 2.0
+TABLE = np.array([1.0, 2.0])
+NESTED = {"k": [1.0]}
+
+
+def scaled(s: Any, a: float, y: float, p: Any) -> float:
+    return float(RATE * a + TABLE[0] + NESTED["k"][0])
+
+
+def test_a_changed_rule_is_seen_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = {k: getattr(task_of("def reward(s, a, y, p): return a"), k) for k in ("feasible", "step", "fallback")}
+    task = uc.Task(name="t", state=S, actions=[0.0], reward=scaled, **parts)
+    first, reach = task.source_hash, task.reach()
+    assert task.reach() is reach
+    monkeypatch.setitem(globals(), "RATE", 3.0)
+    assert task.source_hash != first
+    monkeypatch.setitem(globals(), "RATE", 2.0)
+    assert task.source_hash == first
+    TABLE[0] = 5.0
+    assert task.source_hash != first
+    TABLE[0] = 1.0
+    assert task.source_hash == first
+    NESTED["k"].append(4.0)
+    assert task.source_hash != first
+    NESTED["k"].pop()
+    monkeypatch.setattr(scaled, "__defaults__", (1.0,))
+    assert task.source_hash != first
+    monkeypatch.undo()
+    assert task.source_hash == first
+
+
+SEPARATE = """
+from typing import NamedTuple
+import dataclasses, functools
+class S(NamedTuple):
+    x: float
+@dataclasses.dataclass(frozen=True)
+class Tariff:
+    rates: tuple = (1.0, 2.0)
+    names: frozenset = frozenset({"low", "high", "peak"})
+    def rate(self, x): return self.rates[int(x) % 2]
+TARIFF = Tariff()
+@functools.lru_cache
+def helper(x, *, k=3.0): return k * x
+def feasible(s, a, p): return a in {0.0, 1.0} and "low" in TARIFF.names
+def step(s, a, y, p): return S(s.x + a)
+def reward(s, a, y, p): return helper(a) * TARIFF.rate(s.x)
+def fallback(s, p): return 0.0
+import ucsearch as uc
+TASK = uc.Task(name="t", state=S, actions=[0.0, 1.0], feasible=feasible, step=step, reward=reward, fallback=fallback)
+"""
+
+
+def test_the_hash_is_the_same_in_every_process_and_without_the_text(tmp_path: Path) -> None:
+    source = tmp_path / "with_text" / "separate.py"
+    source.parent.mkdir()
+    source.write_text(SEPARATE)
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    py_compile.compile(str(source), cfile=str(bare / "separate.pyc"), doraise=True)
+    seen = []
+    for folder, seed in ((source.parent, "1"), (source.parent, "2"), (bare, "3")):
+        where = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+        code = "import separate; print(separate.TASK.source_hash, separate.TASK.text_hash or '-')"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": where, "PYTHONHASHSEED": seed},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        seen.append(done.stdout.split())
+    assert seen[0][0] == seen[1][0] == seen[2][0]
+    assert seen[0][1] == seen[1][1]
+    assert seen[2][1] == "-"
+
+
+def test_a_walk_is_let_go_with_its_task() -> None:
+    import gc
+    import weakref
+
+    def throw_away(k: float) -> Any:
+        def reward(s: Any, a: float, y: float, p: Any) -> float:
+            return k * a
+
+        task = task_of("def reward(s, a, y, p): return a", reward=reward)
+        _ = task.source_hash
+        return weakref.ref(reward)
+
+    refs = [throw_away(float(k)) for k in range(3)]
+    gc.collect()
+    assert [ref() for ref in refs] == [None] * 3
+
+
+def test_a_record_of_another_python_is_verified_by_its_text() -> None:
+    from tests.kit.templates import TEMPLATES, Clock
+    from ucsearch.records.canonical import seal
+    from ucsearch.records.decisions import decision_record
+    from ucsearch.verify import verify_record
+
+    task = TEMPLATES["clock"].task
+    trace = uc.Trace.from_members([[1.0, 2.0], [2.0, 1.0]])
+    decision = uc.decide(task, Clock(0.0), trace, uc.Exact(depth=2), engine="python")
+    record, blobs = decision_record(decision)
+    assert record["task"]["text_hash"] == task.text_hash
+    assert record["task"]["source_hash"] == task.source_hash != task.source_hash_v1
+
+    def verdict(python: str, **changes: Any) -> str:
+        own = {k: v for k, v in {**record["task"], **changes}.items() if v is not None}
+        bent = seal({**record, "task": own, "versions": {**record["versions"], "python": python}})
+        return str(verify_record(bent, blobs, task))
+
+    here = record["versions"]["python"]
+    assert verdict(here, text_hash=None).startswith("valid")
+    assert verdict("3.99.0", source_hash="0" * 64).startswith("valid")
+    assert "task.text_hash" in verdict("3.99.0", text_hash="0" * 64)
+    assert "task.text_hash" in verdict("3.99.0", text_hash=None)
+    assert "task.source_hash" in verdict(here, source_hash=task.source_hash_v1)
