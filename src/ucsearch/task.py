@@ -212,9 +212,13 @@ class Task:
             self.__dict__["_kept_text"] = kept
         return kept[1]
 
-    def has_hash(self, recorded: str) -> bool:
-        """Whether a record with this hash, of whatever version, was written under these rules."""
-        return recorded == self.source_hash_v1 or (not self.reach().refused and recorded == self.source_hash)
+    def is_recorded_as(self, recorded: Mapping[str, Any]) -> bool:
+        """Whether a record with this member `task`, of whatever version, was written under these rules."""
+        found = recorded["source_hash"]
+        if found == self.source_hash_v1 or (not self.reach().refused and found == self.source_hash):
+            return True
+        text = recorded.get("text_hash")  # written by another version of Python
+        return bool(text) and text == self.text_hash
 
     def reach(self) -> Reach:
         """What the functions reach now: the same object as long as nothing of it has changed (a few microseconds)."""

@@ -29,7 +29,12 @@ def recorded_inputs(record: Mapping[str, Any], task: Task) -> RecordedInputs:
         raise RecordError(f"the entry is of kind {record.get('kind')!r}, expected a decision or a refusal")
     try:
         recorded = record["task"]
-        for name in ("name", "version", "source_hash"):
+        if not task.is_recorded_as(recorded):
+            raise RecordError(
+                f"the task given is not the recorded task {recorded['name']!r}: its source_hash is "
+                f"{task.source_hash!r}, recorded is {recorded['source_hash']!r}"
+            )
+        for name in ("name", "version"):
             if recorded[name] != (own := getattr(task, name)):
                 raise RecordError(
                     f"the task given is not the recorded task {recorded['name']!r}: "
@@ -57,7 +62,7 @@ def built_in_task(recorded: Mapping[str, Any]) -> Task | None:
         return None
     try:
         task = getattr(import_module(module), name)
-        same = isinstance(task, Task) and task.has_hash(recorded["source_hash"])
+        same = isinstance(task, Task) and task.is_recorded_as(recorded)
     except (ImportError, AttributeError, KeyError, UCSearchError):
         return None
     return task if same else None
