@@ -5,7 +5,7 @@
     python scripts/evidence.py --table              # only the table, from the evidence that is there
 
 A suite is run in a folder of its own and then takes the place of the committed evidence: the same code, settings and
-platform give the same bytes, and it is said where they do not.
+platform give the same bytes, and it is said where they do not. Every look goes to the one ledger, evidence/looks.jsonl.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 from ucsearch.evaluation.claims import status_rows
+from ucsearch.evaluation.ledger import LEDGER
 from ucsearch.evaluation.manifest import find_evidence, read_evidence
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.report.write import write_reports
@@ -26,6 +27,7 @@ from ucsearch.evaluation.suite import suite_names
 
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE, README = ROOT / "evidence", ROOT / "README.md"
+LEDGER_FILE = EVIDENCE / LEDGER
 BEGIN, END = "<!-- results: written by scripts/evidence.py -->", "<!-- end of results -->"
 
 
@@ -65,8 +67,10 @@ def main() -> None:
             if sys.stdout.isatty():
                 print(f"[{n + 1}/{len(names)}] {name}: {label} {done}/{total}", end="\x1b[K\r", flush=True)
 
-        found = evaluate(name, work, data_dir=arguments.data_dir, threads=arguments.threads, progress=progress)
-        verdict = verify_evidence(found.folder)
+        found = evaluate(
+            name, work, data_dir=arguments.data_dir, threads=arguments.threads, progress=progress, ledger=LEDGER_FILE
+        )
+        verdict = verify_evidence(found.folder, ledger=LEDGER_FILE)
         if not verdict.ok:
             raise SystemExit(f"{name}: the evidence does not verify: {verdict.problems or verdict.malformed}")
         write_reports(found.folder)

@@ -10,14 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from tests.evaluation.evidence_kit import sample
 from ucsearch.evaluation.derive import conclude
-from ucsearch.evaluation.manifest import json_lines, write_evidence
+from ucsearch.evaluation.drawn import draw
+from ucsearch.evaluation.ledger import LEDGER, Look, append_look, before, by_dataset, own_look, read_ledger
+from ucsearch.evaluation.manifest import write_evidence
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.selection import select
 from ucsearch.records.canonical import canonical
 
 FAMILIES = ("m4-daily", "m4-hourly", "m4-monthly", "m4-quarterly", "m4-weekly")
-CANDIDATE = "risk-0.5-depth-4"
+CANDIDATE = "exact-r0.5-d4"
+SAMPLERS = ("cem", "mppi", "risk-random")
+SAMPLES = 120  # 21 expansions and 460 nodes of the proof in a decision of depth 4
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&"
 # Policy: how its cost and drawdown compare with ours, and its expansions per decision.
 OTHERS = {
@@ -45,7 +50,8 @@ def make_rows(
             scale = float(np.exp(rng.normal(0.0, 0.6)))
             for w in range(windows):
                 own = 10.0 * scale * (1.0 + 0.1 * float(rng.random()))
-                policies = {"uc": _policy(own, 0.8 * own, 21 * 12, 9000)}
+                policies = {"uc": _policy(own, 0.8 * own, 21 * 12, 460 * 12)}
+                policies["hindsight"] = _policy(0.8 * own, 0.7 * own, 0, 0)
                 for other, (cost, fall, nodes) in others.items():
                     gain = 1.0 + ((cost - 1.0) * (0.15 if family == weak else 1.0)) + 0.05 * float(rng.normal())
                     policies[other] = _policy(own * gain, 0.8 * own * fall, nodes * 12, 0)
@@ -72,7 +78,8 @@ def as_validation(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same windows earlier in time, seen by one candidate."""
     out = []
     for row in rows:
-        seen = {"policies": row["policies"], "certificate": row["certificate"]}
+        compared = {name: row["policies"][name] for name in ("uc", *SAMPLERS)}
+        seen = {"policies": compared, "certificate": row["certificate"]}
         kept = {k: v for k, v in row.items() if k not in seen}
         out.append({**kept, "split": "validation", "start": row["start"] - 60, "candidates": {CANDIDATE: seen}})
     return out
@@ -94,41 +101,84 @@ def write_folder(
     families = sorted({r["family"] for r in rows})
     name = folder.name
     head = {"name": name, "kind": "walkforward", "title": title, "endpoint": f"Orders, {name}", "card": "m4", "seed": 1}
-    suite = "".join(f"{key} = {json.dumps(value)}\n" for key, value in head.items()).encode()
+    windows = {split: 1 + max((r["window"] for r in rows if r["split"] == split), default=1)
+               for split in ("validation", "test")}  # fmt: skip
+    others = sorted({p for r in tests for p in r["policies"]} - {"uc", "hindsight", *SAMPLERS})
+    task = {"name": "lead_time_inventory", "lead_time": 2, "ratio": 19.0}
+    table: dict[str, Any] = {
+        "families": families, "task": task, "gate": gate, "splits": {**windows, "decisions": 12},
+        "candidates": {"policies": ["exact"], "risks": [0.5], "depths": [4]},
+        "comparators": {"others": others, "wide": False}, "sampled": 1,
+    }  # fmt: skip
+    suite = (
+        "".join(f"{key} = {json.dumps(value)}\n" for key, value in head.items())
+        + "[walkforward]\n"
+        + "".join(f"{key} = {_toml(value)}\n" for key, value in table.items())
+    ).encode()
     card = b"# Card\n"
-    protocol = Protocol(name, 1, "cost", "cost", "utility", {f: f.partition("-")[0] for f in families}, gate=gate)
+    datasets = {f: f.partition("-")[0] for f in families}
+    protocol = Protocol(name, 1, "cost", "cost", "utility", datasets, windows, gate=gate)
     hashes = {"card_sha256": hashlib.sha256(card).hexdigest(), "suite_sha256": hashlib.sha256(suite).hexdigest()}
-    selection = select(rows, protocol, [{"id": CANDIDATE, "risk": 0.5}], **hashes)
+    candidate = {"id": CANDIDATE, "policy": "exact", "risk": 0.5, "depth": 4, "samples": SAMPLES,
+                 "samples_wide": SAMPLES}  # fmt: skip
+    selection = select(rows, protocol, [candidate], **hashes)
     columns = [
         {"name": "Cost", "from": "cost", "how": "family_mean"},
         {"name": "Drawdown", "from": "drawdown", "how": "family_mean"},
         {"name": "Expansions", "from": "expansions", "how": "sum"},
     ]
-    table = {"name": "policies", "title": "Costs of all policies", "split": "test", "group": ["policy"],
+    shown = {"name": "policies", "title": "Costs of all policies", "split": "test", "group": ["policy"],
              "columns": columns, "order": ["uc", "cem"]}  # fmt: skip
     splits: dict[str, dict[str, list[str]]] = {}
     for r in rows:
         ids = splits.setdefault(r["split"], {}).setdefault(r["family"], [])
         ids += [r["series"]] if r["series"] not in ids else []
-    task = {"name": "lead-time-inventory", "lead_time": 2, "ratio": 19.0}
     facts: dict[str, Any] = {
         "suite": name, "kind": "walkforward", "title": title, "endpoint": head["endpoint"],
-        "settings": {**head, "walkforward": {"task": task, "risks": [0, 0.25, 0.5], "depth": 4}},
+        "settings": {**head, "walkforward": table},
         "card": {"name": "m4", "sha256": hashes["card_sha256"]}, "protocol": protocol.as_json(),
         "data": [{"name": "m4/Daily-train.csv", "sha256": "ef" * 32, "bytes": 95765153, "status": "verified"}],
         "splits": splits, "seeds": [1], "extra": {},
         "versions": {"ucsearch": "0.1.0", "python": "3.11.2", "numpy": "2.2.0", "numba": "0.61.0", "platform": "linux"},
         **more,
     }  # fmt: skip
+    looks, earlier = _look(folder, hashes, selection, tests, datasets) if tests else (0, [])
     predicate = conclude(
-        facts, rows, tables=[table] if tests else [], checks=checks, selection=selection, looks=1 if tests else 0
+        facts, rows, tables=[shown] if tests else [], checks=checks, selection=selection, looks=looks, earlier=earlier
     )
     files = {"card.md": card, "suite.toml": suite, "selection.json": canonical(selection)}
-    if tests:
-        look = {"look": 1, "selection": hashlib.sha256(files["selection.json"]).hexdigest()}
-        files["looks.jsonl"] = json_lines([look])
+    for one in draw(rows, 1):
+        files["sample.jsonl"] = sample(one.name)
     write_evidence(folder, predicate, rows, files)
     return folder
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML writes it on one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in value.items()) + " }"
+    return json.dumps(value)
+
+
+def _look(
+    folder: Path,
+    hashes: dict[str, str],
+    selection: dict[str, Any],
+    tests: list[dict[str, Any]],
+    datasets: dict[str, str],
+) -> tuple[int, list[dict[str, Any]]]:
+    """A line in the ledger beside the folder."""
+    spans: dict[str, dict[str, list[int]]] = {}
+    for r in tests:
+        held = spans.setdefault(r["family"], {}).setdefault(r["series"], [r["start"], 0])
+        held[:] = [min(held[0], r["start"]), max(held[1], r["start"] + r["decisions"])]
+    own = Look(folder.name, hashes["suite_sha256"], hashes["card_sha256"],
+               hashlib.sha256(canonical(selection)).hexdigest())  # fmt: skip
+    append_look(folder.parent / LEDGER, own, by_dataset(spans, datasets, folder.name), code=None)
+    looks = read_ledger(folder.parent / LEDGER)
+    found = own_look(looks, own)
+    assert found is not None
+    return before(looks, found)
 
 
 def no_go_rows() -> list[dict[str, Any]]:

@@ -62,7 +62,7 @@ def test_risk_free_selection_is_diagnostic() -> None:
     rows = kit.make_rows()
     for row in rows:
         if row["split"] == "validation":
-            row["candidates"]["r05"]["policies"]["uc"]["violations"] = 1
+            row["candidates"][kit.R05]["policies"]["uc"]["violations"] = 1
     verdict = predicate_of(rows)["verdict"]
     assert verdict["class"] == "boundary"
     assert verdict["key"]["risk"] == 0.0

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ucsearch.errors import DataError, InputError
+from ucsearch.evaluation.drawn import draw
 from ucsearch.evaluation.job import Findings, Job, TestSplitClosed
 from ucsearch.evaluation.kinds import direction
 from ucsearch.evaluation.kinds.direction import DirectionSettings
@@ -20,6 +21,7 @@ from ucsearch.evaluation.kinds.direction_walk import answers, walk
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.rows import check_rows, row_bytes, split_problems
 from ucsearch.evaluation.run import evaluate
+from ucsearch.evaluation.samples import chained
 from ucsearch.evaluation.suite import load_suite, parse_suite
 from ucsearch.evaluation.tables import check_row, fill
 from ucsearch.forecast.base import PathForecast
@@ -29,15 +31,16 @@ from ucsearch.tasks.direction import Direction
 from ucsearch.verify import verify_file
 
 MINI = "ett-direction-mini"
+IDENTITY = {"settings": {"name": MINI}, "suite_sha256": "0" * 64, "card_sha256": "0" * 64}
 SPLIT = Split(validation=20, test=10, ahead=3)
 MODEL = Model(10.0, 5.0, 0.998, True)
 
 
 def job_in(folder: Path, is_open: bool = False) -> Job:
-    job = Job(folder, {"suite": MINI, "card_sha256": "0" * 64}, threads=1)
+    job = Job(folder, IDENTITY, threads=1, ledger=folder / "looks.jsonl")
     if is_open:
         job.select({"candidate": "any"})
-        job.open_test()
+        job.open_test({"any": {"any": [0, 1]}})
     return job
 
 
@@ -235,17 +238,18 @@ def test_nobody_beats_hindsight_and_everybody_pays_regret(found: Findings) -> No
 def test_sampled_decisions_stand_up_to_the_verifier(found: Findings, tmp_path: Path) -> None:
     assert found.sample is not None
     path = tmp_path / "sample.jsonl"
-    path.write_bytes(b"".join(canonical(line) + b"\n" for line in found.sample))
+    drawn = draw(found.rows, found.sampled)
+    sample = chained(found.sample(drawn))
+    path.write_bytes(b"".join(canonical(line) + b"\n" for line in sample))
     verdicts = list(verify_file(path))
     assert [v.status for v in verdicts] == ["valid"] * 4
-    names = {row["series"] for row in found.rows}
-    assert {line["record"]["series"] for line in found.sample} == names
-    for line in found.sample:
+    assert [line["record"]["series"] for line in sample] == [one.name for one in drawn]
+    for line in sample:
         for text in line["blobs"].values():
             assert base64.b64decode(text)
-    line = loads(canonical(found.sample[1]))
+    line = loads(canonical(sample[1]))
     line["record"]["outcome"]["action"] = -line["record"]["outcome"]["action"] or 1
-    path.write_bytes(b"".join(canonical(x) + b"\n" for x in [found.sample[0], line, *found.sample[2:]]))
+    path.write_bytes(b"".join(canonical(x) + b"\n" for x in [sample[0], line, *sample[2:]]))
     assert "valid" not in [v.status for v in verify_file(path)][1:]
 
 
@@ -269,7 +273,10 @@ def test_certificates_are_about_the_decisions_of_the_walk() -> None:
 def test_a_second_run_gives_the_same_bytes(found: Findings, tmp_path: Path) -> None:
     again = direction.run(load_suite(MINI), job_in(tmp_path))
     assert row_bytes(again.rows) == row_bytes(found.rows)
-    assert canonical(again.sample) == canonical(found.sample)
+    assert again.sample is not None
+    assert found.sample is not None
+    drawn = draw(found.rows, found.sampled)
+    assert canonical(again.sample(drawn)) == canonical(found.sample(drawn))
 
 
 def test_its_evidence_stands_up_to_the_recheck(tmp_path: Path) -> None:

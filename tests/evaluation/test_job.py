@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +13,11 @@ import pytest
 from ucsearch.data.embedded import sample_demand
 from ucsearch.errors import InputError, RecordError
 from ucsearch.evaluation.job import Job, TestSplitClosed
+from ucsearch.evaluation.ledger import Look, append_look, read_ledger
+from ucsearch.evaluation.rows import EvidenceError
 from ucsearch.evaluation.sources import Pool
 
-IDENTITY = {"card_sha256": "c", "settings": {}}
+IDENTITY = {"card_sha256": "c" * 64, "suite_sha256": "5" * 64, "settings": {"name": "s"}}
 
 
 def pool() -> Pool:
@@ -24,36 +28,65 @@ def pool() -> Pool:
 def test_test_split_stays_closed_until_something_is_selected(tmp_path: Path) -> None:
     job = Job(tmp_path / "s", IDENTITY)
     with pytest.raises(TestSplitClosed):
-        job.open_test()
+        job.open_test(pool().opened())
     with pytest.raises(TestSplitClosed):
         pool().stretches("test", job)
     assert len(pool().stretches("validation", job)) == 3
     job.select({"candidate": "a"})
     with pytest.raises(TestSplitClosed):
         pool().stretches("test", job)  # selected, but not yet opened: the look must be on record first
-    job.open_test()
+    job.open_test(pool().opened())
     assert len(pool().stretches("test", job)) == 6
-    assert job.looks == 1
+    assert job.looks == (1, [])
 
 
-def test_a_second_look_is_visible_and_a_resumed_one_is_not_another(tmp_path: Path) -> None:
-    first = Job(tmp_path / "s", IDENTITY)
-    first.select({"candidate": "a"})
-    first.open_test()
-    first.open_test()
-    assert first.looks == 1
-    killed = Job(tmp_path / "s", IDENTITY)
-    killed.select({"candidate": "a"})
-    killed.open_test()
-    assert killed.looks == 1
+def look(folder: Path, candidate: str = "a") -> Job:
+    job = Job(folder, IDENTITY)
+    job.select({"candidate": candidate})
+    job.open_test(pool().opened())
+    return job
+
+
+def test_a_resumed_look_is_not_another_and_a_repeat_shows_nothing_new(tmp_path: Path) -> None:
+    first = look(tmp_path / "s")
+    first.open_test(pool().opened())
+    assert first.looks == (1, [])
+    killed = look(tmp_path / "s")
+    assert len(read_ledger(tmp_path / "looks.jsonl")) == 1
     killed.finish()
-    again = Job(tmp_path / "s", IDENTITY)
-    again.select({"candidate": "a"})
-    again.open_test()
-    assert again.looks == 2
-    lines = [json.loads(x) for x in (tmp_path / "s" / "looks.jsonl").read_bytes().splitlines()]
-    assert [x["look"] for x in lines] == [1, 2]
-    assert lines[0]["selection"] == lines[1]["selection"]
+    again = look(tmp_path / "s")
+    assert [x["repeat_of"] for x in read_ledger(tmp_path / "looks.jsonl")] == [None, 1]
+    assert again.looks == (1, [])
+
+
+def test_a_look_in_a_fresh_folder_or_under_another_name_is_not_forgotten(tmp_path: Path) -> None:
+    look(tmp_path / "s").finish()
+    count, earlier = look(tmp_path / "fresh", "b").looks  # the same suite in another folder, another choice
+    assert count == 2
+    assert [(x["look"], x["suite"], len(x["periods"])) for x in earlier] == [(1, "s", 3)]
+    other = Job(tmp_path / "t", {**IDENTITY, "settings": {"name": "t"}, "suite_sha256": "6" * 64})
+    other.select({"candidate": "a"})
+    other.open_test({"sample": {pool().families["sample"][0].id: [100, 190]}})
+    count, earlier = other.looks
+    assert count == 1
+    assert [(x["look"], x["suite"]) for x in earlier] == [(1, "s"), (2, "s")]
+    assert list(earlier[0]["periods"].values()) == [[176, 190]]
+
+
+def test_looks_that_are_written_at_once_make_one_chain(tmp_path: Path) -> None:
+    own = [Look("s", "5" * 64, "c" * 64, f"{n:064x}") for n in range(12)]
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(lambda one: append_look(tmp_path / "l", one, {"d": {"x": [0, 1]}}, code=None), own))
+    looks = read_ledger(tmp_path / "l")
+    assert [x["look"] for x in looks] == list(range(1, 13))
+    assert {x["selection_sha256"] for x in looks} == {one.selection_sha256 for one in own}
+
+
+@pytest.mark.parametrize("opened", [{}, {"d": {}}, {"d": {"x": [3, 3]}}, {"d": {"x": [-1, 3]}}, {"d": {"x": [0]}}])
+def test_a_look_must_say_what_it_opens(tmp_path: Path, opened: dict[str, Any]) -> None:
+    with pytest.raises(EvidenceError, match="opened"):
+        append_look(tmp_path / "l", Look("s", "5" * 64, "c" * 64, "0" * 64), opened, code=None)
+    assert not (tmp_path / "l").exists()
 
 
 def test_a_selection_cannot_be_revised(tmp_path: Path) -> None:
@@ -91,7 +124,7 @@ def test_a_shard_holds_finite_numbers_only(tmp_path: Path) -> None:
 def test_windows_are_disjoint_in_time_and_see_nothing_later(tmp_path: Path) -> None:
     job = Job(tmp_path / "s", IDENTITY)
     job.select({"candidate": "a"})
-    job.open_test()
+    job.open_test(pool().opened())
     validation, test = pool().stretches("validation", job), pool().stretches("test", job)
     for v in validation:
         later = [t for t in test if t.series == v.series]

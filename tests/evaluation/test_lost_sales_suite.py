@@ -39,6 +39,7 @@ from ucsearch.inventory.lost_sales import LostSales, average_cost, solve
 from ucsearch.trace import Trace
 
 MINI = "lost-sales-mini"
+IDENTITY = {"settings": {"name": MINI}, "suite_sha256": "0" * 64, "card_sha256": "0" * 64}
 SMALL = LostSales(Demand.from_pmf([0.2, 0.3, 0.35, 0.15]), 2, 1.0, 4.0)
 PAIRS = [(4, 1), (4, 2), (5, 2)]
 PERIODS = 4
@@ -248,7 +249,7 @@ def test_planning_stops_when_the_rest_is_rarely_visited() -> None:
 
 
 def job_in(folder: Path, data_dir: Path | None = None) -> Job:
-    return Job(folder, {"suite": MINI, "card_sha256": "0" * 64}, data_dir=data_dir, threads=1)
+    return Job(folder, IDENTITY, data_dir=data_dir, threads=1, ledger=folder / "looks.jsonl")
 
 
 @pytest.fixture(scope="module")

@@ -29,37 +29,37 @@ def test_equal_runs_give_equal_bytes(tmp_path: Path) -> None:
 
 
 def test_the_statement_is_in_toto(tmp_path: Path) -> None:
-    statement = kit.manifest_of(kit.write(tmp_path))
+    folder = kit.write(tmp_path)
+    statement = kit.manifest_of(folder)
     assert statement["_type"] == "https://in-toto.io/Statement/v1"
-    assert statement["predicateType"] == "https://ucsearch.dev/evidence/v1"
+    assert statement["predicateType"] == "https://ucsearch.dev/evidence/v2"
     assert [s["name"] for s in statement["subject"]] == list(manifest.FILES)
-    assert canonical(statement) == (tmp_path / "manifest.json").read_bytes()
+    assert canonical(statement) == (folder / "manifest.json").read_bytes()
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    evidence = read_evidence(kit.write(tmp_path))
+    folder = kit.write(tmp_path)
+    evidence = read_evidence(folder)
     assert evidence.rows == kit.make_rows()
     assert evidence.selection is not None
-    assert evidence.selection["candidate"] == "r05"
-    assert evidence.looks == [{"look": 1, "selection": evidence.digests["selection.json"]}]
-    assert evidence.suite["walkforward"] == {"depth": 3}
-    assert evidence.sample == tmp_path / "sample.jsonl"
+    assert evidence.selection["candidate"] == kit.R05
+    assert evidence.suite["walkforward"]["splits"]["per_family"] == 6
+    assert evidence.sample == folder / "sample.jsonl"
 
 
-def test_selection_and_looks_of_the_folder_are_taken(tmp_path: Path) -> None:
+def test_the_selection_of_the_folder_is_taken(tmp_path: Path) -> None:
     one = kit.write(tmp_path / "one")
     two = tmp_path / "two"
     two.mkdir()
-    for name in ("selection.json", "looks.jsonl"):
-        (two / name).write_bytes((one / name).read_bytes())
+    (two / "selection.json").write_bytes((one / "selection.json").read_bytes())
     predicate = {k: v for k, v in read_evidence(one).predicate.items() if k != "seal"}
-    files = {"card.md": kit.CARD, "suite.toml": kit.SUITE, "sample.jsonl": kit.sample()}
+    files = {"card.md": kit.CARD, "suite.toml": kit.SUITE, "sample.jsonl": (one / "sample.jsonl").read_bytes()}
     write_evidence(two, predicate, kit.make_rows(), files)
     assert (two / "manifest.json").read_bytes() == (one / "manifest.json").read_bytes()
 
 
 def test_a_write_that_fails_leaves_no_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kit.write(tmp_path)
+    folder = kit.write(tmp_path)
     real = manifest.whole_file
 
     def breaks(path: Path) -> Any:
@@ -70,14 +70,14 @@ def test_a_write_that_fails_leaves_no_manifest(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(manifest, "whole_file", breaks)
     with pytest.raises(RecordError, match="disk full"):
         kit.write(tmp_path, kit.make_rows(seed=2))
-    assert not (tmp_path / "manifest.json").exists()
+    assert not (folder / "manifest.json").exists()
 
 
 def test_a_sample_of_an_earlier_run_does_not_stay(tmp_path: Path) -> None:
-    kit.write(tmp_path)
+    folder = kit.write(tmp_path)
     kit.write(tmp_path, with_sample=False)
-    assert not (tmp_path / "sample.jsonl").exists()
-    assert read_evidence(tmp_path).sample is None
+    assert not (folder / "sample.jsonl").exists()
+    assert read_evidence(folder).sample is None
 
 
 def test_bad_rows_and_files_are_not_written(tmp_path: Path) -> None:
@@ -105,34 +105,34 @@ def test_bad_rows_and_files_are_not_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["manifest.json", *manifest.FILES])
 def test_every_file_must_be_there(tmp_path: Path, name: str) -> None:
-    kit.write(tmp_path)
-    (tmp_path / name).unlink()
+    folder = kit.write(tmp_path)
+    (folder / name).unlink()
     with pytest.raises(EvidenceError, match=name.replace(".", r"\.")):
-        read_evidence(tmp_path)
+        read_evidence(folder)
 
 
 @pytest.mark.parametrize("name", manifest.FILES)
 def test_every_byte_of_a_file_counts(tmp_path: Path, name: str) -> None:
-    kit.write(tmp_path)
-    body = (tmp_path / name).read_bytes()
+    folder = kit.write(tmp_path)
+    body = (folder / name).read_bytes()
     for changed in (body[:-1], body + b"\n", body.replace(b"1", b"2", 1) if b"1" in body else body.upper()):
-        (tmp_path / name).write_bytes(changed)
+        (folder / name).write_bytes(changed)
         with pytest.raises(FalseClaim, match=name.replace(".", r"\.")):
-            read_evidence(tmp_path)
+            read_evidence(folder)
 
 
 def test_stray_and_linked_files(tmp_path: Path) -> None:
-    kit.write(tmp_path, with_sample=False)
-    (tmp_path / "sample.jsonl").write_bytes(b"")
+    folder = kit.write(tmp_path, with_sample=False)
+    (folder / "sample.jsonl").write_bytes(b"")
     with pytest.raises(EvidenceError, match="does not speak of it"):
-        read_evidence(tmp_path)
-    (tmp_path / "sample.jsonl").unlink()
-    (tmp_path / "timing.json").write_bytes(b"whatever")  # no evidence, not read
-    read_evidence(tmp_path)
-    (tmp_path / "card.md").rename(tmp_path / "elsewhere.md")
-    (tmp_path / "card.md").symlink_to(tmp_path / "elsewhere.md")
+        read_evidence(folder)
+    (folder / "sample.jsonl").unlink()
+    (folder / "timing.json").write_bytes(b"whatever")  # no evidence, not read
+    read_evidence(folder)
+    (folder / "card.md").rename(folder / "elsewhere.md")
+    (folder / "card.md").symlink_to(folder / "elsewhere.md")
     with pytest.raises(EvidenceError, match=r"card\.md"):
-        read_evidence(tmp_path)
+        read_evidence(folder)
 
 
 @pytest.mark.parametrize(
@@ -158,31 +158,31 @@ def test_stray_and_linked_files(tmp_path: Path) -> None:
     ],
 )
 def test_malformed_manifests(tmp_path: Path, change: Any, words: str) -> None:
-    kit.write(tmp_path)
-    statement = kit.manifest_of(tmp_path)
+    folder = kit.write(tmp_path)
+    statement = kit.manifest_of(folder)
     change(statement)
-    (tmp_path / "manifest.json").write_bytes(canonical(statement))
+    (folder / "manifest.json").write_bytes(canonical(statement))
     with pytest.raises(EvidenceError, match=words):
-        read_evidence(tmp_path)
+        read_evidence(folder)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b'{"a":NaN}', b'{"a":1,"a":2}', b"\xff", b"[" * 100_000])
 def test_manifests_that_are_no_json_object(tmp_path: Path, body: bytes) -> None:
-    kit.write(tmp_path)
-    (tmp_path / "manifest.json").write_bytes(body)
+    folder = kit.write(tmp_path)
+    (folder / "manifest.json").write_bytes(body)
     with pytest.raises(EvidenceError, match=r"manifest\.json"):
-        read_evidence(tmp_path)
+        read_evidence(folder)
 
 
 def test_a_manifest_that_is_not_canonical(tmp_path: Path) -> None:
-    kit.write(tmp_path)
-    (tmp_path / "manifest.json").write_text(json.dumps(kit.manifest_of(tmp_path), indent=1))
+    folder = kit.write(tmp_path)
+    (folder / "manifest.json").write_text(json.dumps(kit.manifest_of(folder), indent=1))
     with pytest.raises(EvidenceError, match="canonical"):
-        read_evidence(tmp_path)
+        read_evidence(folder)
 
 
 def test_find_evidence(tmp_path: Path) -> None:
-    kit.write(tmp_path / "b" / "kit")
+    kit.write(tmp_path / "b")
     kit.write(tmp_path / "a")
     kit.write(tmp_path / ".work" / "c")
     (tmp_path / "broken").mkdir()
@@ -190,8 +190,8 @@ def test_find_evidence(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "manifest.json").write_bytes(b'{"predicateType":"https://slsa.dev/provenance/v1"}')
     found = [path.relative_to(tmp_path).as_posix() for path in find_evidence(tmp_path)]
-    assert found == ["a", "b/kit", "broken"]
-    assert find_evidence(tmp_path / "a") == [tmp_path / "a"]
+    assert found == ["a/kit", "b/kit", "broken"]
+    assert find_evidence(tmp_path / "a") == [tmp_path / "a" / "kit"]
     with pytest.raises(EvidenceError, match="no such folder"):
         find_evidence(tmp_path / "nowhere")
 
@@ -233,10 +233,10 @@ def test_bad_rows(change: Any, words: str) -> None:
 def test_bad_candidates_in_rows() -> None:
     rows = kit.make_rows()
     held = next(row for row in rows if row["split"] == "validation")["candidates"]
-    held["r0"]["certificate"]["passed"] = 99
-    with pytest.raises(EvidenceError, match=r"candidates\.r0\.certificate\.passed"):
+    held[kit.R0]["certificate"]["passed"] = 99
+    with pytest.raises(EvidenceError, match=r"candidates\.exact-r0-d3\.certificate\.passed"):
         check_rows(rows)
-    held["r0"] = {"figures": {}}
+    held[kit.R0] = {"figures": {}}
     with pytest.raises(EvidenceError, match="unknown member"):
         check_rows(rows)
 

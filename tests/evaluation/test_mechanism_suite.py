@@ -405,7 +405,7 @@ def test_a_run_that_was_killed_goes_on_and_a_fresh_one_gives_equal_bytes(
     # Validation comes first, and only the part that was killed is measured again.
     assert [split for _, split in calls] == ["validation", "validation", "test", "test", "test"]
     assert calls[3] == calls[4]
-    for name in ("rows.jsonl", "selection.json", "looks.jsonl", "sample.jsonl", "manifest.json"):
+    for name in ("rows.jsonl", "selection.json", "sample.jsonl", "manifest.json"):
         assert (again.folder / name).read_bytes() == (run.folder / name).read_bytes(), name
 
 

@@ -15,7 +15,7 @@ from ucsearch.evaluation.audit import audit_rows, is_stopped
 from ucsearch.evaluation.promotion import KINDS, delta_rows, gate_rows, is_promoted, secondary_rows
 from ucsearch.evaluation.protocol import Protocol, gate_row, holds
 
-CHOSEN = {"candidate": "r05", "risk": 0.5, "eligible": True}
+CHOSEN = {"candidate": "exact-r0.5-d3", "risk": 0.5, "eligible": True}
 
 
 def gate(rows: Any, chosen: Any = CHOSEN, protocol: Protocol = PROTOCOL) -> list[dict[str, Any]]:

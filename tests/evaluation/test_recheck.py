@@ -87,14 +87,15 @@ def test_every_leaf_changed_by_hand_is_found(tmp_path: Path) -> None:
 
 # What no row can tell: it is sealed, and the sources say whether it is right.
 ONLY_A_RUN_KNOWS = re.compile(
-    r"predicate\.(data\.0\.\w+|seeds\.0|versions\.ucsearch|extra|splits\.design\.fam-a\.0|settings\.walkforward\.width"
+    r"predicate\.(data\.0\.\w+|seeds\.0|versions\.ucsearch|extra|splits\.design\.fam-a\.0|settings\.walkforward\.paths"
     r"|tables\.\d+\.(name|title|columns\.\d+\.name)|checks\.0\.(name|op|right))"
 )
 
 
 def test_every_leaf_forged_with_a_new_seal_is_found(tmp_path: Path) -> None:
     """A forger mends seal and digests; then the figures must give him away."""
-    folder = kit.write(tmp_path, kit.make_rows(series=4), with_sample=False)
+    folder = kit.write(tmp_path, kit.make_rows(series=4))
+    assert check(folder).ok
     statement = kit.manifest_of(folder)
     unseen = []
     for path in leaves(statement):
@@ -108,15 +109,21 @@ def test_every_leaf_forged_with_a_new_seal_is_found(tmp_path: Path) -> None:
     assert not any(re.search("left|pass|gate|verdict|deltas|looks|selection", path) for path in unseen)
 
 
-@pytest.mark.parametrize("file", ["selection.json", "looks.jsonl"])
-def test_every_leaf_of_selection_and_looks_forged_is_found(tmp_path: Path, file: str) -> None:
+def test_every_leaf_of_the_selection_forged_is_found(tmp_path: Path) -> None:
     folder = kit.write(tmp_path)
-    body = (folder / file).read_bytes()
-    content = kit.json.loads(body)
+    content = kit.json.loads((folder / "selection.json").read_bytes())
     for path in leaves(content):
-        forged = canonical(spoil(content, path)) + (b"\n" if file == "looks.jsonl" else b"")
-        (folder / file).write_bytes(forged)
+        (folder / "selection.json").write_bytes(canonical(spoil(content, path)))
         kit.rewrite(folder, kit.manifest_of(folder), reseal=True)
+        assert check(folder).code != VALID, path
+
+
+def test_every_leaf_of_a_look_forged_is_found(tmp_path: Path) -> None:
+    folder = kit.write(tmp_path)
+    ledger = tmp_path / "looks.jsonl"
+    content = kit.json.loads(ledger.read_bytes())
+    for path in leaves(content):
+        ledger.write_bytes(canonical(spoil(content, path)) + b"\n")
         assert check(folder).code != VALID, path
 
 
@@ -157,12 +164,12 @@ def overlap(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 HOSTILE_ROWS = {
     "duplicate": (lambda rows: [*rows, rows[0]], MALFORMED, "occurs 2 times"),
-    "window missing": (drop_last_window, FALSE, "windows.test"),
+    "window missing": (drop_last_window, FALSE, "test fam-a S3 windows"),
     "series missing": (lambda rows: [r for r in rows if r["series"] != "S3"], FALSE, "no rows"),
     "family missing": (lambda rows: [r for r in rows if r["family"] != "fam-b"], FALSE, "families"),
     "no test rows": (lambda rows: [r for r in rows if r["split"] != "test"], FALSE, "test split"),
-    "no validation rows": (lambda rows: [r for r in rows if r["split"] == "test"], MALFORMED, "validation"),
-    "no rows": (lambda rows: [], MALFORMED, "validation"),
+    "no validation rows": (lambda rows: [r for r in rows if r["split"] == "test"], FALSE, "validation"),
+    "no rows": (lambda rows: [], FALSE, "validation"),
     "moved": (move_to_validation, MALFORMED, "expected 0 to 0"),
     "in two splits": (overlap, FALSE, "do not all come before"),
     "unknown series": (lambda rows: [*rows, {**rows[0], "series": "Z", "window": 0}], FALSE, "not listed"),
@@ -211,7 +218,10 @@ def test_a_digest_is_named(tmp_path: Path) -> None:
 
 
 def test_another_card_or_suite_under_new_digests_is_found(tmp_path: Path) -> None:
-    for name, body in (("card.md", b"# Another\n"), ("suite.toml", kit.SUITE.replace(b"depth = 3", b"depth = 4"))):
+    for name, body in (
+        ("card.md", b"# Another\n"),
+        ("suite.toml", kit.SUITE.replace(b"depths = [3]", b"depths = [4]")),
+    ):
         folder = kit.write(tmp_path / name)
         (folder / name).write_bytes(body)
         kit.rewrite(folder, kit.manifest_of(folder), reseal=True)
@@ -220,15 +230,26 @@ def test_another_card_or_suite_under_new_digests_is_found(tmp_path: Path) -> Non
         assert any("sha256" in p.where for p in report.problems)
 
 
-def test_an_extra_look_and_a_look_under_another_selection(tmp_path: Path) -> None:
-    folder = kit.write(tmp_path)
-    line = (folder / "looks.jsonl").read_bytes()
-    for body in (b"", line + line.replace(b'"look":1', b'"look":2'), line.replace(line[23:27], b"0000")):
-        (folder / "looks.jsonl").write_bytes(body)
-        kit.rewrite(folder, kit.manifest_of(folder), reseal=True)
+def test_no_ledger_one_that_was_cut_and_a_look_under_another_selection(tmp_path: Path) -> None:
+    folder = kit.write(tmp_path, looks=3)
+    assert check(folder).ok
+    ledger = tmp_path / "looks.jsonl"
+    lines = ledger.read_bytes().splitlines(keepends=True)
+    for body, code in (
+        (b"", FALSE),
+        (b"".join(lines[:2]), FALSE),  # the run's own look is gone
+        (b"".join(lines[1:]), MALFORMED),  # an earlier one is gone
+        (lines[0] + lines[2], MALFORMED),
+        (b"".join(lines)[:-3], MALFORMED),
+    ):
+        ledger.write_bytes(body)
         report = check(folder)
-        assert report.code == FALSE
-        assert any("looks" in p.where for p in report.problems)
+        assert report.code == code
+        assert "looks.jsonl" in report.malformed + " ".join(map(str, report.problems))
+    ledger.unlink()
+    assert check(folder).code == FALSE
+    ledger.write_bytes(b"".join(lines))
+    assert check(folder).ok
 
 
 def test_tables_of_a_strange_form_are_malformed_not_a_crash(tmp_path: Path) -> None:
@@ -250,7 +271,7 @@ def test_tables_of_a_strange_form_are_malformed_not_a_crash(tmp_path: Path) -> N
 
 def test_a_false_decision_in_the_sample_is_found(tmp_path: Path) -> None:
     folder = kit.write(tmp_path)
-    line = loads(kit.sample())
+    line = loads((folder / "sample.jsonl").read_bytes())
     record = line["record"]
     record["claim"]["gap"] += 1.0
     (folder / "sample.jsonl").write_bytes(canonical(line) + b"\n")
@@ -272,12 +293,11 @@ def test_a_false_decision_in_the_sample_is_found(tmp_path: Path) -> None:
     assert "gap" in report.problems[0].where
 
 
-def test_a_decision_about_another_series_or_out_of_budget_is_found(tmp_path: Path) -> None:
-    rows = kit.make_rows()
-    for row in rows:
-        row["series"] = "T" + row["series"]
-    report = check(kit.write(tmp_path / "series", rows), decisions=5)
-    assert [p.where for p in report.problems] == ["sample.jsonl[0].record.series"]
+def test_a_decision_that_was_not_drawn_or_is_out_of_budget_is_found(tmp_path: Path) -> None:
+    folder = kit.write(tmp_path / "series")
+    (folder / "sample.jsonl").write_bytes(kit.sample("fam-a/S0/0/0"))
+    kit.rewrite(folder, kit.manifest_of(folder), reseal=True)
+    assert [p.where for p in check(folder, decisions=5).problems] == ["sample.jsonl series[0]"]
     folder = kit.write(tmp_path / "budget")
     assert verify_evidence(folder, decisions=5, budget=1).code == FALSE
     (folder / "sample.jsonl").write_bytes(b"{\n")
@@ -349,10 +369,10 @@ def test_recheck_imports_neither_runner_nor_search() -> None:
 
 
 def test_rechecking_loads_no_search(tmp_path: Path) -> None:
-    folder = kit.write(tmp_path, with_sample=False)
+    folder = kit.write(tmp_path)
     code = (
         "import sys; from ucsearch.evaluation import verify_evidence; "
-        f"assert verify_evidence({str(folder)!r}).ok; "
+        f"assert verify_evidence({str(folder)!r}, decisions=0).ok; "
         "print([m for m in sys.modules if m.startswith(('ucsearch.engine', 'ucsearch.dispatch', 'numba', 'scipy'))"
         " or m.startswith('ucsearch.evaluation') and m.split('.')[2:3] in "
         "(['job'], ['run'], ['kinds'], ['sources'], ['suite'])])"
@@ -406,7 +426,7 @@ def test_commands_name_what_is_false(tmp_path: Path) -> None:
     shown = command("claims", str(tmp_path))
     assert shown.exit_code == FALSE
     assert "Left out" in shown.output
-    (tmp_path / "two" / "manifest.json").write_bytes(b"{")
+    (tmp_path / "two" / "kit" / "manifest.json").write_bytes(b"{")
     assert command("evidence", "verify", str(tmp_path)).exit_code == MALFORMED
 
 

@@ -149,7 +149,7 @@ def test_test_rows_change_nothing() -> None:
         if row["split"] == "test":
             row["policies"]["uc"]["cost"] = 1e9
     assert select(rows[::-1], PROTOCOL, CANDIDATES[::-1], **hashes()) == record
-    validation[0]["candidates"]["r0"]["policies"]["cem"]["cost"] += 1.0
+    validation[0]["candidates"]["exact-r0-d3"]["policies"]["cem"]["cost"] += 1.0
     assert select(rows, PROTOCOL, CANDIDATES, **hashes())["rows_sha256"] != record["rows_sha256"]
 
 

@@ -24,10 +24,11 @@ from ucsearch.task import Task
 from ucsearch.tasks.direction import Direction
 
 MINI = "synthetic-mini"
+IDENTITY = {"settings": {"name": MINI}, "suite_sha256": "0" * 64, "card_sha256": "0" * 64}
 
 
 def job_in(folder: Path) -> Job:
-    return Job(folder, {"suite": MINI, "card_sha256": "0" * 64}, threads=1)
+    return Job(folder, IDENTITY, threads=1, ledger=folder / "looks.jsonl")
 
 
 def run_in(folder: Path) -> Findings:

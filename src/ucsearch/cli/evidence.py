@@ -18,13 +18,16 @@ MALFORMED = 2
 evidence_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Check evidence without the code that made it. Nothing here changes the evidence.",
+    help="Check evidence against its rows, its suite file and the ledger of looks. Nothing here changes the evidence.",
 )
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="An evidence folder, or one that holds several.")]
+LedgerOption = Annotated[
+    Path | None, typer.Option("--ledger", help="The ledger of looks; default: looks.jsonl beside the evidence folder.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
 
 
-def claims(folder: FolderArgument, as_json: JsonOption = False) -> None:
+def claims(folder: FolderArgument, ledger: LedgerOption = None, as_json: JsonOption = False) -> None:
     """Print the certification status table of all evidence below DIR: class, endpoint, key figures, what may be said.
 
     Classes are derived from the rows again before they are printed; evidence that does not agree with its own rows is
@@ -34,7 +37,7 @@ def claims(folder: FolderArgument, as_json: JsonOption = False) -> None:
     """
     from ucsearch.evaluation.claims import status_rows
 
-    reports = _reports(folder, decisions=0, budget=None, task=None)
+    reports = _reports(folder, decisions=0, budget=None, task=None, ledger=ledger)
     rows = status_rows([r.evidence.predicate for r in reports if r.ok and r.evidence is not None])
     if as_json:
         import json
@@ -57,16 +60,19 @@ def verify(
         str | None,
         typer.Option("--task", metavar="PACKAGE:OBJECT", help="The sampled decisions' task, if it is your own."),
     ] = None,
+    ledger: LedgerOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Derive every figure of the evidence again from its rows and compare; verify a sample of its decisions.
+    """Derive every figure of the evidence again from its rows and compare; verify the drawn sample of its decisions.
 
-    Digests, splits, selection, looks, tables, rates, deltas, bounds, gate, checks and verdict are derived without the
-    code that ran the suite. A decision that cannot be verified within the budget counts as not right.
+    Rows are tied to the suite file (families, series, windows, decisions, candidates, comparators and their budgets),
+    and looks to the ledger. Selection, tables and verdict are derived again by the functions that wrote them; the
+    gate's rates and bounds also by a second program. No policy is run. A decision that cannot be verified within the
+    budget counts as not right.
 
     Exit codes: 0 valid, 1 a claim is false (each is named), 2 malformed, or there is no evidence.
     """
-    reports = _reports(folder, decisions=decisions, budget=budget, task=_task(task))
+    reports = _reports(folder, decisions=decisions, budget=budget, task=_task(task), ledger=ledger)
     if as_json:
         import json
 
@@ -79,7 +85,7 @@ def verify(
     raise typer.Exit(_worst(reports))
 
 
-def _reports(folder: Path, *, decisions: int, budget: int | None, task: Any) -> list[Report]:
+def _reports(folder: Path, *, decisions: int, budget: int | None, task: Any, ledger: Path | None) -> list[Report]:
     from ucsearch.errors import UCSearchError
     from ucsearch.evaluation.manifest import find_evidence
     from ucsearch.evaluation.recheck import verify_evidence
@@ -92,7 +98,7 @@ def _reports(folder: Path, *, decisions: int, budget: int | None, task: Any) -> 
     if not found:
         typer.echo(f"Error: {folder}: no evidence (no manifest.json) at or below it", err=True)
         raise typer.Exit(MALFORMED)
-    return [verify_evidence(one, decisions=decisions, budget=budget, task=task) for one in found]
+    return [verify_evidence(one, decisions=decisions, budget=budget, task=task, ledger=ledger) for one in found]
 
 
 def _task(spec: str | None) -> Any:

@@ -88,6 +88,7 @@ def classify(predicate: Predicate, rows: Sequence[Row]) -> dict[str, Any]:
     if checks:
         key |= {"checks_passed": sum(row["pass"] for row in checks), "checks": len(checks)}
         reasons += [_failure(row, "check ") for row in checks if not row["pass"]]
+    reasons += [_seen(one) for one in predicate["earlier"]]
     return {
         "class": kind,
         "endpoint": predicate["endpoint"],
@@ -95,6 +96,16 @@ def classify(predicate: Predicate, rows: Sequence[Row]) -> dict[str, Any]:
         "reasons": reasons,
         "interpretation": INTERPRETATION[variant],
     }
+
+
+def _seen(one: Mapping[str, Any]) -> str:
+    """Periods that were no longer unseen when this suite opened them."""
+    names = sorted(one["periods"])
+    shown = ", ".join(f"{name} {one['periods'][name][0]}-{one['periods'][name][1] - 1}" for name in names[:3])
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return (
+        f"test periods of {len(names)} series were opened before by look {one['look']} ({one['suite']}): {shown}{more}"
+    )
 
 
 def _class(predicate: Predicate) -> str:

@@ -22,7 +22,7 @@ FACTS = (
 )  # fmt: skip
 """Members of a predicate that a run states."""
 
-DERIVED = ("selection", "looks", "tables", "deltas", "secondary", "gate", "audit", "checks", "verdict")
+DERIVED = ("selection", "looks", "earlier", "tables", "deltas", "secondary", "gate", "audit", "checks", "verdict")
 """Members that follow from the files beside the manifest; tables and checks bring their specification along."""
 
 
@@ -34,8 +34,12 @@ def derive(
     checks: Sequence[Mapping[str, Any]],
     selection: Mapping[str, Any] | None,
     looks: int,
+    earlier: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The derived members. `tables` and `checks` are specifications; figures they hold already are computed again."""
+    """The derived members. `tables` and `checks` are specifications; figures they hold already are computed again.
+
+    `looks` and `earlier` come from the ledger: openings of this suite's test split, and periods others opened before.
+    """
     rows = sort_rows(rows)
     filled = [fill(spec, rows) for spec in tables]
     audit = audit_rows(rows)
@@ -50,6 +54,7 @@ def derive(
     derived = {
         "selection": None if selection is None else _chosen(selection),
         "looks": looks,
+        "earlier": [dict(one) for one in earlier],
         "tables": filled,
         "deltas": deltas,
         "secondary": secondary,
@@ -68,10 +73,12 @@ def conclude(
     checks: Sequence[Mapping[str, Any]],
     selection: Mapping[str, Any] | None,
     looks: int,
+    earlier: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """A whole predicate: the facts and what follows from them."""
     own = {name: facts[name] for name in FACTS}
-    return {**own, **derive(own, rows, tables=tables, checks=checks, selection=selection, looks=looks)}
+    derived = derive(own, rows, tables=tables, checks=checks, selection=selection, looks=looks, earlier=earlier)
+    return {**own, **derived}
 
 
 def _chosen(selection: Mapping[str, Any]) -> dict[str, Any]:

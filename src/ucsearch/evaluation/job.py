@@ -1,6 +1,7 @@
 """One run of a suite: results kept so that a killed run goes on, and the door to the test split.
 
-The door opens only after a selection record has been written, and every opening leaves a line in `looks.jsonl`.
+The door opens only after a selection record has been written, and every opening leaves a line in the ledger of looks,
+which lies beside the suites' folders.
 """
 
 from __future__ import annotations
@@ -8,18 +9,32 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ucsearch.data.records import ResolvedFile
 from ucsearch.errors import InputError, RecordError
+from ucsearch.evaluation.drawn import Drawn
+from ucsearch.evaluation.ledger import (
+    LEDGER,
+    Look,
+    Opened,
+    append_look,
+    before,
+    by_dataset,
+    code_sha256,
+    own_look,
+    read_ledger,
+)
 from ucsearch.records.canonical import canonical, loads
 from ucsearch.records.files import whole_file
 
 __all__ = ["Findings", "Job", "TestSplitClosed"]
 
 Progress = Callable[[str, int, int], None]
+Sampler = Callable[[Sequence[Drawn]], list[dict[str, Any]]]
+"""Makes the decision records that were drawn, in their order."""
 
 
 class TestSplitClosed(RecordError):
@@ -37,9 +52,8 @@ class Findings(NamedTuple):
     extra: dict[str, Any]  # further figures, by name
     data: list[ResolvedFile]
     splits: dict[str, dict[str, list[str]]]  # series by split and family
-    sample: list[dict[str, Any]] | None = None  # exported decision records
-    audit: list[dict[str, Any]] | None = None  # rows of the no-go audit
-    gated: bool = False  # whether the promotion gate decides
+    sample: Sampler | None = None  # of the decisions that a hash of the rows draws
+    sampled: int = 0  # how many are drawn
 
 
 class Job:
@@ -53,8 +67,10 @@ class Job:
         data_dir: Path | None = None,
         threads: int | None = None,
         progress: Progress | None = None,
+        ledger: Path | None = None,
     ) -> None:
         self.folder, self.identity = folder, identity
+        self.ledger = folder.parent / LEDGER if ledger is None else ledger
         self.data_dir, self.threads = data_dir, threads
         self._progress = progress
         self._opened = False
@@ -106,29 +122,31 @@ class Job:
             return
         _write(self.selection_path, body)
 
-    def open_test(self) -> None:
-        """Must be called before any value of the test split is read; the look is written down first."""
+    def open_test(self, opened: Opened) -> None:
+        """Must be called before any value of the test split is read; the look is written down first.
+
+        `opened`: by family and series the periods that will be handed out, from the first to before the last.
+        """
         if not self.selection_path.exists():
             raise TestSplitClosed("the test split stays closed until a selection record exists")
         if self._opened:
             return
-        body = self.selection_path.read_bytes()
-        loads(body)
-        path = self.folder / "looks.jsonl"
-        earlier = path.read_bytes().splitlines() if path.exists() else []
         # A run that was killed goes on with the look it has begun; one that finished has left a manifest.
         unfinished = self.work / "look.json"
-        if unfinished.exists() and earlier:
+        if unfinished.exists() and own_look(read_ledger(self.ledger), self._look()) is not None:
             self._opened = True
             return
-        line = canonical({"look": len(earlier) + 1, "selection": hashlib.sha256(body).hexdigest()})
-        _write(unfinished, line)
-        _write(path, b"".join(one + b"\n" for one in [*earlier, line]))
+        protocol = loads(self.selection_path.read_bytes()).get("protocol") or {}
+        spans = by_dataset(opened, protocol.get("families") or {}, self._look().suite)
+        look = append_look(self.ledger, self._look(), spans, code=code_sha256())
+        _write(unfinished, canonical(look))
         self._opened = True
 
-    @property
-    def is_test_open(self) -> bool:
-        return self._opened
+    def _look(self) -> Look:
+        return Look(
+            self.identity["settings"]["name"], self.identity["suite_sha256"], self.identity["card_sha256"],
+            hashlib.sha256(self.selection_path.read_bytes()).hexdigest(),
+        )  # fmt: skip
 
     def require_open(self) -> None:
         """For whoever holds test data: refuse to hand it out early."""
@@ -136,10 +154,11 @@ class Job:
             raise TestSplitClosed("test data were asked for, but the test split has not been opened")
 
     @property
-    def looks(self) -> int:
-        """How often the test split was opened in this folder."""
-        path = self.folder / "looks.jsonl"
-        return len(path.read_bytes().splitlines()) if path.exists() else 0
+    def looks(self) -> tuple[int, list[dict[str, Any]]]:
+        """How many looks this suite has had up to this run's, and which of its periods were open before."""
+        ledger = read_ledger(self.ledger)
+        own = own_look(ledger, self._look()) if self.selection_path.exists() and self._opened else None
+        return (0, []) if own is None else before(ledger, own)
 
     def finish(self) -> None:
         """Partial results are no longer needed."""

@@ -35,17 +35,19 @@ __all__ = [
 ]
 
 STATEMENT = "https://in-toto.io/Statement/v1"
-PREDICATE = "https://ucsearch.dev/evidence/v1"
+PREDICATE = "https://ucsearch.dev/evidence/v2"
+EARLIER = "https://ucsearch.dev/evidence/v1"
+"""Evidence from before there was a ledger of looks; it cannot be checked by today's rules and is refused."""
 MANIFEST = "manifest.json"
 REQUIRED = ("card.md", "rows.jsonl", "suite.toml")
-FILES = tuple(sorted((*REQUIRED, "looks.jsonl", "sample.jsonl", "selection.json")))
+FILES = tuple(sorted((*REQUIRED, "sample.jsonl", "selection.json")))
 """Files a manifest may speak about. Others in the folder, such as timing.json and report.html, are no evidence."""
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "suite": str, "kind": str, "title": str, "endpoint": str, "settings": dict, "card": dict, "data": list,
     "splits": dict, "versions": dict, "protocol": (dict, type(None)), "extra": dict, "selection": (dict, type(None)),
-    "looks": int, "tables": list, "deltas": list, "secondary": list, "gate": list, "audit": (list, type(None)),
-    "checks": list, "verdict": dict, "seal": str,
+    "looks": int, "earlier": list, "tables": list, "deltas": list, "secondary": list, "gate": list,
+    "audit": (list, type(None)), "checks": list, "verdict": dict, "seal": str,
 }  # fmt: skip
 
 
@@ -65,7 +67,6 @@ class Evidence:
     statement: dict[str, Any]
     rows: list[Row]
     selection: dict[str, Any] | None
-    looks: list[dict[str, Any]]
     suite: dict[str, Any]  # suite.toml, parsed
     digests: dict[str, str]  # SHA-256 of each file
 
@@ -97,17 +98,16 @@ def write_evidence(
     """Write a run's evidence into its folder and return the statement.
 
     `predicate` comes from `conclude`. `files` holds the other subjects by name: `card.md` and `suite.toml` always,
-    `sample.jsonl` where there is one; `selection.json` and `looks.jsonl` are taken from the folder, where the run has
-    left them, unless given. The old manifest goes first and the new one comes last.
+    `sample.jsonl` where there is one; `selection.json` is taken from the folder, where the run has left it, unless
+    given. The old manifest goes first and the new one comes last.
     """
     check_rows(rows)
     problems = split_problems(rows, predicate["splits"])
     if problems:
         raise EvidenceError(problems[0])
     bodies = {"rows.jsonl": row_bytes(rows), **files}
-    for name in ("selection.json", "looks.jsonl"):
-        if name not in bodies and (out / name).exists():
-            bodies[name] = (out / name).read_bytes()
+    if "selection.json" not in bodies and (out / "selection.json").exists():
+        bodies["selection.json"] = (out / "selection.json").read_bytes()
     for name in REQUIRED:
         if name not in bodies:
             raise InputError("files", f"no {name}", f"all of {', '.join(REQUIRED)}")
@@ -158,7 +158,7 @@ def find_evidence(folder: Path) -> list[Path]:
         except (RecordError, OSError):
             found.append(path.parent)
             continue
-        if not isinstance(content, dict) or content.get("predicateType", PREDICATE) == PREDICATE:
+        if not isinstance(content, dict) or content.get("predicateType", PREDICATE) in (PREDICATE, EARLIER):
             found.append(path.parent)
     return found
 
@@ -188,20 +188,18 @@ def read_evidence(folder: Path) -> Evidence:
     selection = _object(bodies["selection.json"], "selection.json") if "selection.json" in bodies else None
     if selection is not None:
         _check_selection(selection)
-    looks = _lines(bodies["looks.jsonl"], "looks.jsonl") if "looks.jsonl" in bodies else []
-    for i, look in enumerate(looks):
-        if set(look) != {"look", "selection"}:
-            raise EvidenceError(f"looks.jsonl[{i}]: saw {sorted(look)}, expected look and selection")
     try:
         suite = tomllib.loads(bodies["suite.toml"].decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise EvidenceError(f"suite.toml: {error}, expected TOML") from error
     digests = {name: _sha256(body) for name, body in bodies.items()}
-    return Evidence(folder, statement, list(rows), selection, looks, suite, digests)
+    return Evidence(folder, statement, list(rows), selection, suite, digests)
 
 
 def _check_statement(statement: Mapping[str, Any]) -> None:
     _members(statement, "manifest", ("_type", "predicate", "predicateType", "subject"))
+    if statement["predicateType"] == EARLIER:
+        raise EvidenceError("manifest.predicateType: evidence of version 1 has no ledger of looks and no drawn sample")
     for name, wanted in (("_type", STATEMENT), ("predicateType", PREDICATE)):
         if statement[name] != wanted:
             raise EvidenceError(f"manifest.{name}: saw {statement[name]!r}, expected {wanted!r}")

@@ -1,31 +1,40 @@
-"""Evidence checked without the code that made it: every figure is derived again from the rows and compared.
+"""Evidence checked against its own rows, its suite file and the ledger of looks. Every figure is derived again.
 
 1. form, digests and seal (`read_evidence`)
 2. the suite file and the card are what the settings, the selection and the manifest say
-3. rows, splits and declared windows fit together
-4. the selection follows from the validation rows, and its record from the selection
-5. looks: numbered, all under this selection, none before a selection, none behind a stopped audit
+3. rows are what the suite file declares: families, series, windows, decisions, candidates, policies (`declared`)
+4. the selection follows from the validation rows, and candidates and budgets from the suite file (`budgets`)
+5. looks: the ledger's chain holds, and it has a look under this suite, card and selection, of these series and periods
 6. tables, deltas, secondary audit, gate, no-go audit, checks and verdict follow from the rows
-7. a sample of decisions, verified by `ucsearch.verify`
+7. the gate's figures once more, by a second program (`second`)
+8. the sample is the one that a hash of the rows draws, and its decisions are verified by `ucsearch.verify`
 
-Nothing here runs a policy or reads a data file. What only a run can know (data hashes, versions, seeds, tables that are
-given, figures in `extra`) is sealed, not derived.
+Nothing here runs a policy or reads a data file. Tables, selection and verdict are computed by the functions that the
+runner uses, so a wrong formula there would be wrong here too; the gate's bounds and rates, the declared rows and the
+decisions are not. What only a run can know (data hashes, versions, seeds, tables that are given, figures in `extra`) is
+sealed, not derived; `rerun` runs a drawn share again.
 """
 
 from __future__ import annotations
 
-import math
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ucsearch.errors import UCSearchError
+from ucsearch.evaluation.audit import audit_rows, is_stopped
+from ucsearch.evaluation.budgets import choice_problems
+from ucsearch.evaluation.declared import Plan, plan_of, row_problems
 from ucsearch.evaluation.derive import DERIVED, derive
+from ucsearch.evaluation.differences import Problem, differences
+from ucsearch.evaluation.drawn import draw
+from ucsearch.evaluation.ledger import LEDGER, Look, before, by_dataset, own_look, read_ledger
 from ucsearch.evaluation.manifest import Evidence, FalseClaim, read_evidence
 from ucsearch.evaluation.protocol import Protocol
-from ucsearch.evaluation.rows import EvidenceError, split_problems
+from ucsearch.evaluation.rows import EvidenceError, Row, split_problems
+from ucsearch.evaluation.second import gate_again
 from ucsearch.evaluation.selection import declare, select
 from ucsearch.records.canonical import canonical, loads
 
@@ -33,19 +42,6 @@ __all__ = ["FALSE", "MALFORMED", "VALID", "Problem", "Report", "differences", "v
 
 VALID, FALSE, MALFORMED = 0, 1, 2
 DECISIONS = 20  # of the sample
-_ABSENT = object()
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One false claim: which member, what it says, what was derived."""
-
-    where: str
-    claimed: str
-    derived: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: the evidence says {self.claimed}, derived {self.derived}"
 
 
 @dataclass(frozen=True)
@@ -65,9 +61,17 @@ class Report:
 
 
 def verify_evidence(
-    folder: Path | str, *, decisions: int = DECISIONS, budget: int | None = None, task: Any = None
+    folder: Path | str,
+    *,
+    decisions: int = DECISIONS,
+    budget: int | None = None,
+    task: Any = None,
+    ledger: Path | str | None = None,
 ) -> Report:
-    """Check a folder. `decisions`: how many of the sample are verified, spread evenly; `budget`: nodes for each."""
+    """Check a folder. `decisions`: how many of the sample are verified, spread evenly; `budget`: nodes for each.
+
+    `ledger`: the ledger of looks; unless given, `looks.jsonl` beside the folder.
+    """
     path = Path(folder)
     try:
         evidence = read_evidence(path)
@@ -78,8 +82,15 @@ def verify_evidence(
     notes: list[str] = []
     problems: list[Problem] = []
     try:
-        for step in (_suite, _splits, _selection, _looks, _derived):
-            problems.extend(step(evidence))
+        looks = read_ledger(path.resolve().parent / LEDGER if ledger is None else Path(ledger))
+        plan = plan_of(evidence.suite)
+        problems.extend(_suite(evidence))
+        problems.extend(_splits(evidence, plan))
+        problems.extend(_selection(evidence, plan))
+        problems.extend(_looks(evidence, plan, looks))
+        problems.extend(_derived(evidence, looks))
+        problems.extend(_gate(evidence))
+        problems.extend(_drawn(evidence, plan))
         problems.extend(_sample(evidence, decisions, budget, task, notes))
     except UCSearchError as error:
         # Nothing more can be derived; what was found false before stays false.
@@ -109,30 +120,28 @@ def _suite(e: Evidence) -> Iterator[Problem]:
         yield from differences(p["protocol"]["seed"], p["settings"].get("seed"), "predicate.protocol.seed")
 
 
-def _splits(e: Evidence) -> Iterator[Problem]:
+def _splits(e: Evidence, plan: Plan) -> Iterator[Problem]:
     p = e.predicate
     for text in split_problems(e.rows, p["splits"]):
         where, _, what = text.partition(": ")
         yield Problem(where, "a clean split", what)
-    if p["protocol"] is None:
-        return
-    protocol = Protocol.from_json(p["protocol"])
-    counts: dict[tuple[str, str, str], int] = {}
-    for row in e.rows:
-        key = row["split"], row["family"], row["series"]
-        counts[key] = counts.get(key, 0) + 1
-    for (split, family, series), count in counts.items():
-        wanted = protocol.windows.get(split, count)
-        yield from differences(wanted, count, f"predicate.protocol.windows.{split} ({family} {series})")
-    for split in ("validation", "test"):
-        found = {row["family"] for row in e.rows if row["split"] == split}
-        if found:
-            yield from differences(sorted(protocol.families), sorted(found), f"predicate.protocol.families ({split})")
+    chosen = e.selection is not None and e.selection["candidate"] is not None
+    opened = "test" in plan.series and chosen and not is_stopped(audit_rows(e.rows))
+    yield from row_problems(plan, e.rows, opened=opened)
+    if p["protocol"] is not None:
+        protocol = Protocol.from_json(p["protocol"])
+        wanted = sorted({family for families in plan.series.values() for family in families})
+        yield from differences(sorted(protocol.families), wanted, "predicate.protocol.families")
+        yield from differences(dict(protocol.windows), dict(plan.windows), "predicate.protocol.windows")
+    elif any(split in plan.series for split in ("validation", "test")):
+        yield Problem("predicate.protocol", "nothing", "a protocol, since there is something to choose or to open")
 
 
-def _selection(e: Evidence) -> Iterator[Problem]:
+def _selection(e: Evidence, plan: Plan) -> Iterator[Problem]:
     record, p = e.selection, e.predicate
     if record is None:
+        if "test" in plan.series or "validation" in plan.series:
+            yield Problem("selection.json", "no selection", "a suite that chooses before it opens its test split")
         return
     yield from differences(record["protocol"], p["protocol"] or record["protocol"], "selection.json.protocol")
     hashes = {"card_sha256": e.digests["card.md"], "suite_sha256": e.digests["suite.toml"]}
@@ -143,30 +152,91 @@ def _selection(e: Evidence) -> Iterator[Problem]:
     else:
         derived = select(e.rows, protocol, candidates, **hashes)
     yield from differences(record, loads(canonical(derived)), "selection.json")
+    yield from choice_problems(e.suite, plan, e.rows, record)
 
 
-def _looks(e: Evidence) -> Iterator[Problem]:
-    p = e.predicate
-    own = None if e.selection is None else e.digests["selection.json"]
-    for i, look in enumerate(e.looks):
-        yield from differences(look["look"], i + 1, f"looks.jsonl[{i}].look")
-        yield from differences(look["selection"], own, f"looks.jsonl[{i}].selection")
-    yield from differences(p["looks"], len(e.looks), "predicate.looks")
-    tested = any(row["split"] == "test" for row in e.rows)
-    if tested and not e.looks:
-        yield Problem("looks.jsonl", "no look", "rows of the test split")
-    if e.looks and not tested:
-        yield Problem("rows.jsonl", "no row of the test split", f"{len(e.looks)} looks at it")
-    if tested and e.selection is None:
-        yield Problem("selection.json", "no selection", "rows of the test split")
+def _own(e: Evidence, looks: list[dict[str, Any]]) -> Mapping[str, Any] | None:
+    if e.selection is None:
+        return None
+    digests = (e.digests[name] for name in ("suite.toml", "card.md", "selection.json"))
+    return own_look(looks, Look(e.predicate["suite"], *digests))
 
 
-def _derived(e: Evidence) -> Iterator[Problem]:
-    p = e.predicate
-    derived = derive(p, e.rows, tables=p["tables"], checks=p["checks"], selection=e.selection, looks=len(e.looks))
+def _looks(e: Evidence, plan: Plan, looks: list[dict[str, Any]]) -> Iterator[Problem]:
+    """The ledger must know of this opening: the same suite file, card and selection, the same series and periods."""
+    tested = [row for row in e.rows if row["split"] == "test"]
+    own = _own(e, looks)
+    if own is None:
+        if not tested:
+            return
+        held = [look for look in looks if look["suite"] == e.predicate["suite"]]
+        if not held or e.selection is None:
+            yield Problem(LEDGER, "rows of the test split", f"no look of {e.predicate['suite']} in the ledger")
+            return
+        for file in ("suite.toml", "card.md", "selection.json"):
+            name = f"{file.partition('.')[0]}_sha256"
+            known = [look[name] for look in held]
+            if e.digests[file] not in known:
+                yield Problem(f"{LEDGER} {file}", e.digests[file], f"looks under {', '.join(sorted(set(known)))} only")
+        yield Problem(LEDGER, "a look", "none under this suite file, card and selection together")
+        return
+    if not tested:
+        yield Problem("rows.jsonl", "no row of the test split", f"look {own['look']} opened it")
+        return
+    families = (e.selection or {})["protocol"]["families"]
+    spans = by_dataset(_spans(tested), families, e.predicate["suite"])
+    named = {name: sorted(series) for name, series in own["opened"].items()}
+    yield from differences({name: sorted(series) for name, series in spans.items()}, named, f"{LEDGER} series opened")
+    for dataset, series in spans.items():
+        for one, (start, stop) in series.items():
+            seen = own["opened"].get(dataset, {}).get(one)
+            if seen is None:
+                continue
+            # Where only the latest values are used, rows count from these, the ledger from the first.
+            shift = seen[0] - start if plan.truncated else 0
+            if not (shift >= 0 and seen[0] == start + shift and stop + shift <= seen[1]):
+                yield Problem(
+                    f"{LEDGER} {dataset}/{one}", f"periods {start} to {stop - 1}", f"opened {seen[0]} to {seen[1] - 1}"
+                )
+
+
+def _spans(rows: list[Row]) -> dict[str, dict[str, list[int]]]:
+    spans: dict[str, dict[str, list[int]]] = {}
+    for row in rows:
+        start = int(row.get("start") or 0)
+        stop = start + int(row.get("decisions") or 1)
+        held = spans.setdefault(row["family"], {}).setdefault(row["series"], [start, stop])
+        held[0], held[1] = min(held[0], start), max(held[1], stop)
+    return spans
+
+
+def _derived(e: Evidence, looks: list[dict[str, Any]]) -> Iterator[Problem]:
+    p, own = e.predicate, _own(e, looks)
+    count, earlier = (0, []) if own is None else before(looks, own)
+    derived = derive(
+        p, e.rows, tables=p["tables"], checks=p["checks"], selection=e.selection, looks=count, earlier=earlier
+    )
     derived = loads(canonical(derived))
     for name in DERIVED:
         yield from differences(p[name], derived[name], f"predicate.{name}")
+
+
+def _gate(e: Evidence) -> Iterator[Problem]:
+    """The gate's figures by the second program."""
+    if e.predicate["gate"] and e.selection is not None:
+        again = gate_again(e.rows, e.selection["protocol"], e.selection)
+        yield from differences(e.predicate["gate"], loads(canonical(again)), "predicate.gate (second program)")
+
+
+def _drawn(e: Evidence, plan: Plan) -> Iterator[Problem]:
+    """Whether the sample holds the decisions that the rows draw."""
+    names = [one.name for one in draw(e.rows, max(1, plan.sampled))]
+    if e.sample is None:
+        if names:
+            yield Problem("sample.jsonl", "no sample of decisions", f"{len(names)} drawn by the rows")
+        return
+    held = [(loads(line).get("record") or {}).get("series") for line in e.sample.read_bytes().splitlines()]
+    yield from differences(held, names, "sample.jsonl series")
 
 
 def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: list[str]) -> Iterator[Problem]:
@@ -174,7 +244,7 @@ def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: l
     from ucsearch.verify.formats import Invalid, Malformed, follow, read_entries
 
     if e.sample is None:
-        notes.append("there is no sample of decisions")
+        notes.append("there is no sample of decisions, since no test window is certified")
         return
     try:
         entries = list(follow(read_entries(e.sample), {}))
@@ -199,14 +269,6 @@ def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: l
         if verdict.code:
             # "Weaker" is no proof of the claim, and a claim without proof does not stand.
             yield Problem(f"sample.jsonl[{i}] {verdict.where}", "a right decision record", str(verdict))
-        yield from _sampled_series(e, loads(entries[i].body), i)
-
-
-def _sampled_series(e: Evidence, record: Mapping[str, Any], i: int) -> Iterator[Problem]:
-    """A sampled decision must be about a series of this suite."""
-    names = {row["series"] for row in e.rows} | {f"{row['family']}/{row['series']}" for row in e.rows}
-    if record.get("series") not in names:
-        yield Problem(f"sample.jsonl[{i}].record.series", repr(record.get("series")), "no series of rows.jsonl")
 
 
 def _spread(count: int, wanted: int) -> list[int]:
@@ -225,46 +287,6 @@ def _not_derived(p: Mapping[str, Any]) -> Iterator[str]:
         yield f"{loose} of {len(p['checks'])} checks take a figure that is not derived from rows"
     if p["extra"]:
         yield f"extra figures are not derived from rows: {', '.join(sorted(p['extra']))}"
-
-
-# -------------------------------------------------------------------- comparison
-
-
-def differences(claimed: Any, derived: Any, where: str) -> Iterator[Problem]:
-    """Every leaf in which two JSON values differ; numbers may differ by rounding, since platforms do."""
-    if isinstance(claimed, Mapping) and isinstance(derived, Mapping):
-        for name in sorted({*claimed, *derived}):
-            yield from differences(claimed.get(name, _ABSENT), derived.get(name, _ABSENT), f"{where}.{name}")
-    elif _is_list(claimed) and _is_list(derived):
-        if len(claimed) != len(derived):
-            yield Problem(where, f"{len(claimed)} entries", str(len(derived)))
-        for i, (a, b) in enumerate(zip(claimed, derived, strict=False)):
-            yield from differences(a, b, f"{where}[{i}]")
-    elif not _is_equal(claimed, derived):
-        yield Problem(where, _shown(claimed), _shown(derived))
-
-
-def _is_equal(a: Any, b: Any) -> bool:
-    if _is_number(a) and _is_number(b):
-        if isinstance(a, int) and isinstance(b, int):
-            return a == b
-        return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12)
-    return type(a) is type(b) and bool(a == b)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
-
-
-def _shown(value: Any) -> str:
-    if value is _ABSENT:
-        return "nothing"
-    text = repr(value)
-    return text if len(text) <= 120 else f"{text[:117]}..."
 
 
 def _restricted(settings: Any, wanted: Any) -> Any:

@@ -13,9 +13,11 @@ from typing import Any
 
 from ucsearch.errors import InputError
 from ucsearch.evaluation.derive import conclude
+from ucsearch.evaluation.drawn import draw
 from ucsearch.evaluation.job import Job
 from ucsearch.evaluation.kinds import runner_of
 from ucsearch.evaluation.manifest import json_lines, write_evidence
+from ucsearch.evaluation.samples import chained
 from ucsearch.evaluation.suite import Suite, load_suite
 from ucsearch.records.canonical import loads
 from ucsearch.records.files import whole_file
@@ -61,8 +63,12 @@ def evaluate(
     data_dir: str | Path | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    ledger: str | Path | None = None,
 ) -> Run:
-    """Run a suite into `out/<name>`. A killed run goes on where it was; a finished one is run again, and says so."""
+    """Run a suite into `out/<name>`. A killed run goes on where it was; a finished one is run again.
+
+    `ledger`: the ledger of looks, `out/looks.jsonl` unless given.
+    """
     suite = suite if isinstance(suite, Suite) else load_suite(suite)
     card = card_text(suite.card)
     folder = Path(out) / suite.name
@@ -73,8 +79,9 @@ def evaluate(
         "versions": _versions(),
     }
     job = Job(
-        folder, identity, data_dir=None if data_dir is None else Path(data_dir), threads=threads, progress=progress
-    )
+        folder, identity, data_dir=None if data_dir is None else Path(data_dir), threads=threads, progress=progress,
+        ledger=None if ledger is None else Path(ledger),
+    )  # fmt: skip
     findings = runner_of(suite.kind)(suite, job)
     selection = loads(job.selection_path.read_bytes()) if job.selection_path.exists() else None
     facts = {
@@ -91,12 +98,16 @@ def evaluate(
         "protocol": None if selection is None else selection["protocol"],
         "extra": findings.extra,
     }
+    looks, earlier = job.looks
     predicate = conclude(
-        facts, findings.rows, tables=findings.tables, checks=findings.checks, selection=selection, looks=job.looks
-    )
+        facts, findings.rows, tables=findings.tables, checks=findings.checks, selection=selection, looks=looks,
+        earlier=earlier,
+    )  # fmt: skip
     files = {"card.md": card.encode(), "suite.toml": suite.text.encode()}
-    if findings.sample:
-        files["sample.jsonl"] = json_lines(findings.sample)
+    drawn = draw(findings.rows, findings.sampled) if findings.sample is not None else []
+    if findings.sample is not None and drawn:
+        job.progress("decisions for the verifier", 0, len(drawn))
+        files["sample.jsonl"] = json_lines(chained(findings.sample(drawn)))
     statement = write_evidence(folder, predicate, findings.rows, files)
     with whole_file(folder / "timing.json") as file:
         file.write(json.dumps(job.timings(), indent=1).encode() + b"\n")

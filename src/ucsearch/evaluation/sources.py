@@ -115,6 +115,14 @@ class Pool:
                 out.extend(self._cut(family, one, split))
         return out
 
+    def opened(self) -> dict[str, dict[str, list[int]]]:
+        """By family and series the periods that opening the test split hands out, counted in the whole series."""
+        each = self.windows.get("test", 0) * self.decisions + self.ahead
+        return {
+            family: {one.id: [len(one.y) - each, len(one.y)] for one in series}
+            for family, series in self.families.items()
+        }
+
     def _cut(self, family: str, one: Series, split: str) -> list[Stretch]:
         count, each = self.windows[split], self.decisions
         y = one.y if self.latest is None else one.y[-self.latest :]

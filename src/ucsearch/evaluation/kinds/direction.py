@@ -6,6 +6,7 @@ as much as UC-Beam. The search settings are the paper's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from time import perf_counter
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from ucsearch.comparators import RiskGreedy, key_from, match_exposure
+from ucsearch.dispatch.decision import DecisionPanel
+from ucsearch.evaluation.drawn import Drawn
 from ucsearch.evaluation.job import Findings, Job
 from ucsearch.evaluation.kinds.direction_data import (
     COLUMN,
@@ -42,7 +45,7 @@ from ucsearch.evaluation.kinds.direction_walk import (
     policies,
     walk,
 )
-from ucsearch.evaluation.samples import chained, entry
+from ucsearch.evaluation.samples import entry
 from ucsearch.evaluation.suite import Suite
 from ucsearch.policies import Policy, UCBeam
 from ucsearch.tasks.direction import Direction
@@ -117,16 +120,15 @@ def run(suite: Suite, job: Job) -> Findings:
     }
     dataset = "ett" if s.files else "generated"
     job.select(declaration(suite, job, {source.name: dataset for source in sources}, choice))
-    rows, sample = [], []
+    rows = []
     for source in sources:
         make = partial(_validation, suite, job, source, model, match["risk"], scores[source.name])
         rows.append(job.shard(f"validation-{source.name}", make))
-    job.open_test()
+    job.open_test({source.name: {_series(source.name): source.opened()} for source in sources})
     for n, source in enumerate(sources):
         job.progress("test", n, len(sources))
         found = job.shard(f"test-{source.name}", partial(_test, suite, job, source, model, match["risk"]))
         rows.append(found["row"])
-        sample += found["sample"]
         for name, seconds in found["seconds"].items():
             job.timing(name, seconds, found["searches"])
     job.progress("test", len(sources), len(sources))
@@ -138,7 +140,8 @@ def run(suite: Suite, job: Job) -> Findings:
         extra={},
         data=[file for source in sources for file in source.files],
         splits={purpose: {name: [_series(name)] for name in names} for purpose in ("validation", "test")},
-        sample=chained(sample),
+        sample=partial(_sample, suite, job, sources, model),
+        sampled=s.sampled * len(sources),
     )
 
 
@@ -221,19 +224,34 @@ def _test(suite: Suite, job: Job, source: Source, model: Model, matched: float) 
         seconds[name] = (perf_counter() - begun) / len(settings)
         walks = walk(s.config, tables, part.outcomes)
         row["policies"][name] = average([figures(one, best, s.block) for one in walks])
-        if name == "uc":
-            taken = walks[0].action
     row["policies"]["oracle"] = figures(best, best, s.block)
     for name, top_k in (("uc", s.top_k), ("uc-k2", 2), ("uc-k1", 1)):
         own, changes = _mechanism(s, members, part.outcomes, top_k, job.threads)
         row["policies"][name] = figures(own, best, s.block) | changes
     row["policies"]["forecast"] = calibration(part, forecaster(model, s.paths), s.depth, _key(suite), s.levels)
     row["policies"]["forecast-ensemble"] = calibration(part, ensemble(model), s.depth, _key(suite), s.levels)
-    panel = certified_walk(s.config, members, taken, searches["uc"][0], model=model.id, threads=job.threads)
-    row["certificate"] = certificate(panel)
-    picked = np.linspace(0, len(panel) - 1, min(s.sampled, len(panel))).astype(int).tolist()
-    sample = [entry(_series(part.name), panel[n], WHERE) for n in picked]
-    return {"row": row, "sample": sample, "seconds": seconds, "searches": counted(s.config, len(members))}
+    row["certificate"] = certificate(_certified(suite, job, part, members, model))
+    return {"row": row, "seconds": seconds, "searches": counted(s.config, len(members))}
+
+
+def _certified(suite: Suite, job: Job, part: Part, members: Floats, model: Model) -> DecisionPanel:
+    """UC-Beam's own walk, decision by decision, with certificates."""
+    s: DirectionSettings = suite.settings
+    (policy,) = policies(s.budget, s.risk, suite.seed)["uc"]
+    (own,) = walk(s.config, [answers(s.config, members, policy, job.threads)], part.outcomes)
+    return certified_walk(s.config, members, own.action, policy, model=model.id, threads=job.threads)
+
+
+def _sample(
+    suite: Suite, job: Job, sources: tuple[Source, ...], model: Model, drawn: Sequence[Drawn]
+) -> list[dict[str, Any]]:
+    """The drawn decisions as entries of an exported log."""
+    panels = {}
+    for source in sources:
+        if any(one.family == source.name for one in drawn):
+            part = source.part("test", job)
+            panels[source.name] = _certified(suite, job, part, _members(suite, part, model), model)
+    return [entry(one.name, panels[one.family][one.step], WHERE) for one in drawn]
 
 
 def _mechanism(

@@ -91,6 +91,11 @@ class Source:
     files: tuple[ResolvedFile, ...]
     _values: Floats
 
+    def opened(self) -> list[int]:
+        """The periods that opening the test split hands out, from the first to before the last."""
+        tests = walk_forward_cutoffs(len(self._values), horizon=self.split.ahead, origins=self.split.test)
+        return [int(tests[0]) + 1, len(self._values)]
+
     def part(self, purpose: str, job: Job) -> Part:
         """Validation ends where the first test decision is taken; fitting ends where validation begins."""
         if purpose not in ("validation", "test"):

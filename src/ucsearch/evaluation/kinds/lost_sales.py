@@ -103,7 +103,7 @@ def run(suite: Suite, job: Job) -> Findings:
         for instance in instances:
             _check_table(saved, instance)
     job.select(_declaration(suite, job, instances))
-    job.open_test()
+    job.open_test({family: {one: [0, 1] for one in names} for family, names in _series_of(instances).items()})
     rows = []
     for n, instance in enumerate(instances):
         job.progress(instance.name, n, len(instances))

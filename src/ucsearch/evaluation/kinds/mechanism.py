@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from ucsearch.backtest.panel import make_panel
+from ucsearch.backtest.panel import Panel, make_panel
 from ucsearch.backtest.walk import walk
 from ucsearch.comparators import key_from
+from ucsearch.evaluation.drawn import Drawn
 from ucsearch.evaluation.job import Findings, Job
 from ucsearch.evaluation.kinds.mechanism_measure import Diagnosis, coverage
 from ucsearch.evaluation.kinds.mechanism_rows import beam_figures, certificate_of, declare_source, exact_figures, weigh
 from ucsearch.evaluation.kinds.mechanism_settings import MechanismSettings
 from ucsearch.evaluation.kinds.mechanism_tables import checks_of, tables_of
-from ucsearch.evaluation.kinds.walkforward_records import Samples
+from ucsearch.evaluation.kinds.walkforward_records import Samples, of_windows
 from ucsearch.evaluation.protocol import Protocol
-from ucsearch.evaluation.samples import chained
 from ucsearch.evaluation.selection import declare
-from ucsearch.evaluation.sources import Pool, choose, load_family
+from ucsearch.evaluation.sources import Pool, Stretch, choose, load_family
 from ucsearch.evaluation.suite import Suite
 from ucsearch.forecast import RidgePaths
 from ucsearch.tasks.binding import Binding, bind
@@ -43,7 +44,7 @@ def run(suite: Suite, job: Job) -> Findings:
     found = _measure(sources, "validation", job)
     declared = {name: declare_source(part["windows"], s) for name, part in found.items()}
     job.select(_selection(suite, job, sources, declared))
-    job.open_test()
+    job.open_test({family: spans for one in sources for family, spans in one.pool.opened().items()})
     tested = _measure(sources, "test", job)
     rows = _rows(found, "validation", s, declared)
     weigh(rows, s.beams)
@@ -57,8 +58,14 @@ def run(suite: Suite, job: Job) -> Findings:
         extra={"declared": declared},
         data=[file for one in sources for file in one.files],
         splits={"validation": ids, "test": ids},
-        sample=chained([entry for part in tested.values() for entry in part["sample"]]),
+        sample=partial(_sample, sources),
+        sampled=s.sampled * len(sources),
     )
+
+
+def _sample(sources: list[_Source], drawn: Sequence[Drawn]) -> list[dict[str, Any]]:
+    found = {name: entry for one in sources for name, entry in one.sample(drawn).items()}
+    return [found[one.name] for one in drawn]
 
 
 class _Source:
@@ -87,16 +94,24 @@ class _Source:
     def ids(self) -> dict[str, list[str]]:
         return {family: sorted(x.id for x in series) for family, series in self.pool.families.items()}
 
-    def measure(self, split: str) -> dict[str, Any]:
+    def _panel(self, stretches: list[Stretch]) -> Panel:
         floor = -math.inf if self.settings.floor is None else self.settings.floor
-        panel = make_panel(
-            self.pool.stretches(split, self.job), self.binding, RidgePaths(paths=self.s.paths, floor=floor),
-            horizon=self.horizon, key=self.key,
-        )  # fmt: skip
-        samples = Samples(panel, self.binding.where, self.s.sampled)
-        diagnosis = Diagnosis(
-            panel, self.binding, self.s, threads=self.job.threads, keep=samples.keep if split == "test" else None
-        )
+        forecaster = RidgePaths(paths=self.s.paths, floor=floor)
+        return make_panel(stretches, self.binding, forecaster, horizon=self.horizon, key=self.key)
+
+    def sample(self, drawn: Sequence[Drawn]) -> dict[str, dict[str, Any]]:
+        """The drawn decisions of this source by name; their windows are walked again."""
+        stretches = of_windows(self.pool.stretches("test", self.job), drawn)
+        if not stretches:
+            return {}
+        panel = self._panel(stretches)
+        samples = Samples(stretches, self.binding.where, drawn)
+        walk(panel, Diagnosis(panel, self.binding, self.s, threads=self.job.threads, keep=samples.keep))
+        return {one.name: entry for one, entry in samples.found.items()}
+
+    def measure(self, split: str) -> dict[str, Any]:
+        panel = self._panel(self.pool.stretches(split, self.job))
+        diagnosis = Diagnosis(panel, self.binding, self.s, threads=self.job.threads)
         begun = perf_counter()
         walked = walk(panel, diagnosis)
         heads = [
@@ -109,7 +124,6 @@ class _Source:
             "windows": diagnosis.found,
             "violations": walked.violations.tolist(),
             "coverage": [coverage(panel, n, self.s.depth, self.s.levels) for n in range(len(panel))],
-            "sample": samples.entries,
             "seconds": perf_counter() - begun,
         }
 

@@ -141,7 +141,7 @@ def run(suite: Suite, job: Job) -> Findings:
         "validation_reward": figures_of,
     }
     job.select(declaration(suite, job, {FAMILY: "generated"}, choice))
-    job.open_test()
+    job.open_test({FAMILY: {_series("test", n): [0, s.decisions] for n in range(s.seeds)}})
     for n in range(s.seeds):
         job.progress("test", n, s.seeds)
         found = job.shard(f"test-{n}", partial(_test_row, suite, job, n, chosen))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -18,8 +18,9 @@ from ucsearch.backtest.panel import Panel, make_panel
 from ucsearch.backtest.walk import Walk, walk
 from ucsearch.comparators import key_from
 from ucsearch.evaluation.audit import audit_rows, is_stopped
+from ucsearch.evaluation.drawn import Drawn
 from ucsearch.evaluation.job import Findings, Job
-from ucsearch.evaluation.kinds.walkforward_records import Samples, credits_of
+from ucsearch.evaluation.kinds.walkforward_records import Samples, credits_of, of_windows
 from ucsearch.evaluation.kinds.walkforward_rivals import Rivals
 from ucsearch.evaluation.kinds.walkforward_settings import WalkForwardSettings
 from ucsearch.evaluation.kinds.walkforward_tables import checks_of, tables_of
@@ -109,14 +110,13 @@ class _Run:
         text = hashlib.sha256(self.suite.text.encode()).hexdigest()
         record = select(rows, protocol, candidates, card_sha256=self.job.identity["card_sha256"], suite_sha256=text)
         self.job.select(record)
-        sample: list[dict[str, Any]] = []
+        chosen = None
         opened = not is_stopped(audit_rows(rows)) and record["candidate"] is not None
         if opened:
             chosen = next(c for c in candidates if c["id"] == record["candidate"])
-            self.job.open_test()
+            self.job.open_test(self.pool.opened())
             found = self._test(chosen)
             rows.extend(found["rows"])
-            sample = found["sample"]
             for name, (seconds, decisions) in found["timing"].items():
                 self.job.timing(name, seconds, decisions)
         ids = {family: sorted(x.id for x in series) for family, series in self.pool.families.items()}
@@ -127,8 +127,8 @@ class _Run:
             extra={"series_scale": "each series is divided by the scale of its fitting part before anything else"},
             data=self.files,
             splits=dict.fromkeys(("validation", "test") if opened else ("validation",), ids),
-            sample=sample,
-            gated=self.s.gate,
+            sample=None if chosen is None else partial(self.sample, chosen),
+            sampled=self.s.sampled,
         )
 
     def _validation(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -191,13 +191,11 @@ class _Run:
 
     def _test(self, chosen: dict[str, Any]) -> dict[str, Any]:
         panel = self.panel("test")
-        samples = Samples(panel, self.binding.where, self.s.sampled)
         timing: dict[str, tuple[float, int]] = {}
         begun = perf_counter()
         policy = self.s.candidates.policy(chosen)
         own = walk(panel, Certified(
             self.binding.task, policy, kind=self.s.candidates.proof, how=How(threads=self.job.threads),
-            keep=samples.keep,
         ))  # fmt: skip
         each = panel.decisions * len(panel)
         timing["uc"] = (perf_counter() - begun, each)
@@ -219,7 +217,18 @@ class _Run:
         for i in range(len(panel)):
             policies = {name: figures[i] for name, figures in found.items()}
             rows.append(self._head("test", i) | {"policies": policies, "certificate": certificate[i]})
-        return {"rows": rows, "sample": samples.lines(), "timing": timing}
+        return {"rows": rows, "timing": timing}
+
+    def sample(self, chosen: dict[str, Any], drawn: Sequence[Drawn]) -> list[dict[str, Any]]:
+        """The drawn decisions: their windows are walked again, and nothing depends on which others were beside them."""
+        stretches = of_windows(self.pool.stretches("test", self.job), drawn)
+        panel = make_panel(stretches, self.binding, self.forecaster, horizon=self.horizon, key=self.key)
+        samples = Samples(stretches, self.binding.where, drawn)
+        walk(panel, Certified(
+            self.binding.task, self.s.candidates.policy(chosen), kind=self.s.candidates.proof,
+            how=How(threads=self.job.threads), keep=samples.keep,
+        ))  # fmt: skip
+        return samples.entries()
 
     def _hindsight(self, panel: Panel, depth: int) -> Walk:
         """The same receding horizon, told what will happen."""

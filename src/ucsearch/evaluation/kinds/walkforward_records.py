@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.backtest.panel import Panel
 from ucsearch.dispatch.decision import DecisionPanel
-from ucsearch.evaluation.samples import chained, entry
+from ucsearch.evaluation.drawn import Drawn
+from ucsearch.evaluation.samples import entry
+from ucsearch.evaluation.sources import Stretch
 
-__all__ = ["Samples", "credits_of"]
+__all__ = ["Samples", "credits_of", "of_windows"]
 
 Floats = NDArray[np.float64]
 
 
 class Samples:
-    """A few decisions, spread over windows and time, as lines of an exported log."""
+    """The drawn decisions of a walk through `stretches`, each window once, as entries of an exported log."""
 
-    def __init__(self, panel: Panel, where: str, count: int) -> None:
-        self.panel, self.where = panel, where
-        picked = np.linspace(0, len(panel) - 1, min(count, len(panel))).astype(int)
-        steps = np.linspace(0, panel.decisions - 1, max(1, len(picked))).astype(int)
-        self.wanted: dict[int, list[int]] = {}
-        for n, t in zip(picked.tolist(), steps.tolist(), strict=False):
-            self.wanted.setdefault(t, []).append(n)
-        self.entries: list[dict[str, Any]] = []
+    def __init__(self, stretches: Sequence[Stretch], where: str, drawn: Sequence[Drawn]) -> None:
+        self.where, self.drawn = where, drawn
+        self.places = {(s.family, s.series, s.window): n for n, s in enumerate(stretches)}
+        self.found: dict[Drawn, dict[str, Any]] = {}
 
     def keep(self, t: int, decided: DecisionPanel) -> None:
-        for n in self.wanted.get(t, []):
-            one = self.panel.stretches[n]
-            self.entries.append(entry(f"{one.family}/{one.series}", decided[n], self.where))
+        for one in self.drawn:
+            place = self.places.get((one.family, one.series, one.window))
+            if one.step == t and place is not None:
+                self.found[one] = entry(one.name, decided[place], self.where)
 
-    def lines(self) -> list[dict[str, Any]]:
-        return chained(self.entries)
+    def entries(self) -> list[dict[str, Any]]:
+        """In the order in which they were drawn."""
+        return [self.found[one] for one in self.drawn if one in self.found]
+
+
+def of_windows(stretches: Sequence[Stretch], drawn: Sequence[Drawn]) -> list[Stretch]:
+    """The windows that decisions were drawn from."""
+    wanted = {(one.family, one.series, one.window) for one in drawn}
+    return [s for s in stretches if (s.family, s.series, s.window) in wanted]
 
 
 def credits_of(decided: DecisionPanel) -> dict[str, Floats]:
