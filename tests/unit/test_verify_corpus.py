@@ -1,0 +1,60 @@
+"""Every hostile file of the corpus gets one of the exit codes that it may get, in time, without a traceback."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.kit.hostile import BUDGET, Case, corpus
+from ucsearch.verify.__main__ import main
+
+SHARDS = 8
+LONGEST_S = 10.0
+LEAST_CASES = 200
+SAMPLE = 20
+
+
+def arguments(case: Case, folder: Path) -> list[str]:
+    path = folder / "file"
+    path.write_bytes(case.data)
+    more = ["--budget", str(BUDGET), *case.arguments]
+    if case.checkpoint is not None:
+        (folder / "checkpoint.json").write_bytes(case.checkpoint)
+        more += ["--checkpoint", str(folder / "checkpoint.json")]
+    return [str(path), *more]
+
+
+def test_the_corpus_is_large_and_its_names_are_its_own() -> None:
+    names = [case.name for case in corpus()]
+    assert len(names) >= LEAST_CASES
+    assert len(set(names)) == len(names)
+    assert all(case.codes <= {0, 1, 2, 3, 64} for case in corpus())
+    assert sum(0 in case.codes for case in corpus()) < len(names) / 3
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_every_case_gets_its_code(shard: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = []
+    for case in corpus()[shard::SHARDS]:
+        start = time.monotonic()
+        code = main(arguments(case, tmp_path))
+        taken = time.monotonic() - start
+        seen = capsys.readouterr()
+        shown = re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", seen.out + seen.err)
+        if code not in case.codes or taken > LONGEST_S or shown or "Traceback" in seen.err:
+            wrong.append((case.name, code, sorted(case.codes), round(taken, 1), (seen.out + seen.err)[:300]))
+    assert wrong == []
+
+
+def test_a_sample_as_processes(tmp_path: Path) -> None:
+    cases = corpus()
+    for case in cases[:: len(cases) // SAMPLE]:
+        command = [sys.executable, "-m", "ucsearch.verify", *arguments(case, tmp_path)]
+        done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        assert done.returncode in case.codes, (case.name, done.stdout[:500], done.stderr[:500])
+        assert b"Traceback" not in done.stderr
