@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -97,6 +98,7 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
     with ExitStack() as stack:
         stack.enter_context(current_folder_off_path())
         stack.enter_context(_interrupted_at_once())
+        stack.enter_context(warnings.catch_warnings(action="ignore"))  # overflow in a task's sums is seen in the result
         try:
             gate = None if options.gate is None else read_gate(options.gate)
             task = None if options.task is None else find_task(options.task)

@@ -28,7 +28,11 @@ def verify_recalibration(r: Record, blobs: Blobs) -> None:
     weight_shape, _, weights = read_blob(part["weights"]["$blob"], blobs)
     shape, _, members = read_blob(trace["members"]["$blob"], blobs)
     planned_weights = read_blob(trace["weights"]["$blob"], blobs)[2]
-    if len(raw_shape) != 4 or raw_shape[0] != 1 or raw_shape[3] != 1 or weight_shape != (1, raw_shape[1]):
+    if (
+        len(raw_shape) != 4
+        or not raw_shape[0] == raw_shape[3] == 1 <= raw_shape[2]
+        or weight_shape != (1, raw_shape[1])
+    ):
         raise Malformed(f"recalibration.members: the shapes {raw_shape} and {weight_shape} are no window's")
     size, steps = raw_shape[1], raw_shape[2]
     require(where + "members", size > 0 and all(map(math.isfinite, (*raw, *weights))), "numbers", "not finite")
@@ -45,6 +49,7 @@ def verify_recalibration(r: Record, blobs: Blobs) -> None:
             for j, row in enumerate(rows)
         ]
     expect("inputs.trace.members", list(shape), [1, len(made), steps, 1])
+    expect("inputs.trace.weights", len(planned_weights), len(made))
     own = [(*members[j * steps : (j + 1) * steps], planned_weights[j]) for j in range(len(made))]
     for j, (seen, derived) in enumerate(zip(own, sorted(made), strict=True)):
         same = seen[:-1] == derived[:-1] and is_close(seen[-1], derived[-1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from ucsearch.verify.formats import Malformed
@@ -18,8 +19,17 @@ def _real(v: Any) -> bool:
     return _number(v) or v in ("inf", "-inf")
 
 
+def _time(v: Any) -> bool:
+    """Nothing, or an ISO time that exists in UTC; UTC where it names no offset."""
+    try:
+        return v == "" or (isinstance(v, str) and datetime.fromisoformat(v).astimezone(UTC) is not None)
+    except (ValueError, OverflowError):
+        return False
+
+
 KINDS: dict[str, Callable[[Any], bool]] = {
     "text": lambda v: isinstance(v, str),
+    "time": _time,
     "truth": lambda v: isinstance(v, bool),
     "whole": lambda v: type(v) is int,
     "count": lambda v: type(v) is int and v >= 0,
@@ -93,7 +103,7 @@ DECISION_1: dict[str, Any] = {
     "gate": {
         "settings": LIMITS,
         "rows": [ROW],
-        "now": "text", "elapsed_s": "maybe", "calibration": _form(figure="eps_c undercoverage"),
+        "now": "time", "elapsed_s": "maybe", "calibration": _form(figure="eps_c undercoverage"),
     },
     "outcome": OUTCOME,
     "versions": VERSIONS,
@@ -141,7 +151,7 @@ def version_of(record: Mapping[str, Any]) -> int:
 REFUSED = ("invalid_trace",)
 REFUSAL_1: dict[str, Any] = {
     "schema": ("ucsearch.refusal/1",), "kind": ("refusal",), "id": "hex", "series": "text", "versions": VERSIONS,
-    "gate": {"settings": LIMITS, "now": "text"},
+    "gate": {"settings": LIMITS, "now": "time"},
     "outcome": {
         **OUTCOME, "outcome": ("FALLBACK", "HOLD"), "cause": REFUSED, "reason": (*REFUSED, "fallback_infeasible"),
         "pass_kind": ("",), "release_margin": (None,), "regret_bound": ("inf",), "rejected_action": (None,),
