@@ -12,10 +12,8 @@ import pytest
 from tests.planning.kit import TOML, make_settings, read_csv, write_csv
 from ucsearch.errors import DataError, InputError
 from ucsearch.planning.backtest import POLICIES, BacktestResult, Track, run_backtest
-from ucsearch.planning.cases import Case, Kinds
 from ucsearch.planning.pictures import draw_backtest
-from ucsearch.planning.rivals import base_stock, foreseen_actions, reorder_point
-from ucsearch.settings import Settings, parse_settings
+from ucsearch.settings import parse_settings
 
 LENGTH = 20
 DEMAND = {
@@ -190,58 +188,3 @@ def test_nothing_to_replay(tmp_path: Path) -> None:
     settings = make_settings(text=TOML.replace("unit_cost = 0.5", "stability_cost = 0.5"))
     with pytest.raises(InputError, match="a plan to keep"):
         run_backtest(settings, write_sales(tmp_path))
-
-
-# -------------------------------------------------------------------- rivals
-
-
-def case_of(settings: Settings, on_hand: float, due: float) -> Case:
-    config = settings.task
-    return Case(Kinds(settings).kind(config, {}), config.state(on_hand, [due]), config.params(), config)
-
-
-def test_base_stock_orders_up_to_the_fractile() -> None:
-    settings = make_settings()
-    members = np.array([[5.0, 5.0, 9.0], [10.0, 10.0, 9.0]])  # two periods count: 10 or 20, the 90 % fractile is 20
-    assert base_stock(case_of(settings, 3.0, 2.0), members, settings) == 15.0
-    assert base_stock(case_of(settings, 9.0, 5.0), members, settings) == 5.0  # 6 wanted, 5 is nearest
-    assert base_stock(case_of(settings, 19.0, 5.0), members, settings) == 0.0
-
-
-def test_reorder_point_waits_and_then_orders_more() -> None:
-    text = TOML.replace("unit_cost = 0.5", "fixed_cost = 50.0").replace(
-        "[0.0, 5.0, 10.0, 15.0]", str([float(x) for x in range(61)])
-    )
-    settings = make_settings(text=text)
-    rng = np.random.default_rng(1)
-    members = rng.normal(10.0, 2.0, (400, 3))
-    mean, total, spread = members[:, :2].mean(), members[:, :2].sum(axis=1).mean(), members[:, :2].sum(axis=1).std()
-    batch = 1.3 * mean**0.494 * 50.0**0.506 * (1.0 + (spread / mean) ** 2) ** 0.116
-    z = math.sqrt(batch / (9.0 * spread))
-    low = 0.973 * total + spread * (0.183 / z + 1.063 - 2.192 * z)
-    above, below = math.ceil(low) + 1.0, math.floor(low) - 1.0
-    assert reorder_point(case_of(settings, above, 0.0), members, settings) == 0.0
-    ordered = reorder_point(case_of(settings, below, 0.0), members, settings)
-    assert ordered == round(low + batch - below)
-
-
-def test_without_a_fixed_cost_reorder_point_is_base_stock() -> None:
-    settings = make_settings()
-    members = np.random.default_rng(2).gamma(4.0, 2.0, (50, 3))
-    for on_hand in (0.0, 5.0, 12.0):
-        case = case_of(settings, on_hand, 1.0)
-        assert reorder_point(case, members, settings) == base_stock(case, members, settings)
-
-
-def test_limits_bind_the_rivals_too() -> None:
-    settings = make_settings(text=TOML.replace("unit_cost = 0.5", "capacity = 12.0"))
-    members = np.full((3, 3), 20.0)
-    assert base_stock(case_of(settings, 3.0, 2.0), members, settings) == 5.0
-
-
-def test_foreseen_actions_cover_whole_periods() -> None:
-    plain = TOML.replace("order_sizes = [0.0, 5.0, 10.0, 15.0]\n", "")
-    settings = parse_settings((plain + "[actions]\nmultiples = [-1.0, 0.0, 1.0]\n").encode())
-    grid = foreseen_actions(case_of(settings, 3.0, 2.0), np.array([4.0, 6.0, 0.0]), settings)
-    # 4 are needed before an order arrives, 5 are there; then 10 - 5, and nothing more for a period without demand.
-    assert np.array_equal(grid, [0.0, 5.0, np.nan, np.nan], equal_nan=True)

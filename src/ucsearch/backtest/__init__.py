@@ -14,7 +14,7 @@ from ucsearch.backtest.panel import Panel, Stretch, make_panel
 from ucsearch.backtest.practice import CalendarStaffing, PriceRule, QuantileStaffing
 from ucsearch.backtest.roster import Budget, Entry, practitioners, roster, searches
 from ucsearch.backtest.tune import Trial, Tuned, tune
-from ucsearch.backtest.walk import Choice, Chooser, Seen, Walk, walk
+from ucsearch.backtest.walk import Choice, Chooser, Seen, Walk, parts_of, walk
 
 __all__ = [
     "Budget",
@@ -41,6 +41,7 @@ __all__ = [
     "critical_ratio_of",
     "make_panel",
     "paired",
+    "parts_of",
     "point_forecast",
     "practitioners",
     "roster",

@@ -18,7 +18,7 @@ from ucsearch.dispatch.gate import Gate
 from ucsearch.engine.api import search_panel
 from ucsearch.errors import InputError
 from ucsearch.inventory.adaptive import fractile
-from ucsearch.policies import Exact, Policy
+from ucsearch.policies import Policy
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
@@ -102,14 +102,12 @@ class Certified:
 
 
 class Deterministic:
-    """What most planners do: take one number per step from the forecast, plan exactly as if it were certain."""
+    """What most planners do: take one number per step from the forecast and plan as if it were certain."""
 
-    def __init__(self, task: Task, *, depth: int, quantile: float | None = None, how: How | None = None,
-                 node_budget: int = 200_000) -> None:  # fmt: skip
+    def __init__(self, task: Task, policy: Policy, *, quantile: float | None = None, how: How | None = None) -> None:
         if quantile is not None and not 0.0 < quantile < 1.0:
             raise InputError("quantile", quantile, "a number between 0 and 1, or None for the mean")
-        self.task, self.quantile, self.how = task, quantile, how or How()
-        self.policy = Exact(depth=depth, risk=0.0, node_budget=node_budget)
+        self.task, self.policy, self.quantile, self.how = task, policy, quantile, how or How()
 
     def __call__(self, seen: Seen) -> Choice:
         plan = search_panel(

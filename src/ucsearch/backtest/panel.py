@@ -52,7 +52,8 @@ class Panel:
     future: Floats  # (N, T, H) or (N, T, H, F): what happened from each decision on; at the end something stands in
     history: tuple[Floats, ...]  # (N,) outcomes before the first decision, oldest first
     model: str
-    grid: Grid | None = None  # None: the task's own actions and parameters
+    grid: Grid | None = None  # None: the task's own actions and these parameters:
+    params: Floats | None = None  # (N, p) of each episode; None: the task's own
 
     def __len__(self) -> int:
         return len(self.stretches)
@@ -81,7 +82,7 @@ class Panel:
         return np.concatenate([self.history[n], self.realised[n, :t]])
 
     def grids(self, trace: Trace) -> tuple[Floats | None, Floats | None]:
-        return (None, None) if self.grid is None else self.grid(trace)
+        return (None, self.params) if self.grid is None else self.grid(trace)
 
 
 def make_panel(

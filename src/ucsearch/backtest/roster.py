@@ -152,7 +152,8 @@ def practitioners(panel: Panel, budget: Budget, *, how: How | None = None) -> li
     how, task = how or How(), panel.task
 
     def deterministic(quantile: float | None = None) -> Chooser:
-        return Deterministic(task, depth=budget.depth, quantile=quantile, how=how, node_budget=NODES)
+        policy = Exact(depth=budget.depth, risk=0.0, node_budget=NODES)
+        return Deterministic(task, policy, quantile=quantile, how=how)
 
     found = [
         Entry("planning on the mean", "classic", deterministic, "exact search as if the mean were certain"),

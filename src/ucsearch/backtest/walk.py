@@ -21,7 +21,7 @@ from ucsearch.errors import TaskError
 from ucsearch.layout import Layout
 from ucsearch.trace import Trace
 
-__all__ = ["Choice", "Chooser", "Seen", "Walk", "walk"]
+__all__ = ["Choice", "Chooser", "Seen", "Walk", "parts_of", "walk"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -155,6 +155,23 @@ def walk(
     if panel.config is not None and hasattr(panel.config, "figures"):
         out.figures.update(panel.config.figures(out.states[:, :steps], out.actions, panel.realised))
     object.__setattr__(out, "seconds", seconds)
+    return out
+
+
+def parts_of(panel: Panel, done: Walk) -> dict[str, Floats]:
+    """(N, T) per part of what a walk cost and moved, as the task's record of parameters tells them apart."""
+    layout, simulator = panel.layout, Simulator(panel.task, panel.layout, params=panel.params, engine="python")
+    out: dict[str, Floats] = {}
+    for n in range(len(panel)):
+        p = simulator.params_of(n)
+        for t in range(panel.decisions):
+            if np.isnan(done.actions[n, t]):
+                continue
+            state = layout.build(done.states[n, t].tolist())
+            y = panel.realised[n, t].tolist()
+            outcome = y if panel.task.outcome is None else panel.task.outcome(*y)
+            for name, value in panel.config.parts(state, float(done.actions[n, t]), outcome, p).items():
+                out.setdefault(name, np.zeros(done.actions.shape))[n, t] = value
     return out
 
 

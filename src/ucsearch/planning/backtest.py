@@ -16,21 +16,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.backtest.choosers import Certified, Deterministic, How
+from ucsearch.backtest.ordering import foreseen_orders
+from ucsearch.backtest.panel import Panel, Stretch
+from ucsearch.backtest.roster import ordering_rules
+from ucsearch.backtest.walk import Choice, Chooser, Seen, Walk, parts_of, walk
 from ucsearch.comparators import DelayAwareGreedy
-from ucsearch.dispatch.api import decide_panel
-from ucsearch.dispatch.decision import Outcome
 from ucsearch.engine.api import search_panel
 from ucsearch.errors import DataError, InputError
 from ucsearch.forecast.recalibrate import LEAST_PATHS
 from ucsearch.forecast.streams import draw_key, series_stream
-from ucsearch.planning.cases import ORDERING_TASK, Case, Kinds, StateFile, panel_inputs
+from ucsearch.planning.cases import ORDERING_TASK, Case, Kind, Kinds, StateFile, panel_inputs
 from ucsearch.planning.forecasts import ForecastFile
 from ucsearch.planning.recalibrated import walk_recalibrated
-from ucsearch.planning.rivals import base_stock, foreseen_actions, reorder_point
 from ucsearch.planning.tables import Problem, open_table, write_table
 from ucsearch.policies import Exact
 from ucsearch.settings import Settings
-from ucsearch.tasks import inventory_rules as rules
+from ucsearch.task import Task
+from ucsearch.tasks.inventory_rules import position_of
 from ucsearch.trace import Trace
 
 __all__ = ["POLICIES", "BacktestResult", "Track", "run_backtest"]
@@ -139,7 +142,8 @@ def run_backtest(
     groups: dict[int, list[_History]] = {}
     for one in found:
         groups.setdefault(one.case.kind.number, []).append(one)
-    done, total = 0, len(found) * (settings.backtest.periods + settings.backtest.warmup)
+    total = len(found) * (settings.backtest.periods + settings.backtest.warmup)
+    done = 0
     results: dict[str, dict[str, Track]] = {}
     released = 0.0
     for group in groups.values():
@@ -151,7 +155,7 @@ def run_backtest(
                 nonlocal done
                 done += count
                 if progress is not None:
-                    progress(done, total)
+                    progress(done, total * len(POLICIES))
 
             tracks = replay.run(tick)
             released += replay.released
@@ -251,51 +255,62 @@ class _Replay:
         )  # fmt: skip
         return np.asarray(made.expand().members)
 
+    def panel(self) -> Panel:
+        """The series of the group as episodes that end with their history."""
+        group, test, cases = self.group, self.settings.backtest, [one.case for one in self.group]
+        layout = self.kind.task.layout(cases[0].state)
+        starts = np.array([layout.flatten(case.state, "state") for case in cases])
+        params_layout = self.kind.task.params_layout
+        if params_layout is None:
+            raise InputError("task", "no params", "params")
+        begin = [one.y.size - self.length for one in group]
+
+        def grid(trace: Trace) -> tuple[Floats | None, Floats | None]:
+            _, params, actions = panel_inputs(cases, trace, self.settings)
+            return actions, np.broadcast_to(params_layout.rows(params, "params"), (len(cases), params_layout.size))
+
+        return Panel(
+            self.kind.task, self.kind.config, layout, starts,
+            tuple(
+                Stretch("", one.series, 0, at, self.length, test.season, one.y, 1.0)
+                for one, at in zip(group, begin, strict=True)
+            ),
+            self.members,
+            np.stack([one.y[at:] for one, at in zip(group, begin, strict=True)]),
+            np.stack([[self._future(i, t) for t in range(self.length)] for i in range(len(group))]),
+            tuple(one.y[:at] for one, at in zip(group, begin, strict=True)),
+            self.settings.forecaster.name,
+            grid,
+            np.array([params_layout.flatten(case.params, "params") for case in cases]),
+        )  # fmt: skip
+
     def run(self, tick: Callable[[int], None]) -> dict[str, Track]:
-        deciders: dict[str, Callable[[list[Case], int], Sequence[float]]] = {
-            "policy": self._policy,
-            "base-stock": self._by_rule(base_stock),
-            "(s,S)": self._by_rule(reorder_point),
-            "greedy": self._greedy,
-            "hindsight": self._hindsight,
-        }
-        cases = {name: [one.case for one in self.group] for name in POLICIES}
-        shape = (len(self.group), self.length)
-        written = {n: {f.name: np.zeros(shape) for f in dataclasses.fields(Track)} for n in POLICIES}
-        for t in range(self.length):
-            for name in POLICIES:
-                actions = deciders[name](cases[name], t)
-                for i, action in enumerate(actions):
-                    cases[name][i] = self._happen(cases[name][i], float(action), i, t, written[name])
-            tick(len(self.group))
-        skip = self.settings.backtest.warmup
-        return {n: Track(**{k: v[:, skip:] for k, v in arrays.items()}) for n, arrays in written.items()}
+        panel = self.panel()
+        skip, found = self.settings.backtest.warmup, {}
+        for name, chooser in self.choosers(panel).items():
+            done = walk(
+                panel, chooser, engine="python" if self.engine == "python" else "compiled", stuck="keep",
+                tick=lambda: tick(len(panel)),
+            )  # fmt: skip
+            if done.stuck.any():
+                i = int(np.argmax(done.stuck))
+                raise DataError(f"series {panel.series[i]}: no order is allowed, not even the fallback")
+            if name == "policy":
+                self.released = float(done.certificate["released"].sum())
+            parts = parts_of(panel, done)
+            parts["cost"][:, -1] -= self._left(panel, done)
+            found[name] = Track(**{k: v[:, skip:] for k, v in parts.items()})
+        return found
 
-    def _happen(self, case: Case, action: float, i: int, t: int, out: dict[str, Floats]) -> Case:
-        """One period of real demand."""
-        task, s, p = case.kind.task, case.state, case.params
-        if not (math.isfinite(action) and task.feasible(s, action, p)):
-            action = float(task.fallback(s, p))
-            if not task.feasible(s, action, p):
-                raise DataError(f"series {self.group[i].series}: no order is allowed in {s!r}, not even the fallback")
-        y = self._demand(i, t)
-        free = p._replace(price=0.0)
-        quantity = float(rules.ordered(s, action, p))
-        arrived = s.pipeline[0] if case.kind.lead_time > 0 else quantity
-        after = task.step(s, action, y, p)
-        out["cost"][i, t] = -task.reward(s, action, y, free)
-        out["revenue"][i, t] = task.reward(s, action, y, p) + out["cost"][i, t]
-        out["demand"][i, t] = y
-        out["served"][i, t] = min(max(s.on_hand + arrived, 0.0), y)
-        out["stock"][i, t] = max(after.on_hand, 0.0)
-        out["order"][i, t] = quantity
-        if t == self.length - 1 and task.terminal is not None:
-            out["cost"][i, t] -= task.terminal(after, p)
-        return case._replace(state=after)
-
-    def _demand(self, i: int, t: int) -> float:
-        y = self.group[i].y
-        return float(y[y.size - self.length + t])
+    def _left(self, panel: Panel, done: Walk) -> Floats:
+        """(S,) what is left at the end is worth."""
+        terminal, layout = panel.task.terminal, panel.layout
+        if terminal is None:
+            return np.zeros(len(panel))
+        rows = done.states[:, -1].tolist()
+        return np.array(
+            [terminal(layout.build(row), one.case.params) for row, one in zip(rows, self.group, strict=True)]
+        )
 
     def _future(self, i: int, t: int) -> Floats:
         """(H,) real demand from period t on; past the end of the data the last season comes again."""
@@ -307,50 +322,50 @@ class _Replay:
 
     # ---------------------------------------------------------------- who decides
 
-    def _policy(self, cases: list[Case], t: int) -> Sequence[float]:
-        s = self.settings
-        trace = Trace.from_members(self.members[:, t], model=s.forecaster.name)
-        states, params, actions = panel_inputs(cases, trace, s)
+    def choosers(self, panel: Panel) -> dict[str, Chooser]:
+        s, task = self.settings, panel.task
+        how = How(self.engine, s.run.threads)
         gate = dataclasses.replace(s.gate, max_trace_age_s=None)  # forecasts are fresh here by construction
         if gate.is_empty:
             gate = dataclasses.replace(gate, certificate=True)
-        panel = decide_panel(
-            self.kind.task, states, trace, s.policy, gate=gate, calibration=s.calibration, kind=s.proof.kind,
-            eps_m=s.proof.eps_m, params=params, actions=actions, threads=s.run.threads, engine=self.engine,
-            node_budget=s.proof.node_budget,
-        )  # fmt: skip
-        self.released += float((panel.outcome == Outcome.RELEASED.value).sum())
-        chosen: Sequence[float] = panel.action.tolist()
-        return chosen
+        free = s.actions.multiples is not None
+        rules = {e.name: e for e in ordering_rules(panel, free=free, round_to=s.actions.round_to, how=how)}
+        proof: dict[str, Any] = {
+            "calibration": s.calibration,
+            "eps_m": s.proof.eps_m,
+            "node_budget": s.proof.node_budget,
+        }
+        return {
+            "policy": Certified(task, s.policy, kind=s.proof.kind, how=how, gate=gate, **proof),
+            "base-stock": rules["base-stock"].make(),
+            "(s,S)": rules["(s,S)"].make(),
+            # At risk 0 only the mean counts.
+            "greedy": Deterministic(task, DelayAwareGreedy(delay=self.kind.lead_time, risk=0.0), how=how),
+            "hindsight": _Foreseen(task, s, self.kind, self.horizon, how),
+        }
 
-    def _by_rule(self, rule: Callable[[Case, Floats, Settings], float]) -> Callable[[list[Case], int], Sequence[float]]:
-        return lambda cases, t: [rule(case, self.members[i, t], self.settings) for i, case in enumerate(cases)]
 
-    def _greedy(self, cases: list[Case], t: int) -> Sequence[float]:
-        """The best of the searched actions by what has accrued when its order arrives."""
-        trace = Trace.from_members(self.members[:, t])
-        states, params, actions = panel_inputs(cases, trace, self.settings)
-        policy = DelayAwareGreedy(delay=self.kind.lead_time, risk=0.0)
-        # At risk 0 only the mean counts.
-        plan = search_panel(
-            self.kind.task, states, Trace.from_members(trace.mean[:, None, :, 0]), policy, params=params,
-            actions=actions, engine=self.settings.run.engine, threads=self.settings.run.threads,
-        )  # fmt: skip
-        chosen: Sequence[float] = plan.action.tolist()
-        return chosen
+class _Foreseen:
+    """The same planning ahead, told the demand that really came."""
 
-    def _hindsight(self, cases: list[Case], t: int) -> Sequence[float]:
-        """The same planning ahead, told the demand that really came."""
-        future = np.stack([self._future(i, t) for i in range(len(cases))])
-        # The forecast scales everything but the grid, which must fit what is known.
-        states, params, actions = panel_inputs(cases, Trace.from_members(self.members[:, t]), self.settings)
+    free, foresees = True, True
+
+    def __init__(self, task: Task, settings: Settings, kind: Kind, horizon: int, how: How) -> None:
+        self.task, self.settings, self.kind, self.how = task, settings, kind, how
+        self.policy = Exact(depth=horizon, risk=0.0, node_budget=settings.proof.node_budget)
+
+    def __call__(self, seen: Seen) -> Choice:
+        config, actions = self.kind.config, seen.actions
         if actions is not None:
-            actions = np.stack([foreseen_actions(c, future[i], self.settings) for i, c in enumerate(cases)])
-        policy = Exact(depth=self.horizon, risk=0.0, node_budget=self.settings.proof.node_budget)
-        trace = Trace.from_members(future[:, None, :])
+            # The forecast scales everything but the grid, which must fit what is known.
+            by_level, count = config.orders == "level", len(config.order_sizes)
+            positions = [position_of(seen.layout.build(row)) for row in seen.rows.tolist()]
+            actions = np.stack([
+                foreseen_orders(at, by_level, self.kind.lead_time, count, known, self.settings.actions.round_to)
+                for at, known in zip(positions, seen.trace.members[:, 0, :, 0], strict=True)
+            ])  # fmt: skip
         plan = search_panel(
-            self.kind.task, states, trace, policy, params=params, actions=actions, engine=self.engine,
-            threads=self.settings.run.threads,
+            self.task, seen.state, seen.trace, self.policy, params=seen.params, actions=actions,
+            threads=self.how.threads, engine=self.how.engine,
         )  # fmt: skip
-        chosen: Sequence[float] = plan.action.tolist()
-        return chosen
+        return Choice(np.array(plan.action, np.float64), np.array(plan.expansions, np.int64))

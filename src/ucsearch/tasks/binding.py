@@ -61,6 +61,10 @@ class OnSeries:
         """Further metrics (N,) of episodes from states (N, T, n), actions (N, T) and outcomes (N, T)."""
         return {}
 
+    def parts(self, s: Any, a: float, y: Any, p: Any) -> dict[str, float]:
+        """What one step cost and moved, by part."""
+        return {"reward": float(self.task().reward(s, a, y, p))}
+
     def fit(self) -> Fit:
         return Fit("values", 1.0, -np.inf, {})
 

@@ -210,6 +210,21 @@ class LeadTimeInventory(OnSeries):
         asked = outcomes.sum(axis=1)
         return {"fill_rate": np.where(asked > 0.0, served / np.where(asked > 0.0, asked, 1.0), 1.0)}
 
+    def parts(self, s: Any, a: float, y: Any, p: Any) -> dict[str, float]:
+        """Currency: cost (holding, shortage, ordering) and revenue; units: demand, served from stock in its own period,
+        stock left (not below 0), ordered."""
+        task, quantity = self.task(), float(rules.ordered(s, a, p))
+        cost = -float(task.reward(s, a, y, p._replace(price=0.0)))
+        arrived = s.pipeline[0] if p.lead_time > 0.0 else quantity
+        return {
+            "cost": cost,
+            "revenue": float(task.reward(s, a, y, p)) + cost,
+            "demand": float(y),
+            "served": min(max(s.on_hand + arrived, 0.0), float(y)),
+            "stock": max(float(task.step(s, a, y, p).on_hand), 0.0),
+            "order": quantity,
+        }
+
     def fit(self) -> Fit:
         level = float(self.order_sizes[len(self.order_sizes) // 2])
         mean = level / (self.lead_time + 1) if self.orders == "level" else level
