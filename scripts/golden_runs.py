@@ -18,8 +18,8 @@ import numpy as np
 
 from ucsearch.data.embedded import sample_demand
 from ucsearch.evaluation.run import evaluate
-from ucsearch.planning.backtest import run_backtest
-from ucsearch.planning.decide import run_decide
+from ucsearch.pipeline.backtest import run_backtest
+from ucsearch.pipeline.decide import run_decide
 from ucsearch.scoreboard.job import Plan, run_compare
 from ucsearch.settings import parse_settings
 

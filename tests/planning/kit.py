@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ucsearch.planning.decide import DecideReport, run_decide
+from ucsearch.pipeline.decide import DecideReport, run_decide
 from ucsearch.settings import Settings, parse_settings
 
 TOML = """

@@ -11,8 +11,8 @@ import pytest
 
 from tests.planning.kit import TOML, make_settings, read_csv, write_csv
 from ucsearch.errors import DataError, InputError
-from ucsearch.planning.backtest import POLICIES, BacktestResult, Track, run_backtest
-from ucsearch.planning.pictures import draw_backtest
+from ucsearch.pipeline.backtest import POLICIES, BacktestResult, Track, run_backtest
+from ucsearch.pipeline.pictures import draw_backtest
 from ucsearch.settings import parse_settings
 
 LENGTH = 20

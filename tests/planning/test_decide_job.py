@@ -28,9 +28,9 @@ from tests.planning.kit import (
     write_job,
 )
 from ucsearch.errors import DataError, InputError
-from ucsearch.planning.cases import state_columns
-from ucsearch.planning.decide import COLUMNS, StrictError, run_decide
-from ucsearch.planning.explain import explain_series
+from ucsearch.pipeline.cases import state_columns
+from ucsearch.pipeline.decide import COLUMNS, StrictError, run_decide
+from ucsearch.pipeline.explain import explain_series
 from ucsearch.records.reader import AuditReader
 from ucsearch.settings import parse_settings
 from ucsearch.tasks import TASKS, LeadTimeInventory
@@ -325,7 +325,7 @@ def test_a_killed_process_resumes(tmp_path: Path) -> None:
     code = """
 import os, signal, sys
 from pathlib import Path
-from ucsearch.planning.decide import run_decide
+from ucsearch.pipeline.decide import run_decide
 from ucsearch.settings import load_settings
 folder = Path(sys.argv[1])
 def progress(done, total):

@@ -10,8 +10,8 @@ import pytest
 import ucsearch as uc
 from tests.planning.kit import TOML, decide, make_settings, read_csv, write_job
 from ucsearch.errors import RecordError
-from ucsearch.planning.explain import explain_series
-from ucsearch.planning.pictures import draw_decision
+from ucsearch.pipeline.explain import explain_series
+from ucsearch.pipeline.pictures import draw_decision
 from ucsearch.records import AuditLog
 from ucsearch.records.inputs import built_in_task
 from ucsearch.settings import parse_settings

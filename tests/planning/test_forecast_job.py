@@ -13,9 +13,9 @@ from tests.planning.kit import TOML, decide, read_csv, write_csv
 from ucsearch.cli.main import app
 from ucsearch.errors import DataError, InputError
 from ucsearch.forecast import Auto, MarkovBootstrap, clip_outliers, crps_ensemble, series_stream
-from ucsearch.planning.archive import read_archive
-from ucsearch.planning.forecasting import run_forecast
-from ucsearch.planning.sales import Sales, infer_period, read_sales
+from ucsearch.pipeline.archive import read_archive
+from ucsearch.pipeline.forecasting import run_forecast
+from ucsearch.pipeline.sales import Sales, infer_period, read_sales
 from ucsearch.settings import Settings, parse_settings
 
 BEGIN = np.datetime64("2024-01-01")

@@ -12,9 +12,9 @@ import pytest
 
 from tests.planning.kit import TOML, decide, make_settings, read_csv, write_csv, write_job
 from ucsearch.errors import InputError
-from ucsearch.planning.forecasts import ForecastFile, count_periods, later
-from ucsearch.planning.numbers import parse_dates, parse_numbers, sniff_decimal
-from ucsearch.planning.tables import open_table
+from ucsearch.pipeline.forecasts import ForecastFile, count_periods, later
+from ucsearch.pipeline.numbers import parse_dates, parse_numbers, sniff_decimal
+from ucsearch.pipeline.tables import open_table
 from ucsearch.settings import Settings, parse_settings
 
 

@@ -11,7 +11,7 @@ import pytest
 import ucsearch as uc
 from tests.planning.kit import TOML, make_settings
 from ucsearch.errors import InputError
-from ucsearch.planning.scaffold import INVENTORY
+from ucsearch.pipeline.scaffold import INVENTORY
 from ucsearch.settings import SettingsError, field_notes, json_schema, load_settings, parse_settings, task_classes
 from ucsearch.tasks import LeadTimeInventory
 

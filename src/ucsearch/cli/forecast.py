@@ -50,7 +50,7 @@ def forecast(
 
     Exit codes: 0 done; 1 done, but some series could not be forecast; 2 unusable settings or files.
     """
-    from ucsearch.planning.forecasting import run_forecast
+    from ucsearch.pipeline.forecasting import run_forecast
 
     with reported(), progress_bar("forecasting") as progress:
         found = settings_for(settings, model, paths, horizon)

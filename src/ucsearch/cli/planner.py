@@ -19,7 +19,7 @@ from ucsearch.errors import UCSearchError
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ucsearch.planning.tables import Problem
+    from ucsearch.pipeline.tables import Problem
 
 __all__ = [
     "EPILOG",
@@ -58,7 +58,7 @@ def new(
 
     Exit codes: 0 written, 2 unknown kind, or a file is there already.
     """
-    from ucsearch.planning.scaffold import next_commands, write_scaffold
+    from ucsearch.pipeline.scaffold import next_commands, write_scaffold
 
     with reported():
         paths = write_scaffold(kind, folder, force=force)
@@ -101,8 +101,8 @@ def decide(
     """
     from datetime import UTC, datetime
 
-    from ucsearch.planning.decide import StrictError, run_decide
-    from ucsearch.planning.tables import check_writable, refuse_overwriting
+    from ucsearch.pipeline.decide import StrictError, run_decide
+    from ucsearch.pipeline.tables import check_writable, refuse_overwriting
     from ucsearch.settings import load_settings
 
     with reported(), progress_bar("deciding") as progress:
@@ -153,8 +153,8 @@ def backtest(
 
     Exit codes: 0 done; 1 done, but some series could not be used; 2 unusable settings or files.
     """
-    from ucsearch.planning.backtest import run_backtest
-    from ucsearch.planning.tables import check_writable, refuse_overwriting
+    from ucsearch.pipeline.backtest import run_backtest
+    from ucsearch.pipeline.tables import check_writable, refuse_overwriting
     from ucsearch.settings import load_settings
 
     with reported():
@@ -170,7 +170,7 @@ def backtest(
         if out is not None:
             typer.echo(f"{result.write(out)} rows written to {out}")
         if not no_plot:
-            from ucsearch.planning.pictures import draw_backtest, has_matplotlib
+            from ucsearch.pipeline.pictures import draw_backtest, has_matplotlib
 
             if has_matplotlib():
                 draw_backtest(result, plot)
@@ -194,8 +194,8 @@ def explain(
 
     Exit codes: 0 shown, 2 no usable log, or no such series.
     """
-    from ucsearch.planning.explain import explain_series
-    from ucsearch.planning.tables import refuse_overwriting
+    from ucsearch.pipeline.explain import explain_series
+    from ucsearch.pipeline.tables import refuse_overwriting
     from ucsearch.settings import load_settings
 
     with reported():
@@ -204,7 +204,7 @@ def explain(
         told = explain_series(log, series, found)
         typer.echo(told.text)
         if not no_plot and told.members.shape[1] > 0:  # a refusal left nothing to draw
-            from ucsearch.planning.pictures import draw_decision, has_matplotlib
+            from ucsearch.pipeline.pictures import draw_decision, has_matplotlib
 
             if has_matplotlib():
                 path = plot if plot is not None else Path(f"{_file_name(told.series or series)}.svg")
@@ -221,7 +221,7 @@ def tasks(
 
     Exit codes: 0 shown, 2 no such task.
     """
-    from ucsearch.planning.catalogue import describe_task, list_tasks
+    from ucsearch.pipeline.catalogue import describe_task, list_tasks
 
     with reported():
         typer.echo(list_tasks() if name is None else describe_task(name))
@@ -300,7 +300,7 @@ def print_problems(problems: Sequence[Problem], more: int, path: Path | None) ->
     if hidden > 0:
         typer.echo(f"and {hidden} more" + ("" if path else "; --problems FILE lists them"), err=True)
     if path is not None:
-        from ucsearch.planning.tables import write_table
+        from ucsearch.pipeline.tables import write_table
 
         names = ("file", "place", "column", "series", "text")
         rows = [[getattr(p, name) for name in names] for p in problems]

@@ -1,4 +1,1 @@
-"""From a planner's files to decisions: what the commands `new`, `decide`, `backtest` and `explain` do.
-
-Nothing is imported here, so that asking for help stays cheap.
-"""
+"""Where older records find their tasks (`objects`). Everything else is in `ucsearch.pipeline`."""

@@ -140,8 +140,8 @@ def sample_sources(count: int) -> list[Source]:
 
 def read_file(path: Path, settings: Path | None, season: int | None) -> list[Source]:
     """A history as `ucsearch backtest` reads it; a settings file may say what its columns are called."""
-    from ucsearch.planning.forecasts import ForecastFile
-    from ucsearch.planning.tables import open_table
+    from ucsearch.pipeline.forecasts import ForecastFile
+    from ucsearch.pipeline.tables import open_table
     from ucsearch.settings import load_settings, parse_settings
 
     plain = b'[task]\nname = "lead_time_inventory"\n[policy]\nname = "exact"\ndepth = 1\n'

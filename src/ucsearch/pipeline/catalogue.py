@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from ucsearch.errors import InputError
-from ucsearch.planning.cases import state_columns
+from ucsearch.pipeline.cases import state_columns
 from ucsearch.settings import field_notes
 from ucsearch.tasks import TASKS
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError
-from ucsearch.planning.backtest import BacktestResult
-from ucsearch.planning.explain import Told
+from ucsearch.pipeline.backtest import BacktestResult
+from ucsearch.pipeline.explain import Told
 
 __all__ = ["draw_backtest", "draw_decision", "has_matplotlib"]
 

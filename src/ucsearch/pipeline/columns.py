@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ucsearch.errors import InputError
-from ucsearch.planning.numbers import DateOrder
-from ucsearch.planning.tables import Problem, Table
+from ucsearch.pipeline.numbers import DateOrder
+from ucsearch.pipeline.tables import Problem, Table
 from ucsearch.settings import Columns, Settings
 
 __all__ = ["Kind", "Layout", "forecast_layout", "near", "sales_layout", "usual_names"]

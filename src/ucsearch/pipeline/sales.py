@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
-from ucsearch.planning.columns import usual_names
-from ucsearch.planning.forecasts import ForecastFile, is_regular
-from ucsearch.planning.numbers import parse_dates
-from ucsearch.planning.tables import Problem, Table, open_table
+from ucsearch.pipeline.columns import usual_names
+from ucsearch.pipeline.forecasts import ForecastFile, is_regular
+from ucsearch.pipeline.numbers import parse_dates
+from ucsearch.pipeline.tables import Problem, Table, open_table
 from ucsearch.settings import Settings
 
 __all__ = ["History", "Sales", "ended_early", "infer_period", "read_sales"]

@@ -26,12 +26,12 @@ import numpy as np
 from ucsearch.dispatch.api import decide_panel, refuse
 from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
 from ucsearch.errors import DataError, InputError
-from ucsearch.planning.archive import read_corrections
-from ucsearch.planning.cases import ORDERING_TASK, Case, Kind, StateFile, order_size, ordered_by, panel_inputs
-from ucsearch.planning.dates import date_problems
-from ucsearch.planning.forecasts import ForecastFile, Values, make_trace
-from ucsearch.planning.recalibrated import correction_for, paths_of, recalibrated_panel
-from ucsearch.planning.tables import Problem, check_writable, open_table, refuse_overwriting, write_table
+from ucsearch.pipeline.archive import read_corrections
+from ucsearch.pipeline.cases import ORDERING_TASK, Case, Kind, StateFile, order_size, ordered_by, panel_inputs
+from ucsearch.pipeline.dates import date_problems
+from ucsearch.pipeline.forecasts import ForecastFile, Values, make_trace
+from ucsearch.pipeline.recalibrated import correction_for, paths_of, recalibrated_panel
+from ucsearch.pipeline.tables import Problem, check_writable, open_table, refuse_overwriting, write_table
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.canonical import canonical, digest, encode_number, loads
 from ucsearch.records.files import whole_file

@@ -23,11 +23,11 @@ from ucsearch.forecast.base import Forecaster
 from ucsearch.forecast.outliers import clip_outliers
 from ucsearch.forecast.recalibrate import Archive
 from ucsearch.forecast.streams import draw_key, series_stream
-from ucsearch.planning.archive import Past, write_archive
-from ucsearch.planning.forecasts import later
-from ucsearch.planning.recalibrated import past_forecasts
-from ucsearch.planning.sales import History, Sales, ended_early, read_sales
-from ucsearch.planning.tables import Problem, check_writable, refuse_overwriting, write_table
+from ucsearch.pipeline.archive import Past, write_archive
+from ucsearch.pipeline.forecasts import later
+from ucsearch.pipeline.recalibrated import past_forecasts
+from ucsearch.pipeline.sales import History, Sales, ended_early, read_sales
+from ucsearch.pipeline.tables import Problem, check_writable, refuse_overwriting, write_table
 from ucsearch.settings import Settings
 
 __all__ = ["SEASONS", "ForecastReport", "Plan", "plan_forecast", "run_forecast"]

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError
-from ucsearch.planning.columns import Kind, Layout, forecast_layout, sales_layout, usual_names
-from ucsearch.planning.numbers import parse_dates
-from ucsearch.planning.tables import Block, Problem, Table, regrouped, whole_series
+from ucsearch.pipeline.columns import Kind, Layout, forecast_layout, sales_layout, usual_names
+from ucsearch.pipeline.numbers import parse_dates
+from ucsearch.pipeline.tables import Block, Problem, Table, regrouped, whole_series
 from ucsearch.settings import Columns, Forecast, Settings
 from ucsearch.trace import Trace
 

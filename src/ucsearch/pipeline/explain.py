@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ucsearch.dispatch.words import explain_condition
 from ucsearch.errors import RecordError
 from ucsearch.layout import Layout
-from ucsearch.planning.cases import ORDERING_TASK
+from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.chain import Row

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.forecast.recalibrate import Archive, Correction, correction_at
-from ucsearch.planning.columns import usual_names
-from ucsearch.planning.forecasts import ForecastFile, count_periods, later
-from ucsearch.planning.numbers import parse_dates
-from ucsearch.planning.tables import open_table, whole_series, write_table
+from ucsearch.pipeline.columns import usual_names
+from ucsearch.pipeline.forecasts import ForecastFile, count_periods, later
+from ucsearch.pipeline.numbers import parse_dates
+from ucsearch.pipeline.tables import open_table, whole_series, write_table
 from ucsearch.settings import Settings
 
 __all__ = ["Past", "read_archive", "read_corrections", "write_archive"]

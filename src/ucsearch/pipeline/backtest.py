@@ -26,10 +26,10 @@ from ucsearch.engine.api import search_panel
 from ucsearch.errors import DataError, InputError
 from ucsearch.forecast.recalibrate import LEAST_PATHS
 from ucsearch.forecast.streams import draw_key, series_stream
-from ucsearch.planning.cases import ORDERING_TASK, Case, Kind, Kinds, StateFile, panel_inputs
-from ucsearch.planning.forecasts import ForecastFile
-from ucsearch.planning.recalibrated import walk_recalibrated
-from ucsearch.planning.tables import Problem, open_table, write_table
+from ucsearch.pipeline.cases import ORDERING_TASK, Case, Kind, Kinds, StateFile, panel_inputs
+from ucsearch.pipeline.forecasts import ForecastFile
+from ucsearch.pipeline.recalibrated import walk_recalibrated
+from ucsearch.pipeline.tables import Problem, open_table, write_table
 from ucsearch.policies import Exact
 from ucsearch.settings import Settings
 from ucsearch.task import Task

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.planning.cases import StateFile
-from ucsearch.planning.forecasts import ForecastFile, later
-from ucsearch.planning.tables import Problem
+from ucsearch.pipeline.cases import StateFile
+from ucsearch.pipeline.forecasts import ForecastFile, later
+from ucsearch.pipeline.tables import Problem
 
 __all__ = ["date_problems"]
 

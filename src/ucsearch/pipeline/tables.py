@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
-from ucsearch.planning.numbers import Decimal, parse_numbers, sniff_decimal
+from ucsearch.pipeline.numbers import Decimal, parse_numbers, sniff_decimal
 from ucsearch.records.files import whole_file
 
 __all__ = [

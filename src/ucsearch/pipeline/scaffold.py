@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ucsearch.data.embedded import sample_demand, sample_states
 from ucsearch.errors import DataError, InputError
-from ucsearch.planning.tables import write_table
+from ucsearch.pipeline.tables import write_table
 from ucsearch.records.files import whole_file
 
 __all__ = ["KINDS", "next_commands", "write_scaffold"]

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from ucsearch.dispatch.decision import Decision
 from ucsearch.errors import DataError, InputError
 from ucsearch.layout import Layout
-from ucsearch.planning.columns import near, usual_names
-from ucsearch.planning.numbers import parse_dates
-from ucsearch.planning.tables import Block, Problem, Table
+from ucsearch.pipeline.columns import near, usual_names
+from ucsearch.pipeline.numbers import parse_dates
+from ucsearch.pipeline.tables import Block, Problem, Table
 from ucsearch.settings import Settings
 from ucsearch.task import Task
 from ucsearch.tasks import inventory_rules as rules
