@@ -1035,8 +1035,8 @@ def test_a_checkpoint_must_be_one(log: Path, tmp_path: Path) -> None:
         pins.write_text(json.dumps(bad))
         found = list(verify_log(log, battery, checkpoint=pins))
         assert [v.status for v in found] == ["malformed"]
-    Checkpoint(0, formats.GENESIS).write(pins)
-    assert [v.code for v in verify_log(log, battery, checkpoint=pins)] == [0, 0, 0]
+    Checkpoint(0, formats.GENESIS).write(pins)  # it reaches nothing
+    assert [(v.code, v.where) for v in verify_log(log, battery, checkpoint=pins)] == [(3, "checkpoint")] * 3
 
 
 def test_exported_lines(log: Path, tmp_path: Path) -> None:
@@ -1061,7 +1061,10 @@ def test_exported_lines(log: Path, tmp_path: Path) -> None:
     entry = json.loads(whole[1])
     for change, expected in (
         (dict(digest="0" * 64), ("invalid", "entry 2.digest")),
-        (dict(digest=7), ("invalid", "entry 2.digest")),
+        (dict(digest=7), ("malformed", "")),
+        (dict(previous="0" * 64), ("invalid", "entry 2.previous")),
+        (dict(previous="xyz"), ("malformed", "")),
+        (dict(previous=None), ("malformed", "")),
         (dict(head="0" * 64), ("invalid", "entry 2.head")),
         (dict(head="xyz"), ("malformed", "")),
         (dict(head=None), ("malformed", "")),

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 if TYPE_CHECKING:
-    from ucsearch.records import AuditReader, Effective, Row
+    from ucsearch.records import AuditReader, Checkpoint, Effective, Row
     from ucsearch.task import Task
 
 __all__ = ["log_app"]
@@ -37,6 +37,10 @@ LogOption = Annotated[
 ]
 CheckpointOption = Annotated[
     Path | None, typer.Option("--checkpoint", "-c", help="A file written by `log checkpoint`.")
+]
+KeyOption = Annotated[
+    str | None,
+    typer.Option("--key", help="The checkpoint must be signed by it: name+hash+base64, or a file with that."),
 ]
 DEFAULT_LOG = Path("decisions.db")
 
@@ -104,21 +108,24 @@ def show(
 
 
 @log_app.command()
-def verify(log: LogOption = DEFAULT_LOG, checkpoint: CheckpointOption = None) -> None:
+def verify(log: LogOption = DEFAULT_LOG, checkpoint: CheckpointOption = None, key: KeyOption = None) -> None:
     """Check every entry, array and link of the chain; name the first bad entry.
 
     Without a checkpoint a missing tail, a recomputed chain and a replaced log cannot be seen.
 
-    Exit codes: 0 right, 1 altered, 2 no usable log or checkpoint.
+    Exit codes: 0 right, 1 altered (or the checkpoint was not signed by the key), 2 no usable log, checkpoint or key.
     """
     with _opened(log) as reader:
-        report = reader.verify(None if checkpoint is None else _read_checkpoint(checkpoint))
-    if not report.ok:
-        typer.echo(f"ALTERED ({report.fault}): {report}", err=True)
+        known = None if checkpoint is None else _known(checkpoint, key)
+        problem, told = _confirmed(reader, known)
+    if problem:
+        typer.echo(problem, err=True)
         raise typer.Exit(INVALID)
-    typer.echo(f"valid: {report}")
-    if checkpoint is None:
+    typer.echo(f"valid: {told}")
+    if known is None:
         typer.echo("No checkpoint given: a missing tail or a recomputed chain would not show.", err=True)
+    elif known.doubt:
+        typer.echo(f"The checkpoint is taken as it is: {known.doubt} (--key).", err=True)
 
 
 @log_app.command()
@@ -127,14 +134,16 @@ def export(
     log: LogOption = DEFAULT_LOG,
     format: Annotated[Format, typer.Option("--format", "-f", help="JSON lines, or Parquet.")] = Format.jsonl,
     blobs: Annotated[bool, typer.Option(help="Include the arrays that records refer to.")] = True,
+    first: Annotated[int, typer.Option("--from", min=1, help="The first entry.")] = 1,
+    last: Annotated[int | None, typer.Option("--to", min=1, help="The last entry; all when not given.")] = None,
 ) -> None:
-    """Copy all entries to a file for other tools.
+    """Copy entries to a file for other tools.
 
     Exit codes: 0 written, 2 no usable log, or OUT cannot be written.
     """
     with _opened(log) as reader:
         write = reader.export_parquet if format is Format.parquet else reader.export_jsonl
-        count = write(out, inline_blobs=blobs)
+        count = write(out, inline_blobs=blobs, first=first, last=last)
     typer.echo(f"{count} entries written to {out}")
 
 
@@ -142,22 +151,105 @@ def export(
 def checkpoint(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Where to keep it: not beside the log.")],
     log: LogOption = DEFAULT_LOG,
+    key: Annotated[
+        Path | None, typer.Option("--key", help="Sign it with this private key of `log keygen`: a C2SP signed note.")
+    ] = None,
+    origin: Annotated[str | None, typer.Option("--origin", help="Whose log; the key's name when not given.")] = None,
 ) -> None:
     """Verify the log and write its count and head to OUT; an older checkpoint there must be confirmed first.
 
-    Exit codes: 0 written, 1 the log was altered (OUT is left as it was), 2 no usable log or OUT.
+    With --key it is a signed note with the root of the tree over all heads, for witnesses and for those who only have
+    the public key.
+
+    Exit codes: 0 written, 1 the log was altered (OUT is left as it was), 2 no usable log, key or OUT.
     """
+    from ucsearch.records.files import whole_file
+    from ucsearch.records.notes import Signer, checkpoint_text
+
     with _opened(log) as reader:
-        before = _read_checkpoint(out) if out.exists() else None
+        signer = None if key is None else Signer(key)
+        before = _known(out, None if signer is None else signer.verifier, either=True) if out.exists() else None
         # Taken first, so that what is written has been verified even while others append.
         taken = reader.checkpoint()
-        for known in filter(None, (before, taken)):
-            report = reader.verify(known)
-            if not report.ok:
-                typer.echo(f"ALTERED ({report.fault}): {report}; {out} was not written", err=True)
+        for known in filter(None, (before, _Known(taken))):
+            problem, _ = _confirmed(reader, known)
+            if problem:
+                typer.echo(f"{problem}; {out} was not written", err=True)
                 raise typer.Exit(INVALID)
-        taken.write(out)
-    typer.echo(f"{taken.count} entries, head {taken.head}, written to {out}")
+        if signer is None:
+            taken.write(out)
+        else:
+            text = checkpoint_text(origin or signer.name, taken.count, reader.root(taken.count), taken.head)
+            with whole_file(out, private=True) as file:
+                file.write(signer.sign(text).encode("utf-8"))
+    by = "" if signer is None else f", signed by {signer.name}"
+    typer.echo(f"{taken.count} entries, head {taken.head}{by}, written to {out}")
+
+
+@log_app.command()
+def keygen(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The private key; the public one goes to OUT.pub.")],
+    name: Annotated[str, typer.Option("--name", help="Name of the key and the log, such as example.com/decisions.")],
+) -> None:
+    """Make a key to sign checkpoints with. Keep OUT where the log's writer cannot reach it, and hand out OUT.pub.
+
+    Exit codes: 0 written, 2 there is a file already, or cryptography is not installed.
+    """
+    from ucsearch.records.notes import make_key
+
+    with _reported():
+        public = make_key(out, name)
+    typer.echo(f"private key in {out}, public key in {out}.pub:\n{public}")
+
+
+@log_app.command()
+def backup(
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="The log's file.")],
+    to: Annotated[Path, typer.Argument(metavar="TO", help="The copy; there must be no such file yet.")],
+    checkpoint: Annotated[
+        Path | None, typer.Option("--checkpoint", "-c", help="Also write a checkpoint of the copy there.")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Take the place of an older copy.")] = False,
+) -> None:
+    """Copy a log, complete, while others write to it; `cp` would leave out what is still in LOG-wal.
+
+    The copy is checked entry by entry and against the log before it gets its name.
+
+    Exit codes: 0 copied, 2 no usable log or TO.
+    """
+    from ucsearch.records import AuditReader
+    from ucsearch.records.backup import backup as copied
+
+    with _reported():
+        done = copied(log, to, replace=replace)
+        if checkpoint is not None:
+            with AuditReader(to) as reader:
+                reader.checkpoint().write(checkpoint)
+    typer.echo(f"{done.count} entries, head {done.head}, in {done.path}, sha256 {done.sha256}")
+
+
+@log_app.command()
+def restore(
+    copy: Annotated[Path, typer.Argument(metavar="COPY", help="A file written by `log backup`.")],
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="The log's place, where there must be nothing.")],
+    checkpoint: CheckpointOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Put a copy in a log's place after checking it; entries after the copy was made are not in it.
+
+    Exit codes: 0 restored; 1 the checkpoint was not signed by the key; 2 the copy is not right, does not confirm the
+    checkpoint, or LOG cannot be written.
+    """
+    from ucsearch.records.backup import restore as restored
+
+    with _opened(copy) as reader:
+        known = None if checkpoint is None else _known(checkpoint, key)
+        problem, _ = _confirmed(reader, known)
+        if problem:
+            typer.echo(f"{problem}; nothing was restored", err=True)
+            raise typer.Exit(UNUSABLE)
+        done = restored(copy, log, checkpoint=None if known is None else known.checkpoint)
+    typer.echo(f"{done.count} entries, head {done.head}, in {done.path}, sha256 {done.sha256}")
 
 
 @log_app.command()
@@ -309,10 +401,46 @@ def _plain(value: Any) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def _read_checkpoint(path: Path) -> Any:
-    from ucsearch.records import Checkpoint
+class _Known(NamedTuple):
+    """A checkpoint that was read."""
 
-    return Checkpoint.read(path)
+    checkpoint: Checkpoint
+    root: bytes | None = None  # of the tree over the heads, in signed notes
+    doubt: str = ""
+
+
+def _known(path: Path, key: str | None, *, either: bool = False) -> _Known:
+    """With a key it must be signed by it; `either` lets one without signatures pass, to be replaced by a signed one."""
+    from ucsearch.errors import RecordError
+    from ucsearch.records import Checkpoint
+    from ucsearch.verify.checkpoints import read_checkpoint
+    from ucsearch.verify.formats import Invalid, Malformed
+
+    try:
+        with path.open("rb") as file:
+            sealed = file.read(1) == b"{"
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read ({error.strerror})") from error
+    if sealed and (key is None or either):
+        return _Known(Checkpoint.read(path))
+    try:
+        pins = read_checkpoint(path, key)
+    except Malformed as error:
+        raise RecordError(str(error)) from error
+    except Invalid as error:
+        typer.echo(f"Not signed by the key: {error}", err=True)
+        raise typer.Exit(INVALID) from error
+    return _Known(Checkpoint(pins.size, pins.heads[pins.size]), pins.root, pins.doubt)
+
+
+def _confirmed(reader: AuditReader, known: _Known | None) -> tuple[str, str]:
+    """What is wrong with the log, and what was found if nothing is."""
+    report = reader.verify(None if known is None else known.checkpoint)
+    if not report.ok:
+        return f"ALTERED ({report.fault}): {report}", ""
+    if known is not None and known.root is not None and reader.root(known.checkpoint.count) != known.root:
+        return "ALTERED (rechained): the tree over the heads is not the one that the checkpoint saw", ""
+    return "", str(report)
 
 
 @contextmanager

@@ -241,13 +241,14 @@ def _drawn(e: Evidence, plan: Plan) -> Iterator[Problem]:
 
 def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: list[str]) -> Iterator[Problem]:
     from ucsearch.verify import BUDGET, NoTask, verify_record
-    from ucsearch.verify.formats import Invalid, Malformed, follow, read_entries
+    from ucsearch.verify.chain import follow
+    from ucsearch.verify.formats import Invalid, Malformed, read_entries
 
     if e.sample is None:
         notes.append("there is no sample of decisions, since no test window is certified")
         return
     try:
-        entries = list(follow(read_entries(e.sample), {}))
+        entries = [entry for entry, _ in follow(read_entries(e.sample), None, 0)]
         if fault := next((entry.fault for entry in entries if entry.fault), ""):
             raise Malformed(fault)
     except Malformed as error:

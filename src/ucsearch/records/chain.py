@@ -108,7 +108,7 @@ class Checkpoint:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Replace the file at once; it and its folder are synced before this returns."""
-        with whole_file(path) as file:
+        with whole_file(path, private=True) as file:
             file.write(canonical({**self._content(), "digest": digest(self._content(), "checkpoint/1")}) + b"\n")
 
     @classmethod

@@ -1,16 +1,17 @@
 """Copies of the log for other tools: JSON lines and Parquet, each complete or absent.
 
 A JSON line is the canonical form of
-`{"blobs": {id: base64}, "digest": ..., "head": ..., "record": {...}, "seq": n, "written_at": text or null}`.
-The record is byte for byte what the log holds, hence its digest can be checked, and so can each blob: its id
-is the SHA-256 of the decoded bytes. Without inlining, `blobs` is empty.
+`{"blobs": {id: base64}, "digest": ..., "head": ..., "previous": ..., "record": {...}, "seq": n, "written_at": text or
+null}`. The record is byte for byte what the log holds, hence its digest can be checked, and so can each blob: its id is
+the SHA-256 of the decoded bytes. `previous` is the head before the entry, so that every line's own head can be derived,
+also where lines before it are missing. Without inlining, `blobs` is empty.
 """
 
 from __future__ import annotations
 
 import os
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -25,30 +26,32 @@ Inline = Callable[[Row], Mapping[str, bytes]]
 _GROUP = 10_000  # entries per Parquet row group
 
 
-def jsonl_line(row: Row, blobs: Mapping[str, bytes]) -> bytes:
+def jsonl_line(row: Row, previous: str, blobs: Mapping[str, bytes]) -> bytes:
     """One exported entry, without the line feed."""
     texts = {name: b64encode(data).decode("ascii") for name, data in blobs.items()}
     # Put together around the stored bytes: parsing them to write them again could only lose something.
-    return b'{"blobs":%b,"digest":"%b","head":"%b","record":%b,"seq":%d,"written_at":%b}' % (
+    return b'{"blobs":%b,"digest":"%b","head":"%b","previous":"%b","record":%b,"seq":%d,"written_at":%b}' % (
         canonical(texts),
         row.digest.encode(),
         row.head.encode(),
+        previous.encode(),
         row.body,
         row.seq,
         canonical(row.written_at),
     )
 
 
-def write_jsonl(path: str | os.PathLike[str], rows: Iterable[Row], inline: Inline | None) -> int:
+def write_jsonl(path: str | os.PathLike[str], rows: Iterable[Row], previous: str, inline: Inline | None) -> int:
+    """`previous` is the head before the first of the rows, which follow each other."""
     count = 0
-    with whole_file(path) as file:
+    with whole_file(path, private=True) as file:
         for row in rows:
-            file.write(jsonl_line(row, {} if inline is None else inline(row)) + b"\n")
-            count += 1
+            file.write(jsonl_line(row, previous, {} if inline is None else inline(row)) + b"\n")
+            count, previous = count + 1, row.head
     return count
 
 
-def write_parquet(path: str | os.PathLike[str], rows: Iterable[Row], inline: Inline | None) -> int:
+def write_parquet(path: str | os.PathLike[str], rows: Iterable[Row], previous: str, inline: Inline | None) -> int:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -65,29 +68,36 @@ def write_parquet(path: str | os.PathLike[str], rows: Iterable[Row], inline: Inl
         ]
     )
     count = 0
-    source = iter(rows)
-    with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        while group := [_parquet_row(row, inline) for row in islice(source, _GROUP)]:
+    source = _with_previous(rows, previous)
+    with whole_file(path, private=True) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        while group := [_parquet_row(row, before, inline) for row, before in islice(source, _GROUP)]:
             writer.write_table(pa.Table.from_pylist(group, schema=schema))
             count += len(group)
     return count
 
 
+def _with_previous(rows: Iterable[Row], previous: str) -> Iterator[tuple[Row, str]]:
+    for row in rows:
+        yield row, previous
+        previous = row.head
+
+
 # Columns that need no parsing in the other tool; the last five come from the record.
-_TEXTS = ("id", "digest", "head", "written_at", "kind", "schema", "outcome", "reason", "series")
+_TEXTS = ("id", "digest", "head", "previous", "written_at", "kind", "schema", "outcome", "reason", "series")
 
 
-def _parquet_row(row: Row, inline: Inline | None) -> dict[str, Any]:
+def _parquet_row(row: Row, previous: str, inline: Inline | None) -> dict[str, Any]:
     record = row.record
     outcome = record.get("outcome")
     shown = {**record, **outcome} if isinstance(outcome, dict) else record
-    members = {name: _text_or_none(shown.get(name)) for name in _TEXTS[4:]}
+    members = {name: _text_or_none(shown.get(name)) for name in _TEXTS[5:]}
     blobs = {} if inline is None else inline(row)
     return {
         "seq": row.seq,
         "id": row.id,
         "digest": row.digest,
         "head": row.head,
+        "previous": previous,
         "written_at": row.written_at,
         **members,
         "record": row.body.decode("utf-8"),

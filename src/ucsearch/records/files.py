@@ -15,13 +15,17 @@ __all__ = ["sync_folder", "whole_file"]
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A binary file to write; on a clean exit it is durable under `path`, otherwise `path` is as before."""
+def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[BinaryIO]:
+    """A binary file to write; on a clean exit it is durable under `path`, otherwise `path` is as before. A private one
+    is its owner's alone to read, and does not take the place of a symbolic link."""
     target = Path(path)
+    if private and target.is_symlink():
+        raise RecordError(f"{target}: saw a symbolic link, expected a file or nothing")
     # The name only has to be free; it never reaches the content.
     part = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
     try:
-        file = part.open("xb")
+        mode = 0o600 if private else 0o666
+        file = os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), mode), "wb")
     except OSError as error:
         raise RecordError(f"{target}: cannot be written ({error.strerror})") from error
     try:

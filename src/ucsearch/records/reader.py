@@ -16,9 +16,10 @@ from ucsearch.errors import InputError, RecordError
 from ucsearch.records import export
 from ucsearch.records.blobs import blob_id
 from ucsearch.records.chain import GENESIS, ChainReport, Checkpoint, Row, blob_refs, check_rows
+from ucsearch.records.notes import Tree
 from ucsearch.records.store import connect, explain, format_of, is_damage, schema_problem
 
-__all__ = ["AuditReader", "Effective", "find", "tail"]
+__all__ = ["AuditReader", "Effective", "find", "find_head", "tail"]
 
 _COLUMNS = "seq, id, digest, head, written_at, CAST(body AS BLOB)"
 _CHUNK = 500  # rows read at a time, so that a long walk neither holds a lock nor the whole log
@@ -225,6 +226,17 @@ class AuditReader:
             ).fetchall()
         return Checkpoint(count, head, tuple(marks))
 
+    def root(self, count: int | None = None) -> bytes:
+        """Root of the RFC 6962 tree over the heads of the first `count` entries, or of all."""
+        last = self.count() if count is None else count
+        tree = Tree()
+        with self._guarded() as connection:
+            for (head,) in connection.execute("SELECT head FROM entries WHERE seq <= ? ORDER BY seq", (last,)):
+                tree.add(bytes.fromhex(head))
+        if tree.size != last:
+            raise RecordError(f"{self.path}: {tree.size} entries up to number {last}")
+        return tree.root()
+
     def verify(self, checkpoint: Checkpoint | None = None) -> ChainReport:
         """Re-derive every id, digest and head, and every blob's name; the report names the first bad entry.
 
@@ -268,13 +280,25 @@ class AuditReader:
 
     # Export
 
-    def export_jsonl(self, path: str | os.PathLike[str], *, inline_blobs: bool = True) -> int:
-        """Write all entries as JSON lines (see `export.py`); returns their number."""
-        return export.write_jsonl(path, self, self.blobs_of if inline_blobs else None)
+    def export_jsonl(
+        self, path: str | os.PathLike[str], *, inline_blobs: bool = True, first: int = 1, last: int | None = None
+    ) -> int:
+        """Write entries `first` to `last`, or all, as JSON lines (see `export.py`); returns their number."""
+        return export.write_jsonl(path, *self._part(first, last), self.blobs_of if inline_blobs else None)
 
-    def export_parquet(self, path: str | os.PathLike[str], *, inline_blobs: bool = True) -> int:
-        """Write all entries as a Parquet table (needs pyarrow); returns their number."""
-        return export.write_parquet(path, self, self.blobs_of if inline_blobs else None)
+    def export_parquet(
+        self, path: str | os.PathLike[str], *, inline_blobs: bool = True, first: int = 1, last: int | None = None
+    ) -> int:
+        """Write entries `first` to `last`, or all, as a Parquet table (needs pyarrow); returns their number."""
+        return export.write_parquet(path, *self._part(first, last), self.blobs_of if inline_blobs else None)
+
+    def _part(self, first: int, last: int | None) -> tuple[Iterator[Row], str]:
+        """Those entries, and the head before them."""
+        if first < 1 or (last is not None and last < first):
+            raise InputError("entries", f"{first} to {last}", "numbers from 1, in order")
+        count = self.count()
+        previous = GENESIS if first == 1 or first > count else self.get(first - 1).head
+        return self._rows(count if last is None else min(last, count), first - 1), previous
 
     # The connection
 
@@ -318,6 +342,11 @@ def tail(connection: sqlite3.Connection) -> tuple[int, str]:
     """Number and head of the last entry."""
     found = connection.execute("SELECT seq, head FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
     return (0, GENESIS) if found is None else (found[0], found[1])
+
+
+def find_head(reader: AuditReader, count: int) -> str:
+    """The head after so many entries."""
+    return GENESIS if count == 0 else reader.get(count).head
 
 
 def find(connection: sqlite3.Connection, id: str, entry: int | None) -> tuple[int, bytes] | None:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ucsearch.verify.chain import follow, last_number
+from ucsearch.verify.checkpoints import Pins, read_checkpoint
 from ucsearch.verify.claims import verify_decision
 from ucsearch.verify.demands import demand
 from ucsearch.verify.formats import (
@@ -19,8 +21,6 @@ from ucsearch.verify.formats import (
     Malformed,
     canonical,
     expect,
-    follow,
-    read_checkpoint,
     read_entries,
     read_record,
 )
@@ -70,12 +70,14 @@ def verify_file(
     *,
     budget: int = BUDGET,
     checkpoint: str | Path | None = None,
+    key: str | None = None,
     trust_record_task: bool = False,
     gate: Mapping[str, Any] | None = None,
 ) -> Iterator[Verdict]:
     """Every entry of a SQLite log, of JSON lines or of a single record, whatever was found about the others.
 
-    After a break in the chain an entry is at best "weaker": nothing says that it belongs there.
+    After a break in the chain an entry is at best "weaker": nothing says that it belongs there. Under a `checkpoint` so
+    is every entry that it does not reach; with a `key` the checkpoint must be signed by it.
     """
     terms = _Terms(tasks(task, trust_record_task), budget, gate)
     last: list[Entry] = []  # taken from the file
@@ -86,17 +88,19 @@ def verify_file(
             yield entry
 
     try:
-        pins = {} if checkpoint is None else read_checkpoint(Path(checkpoint))
+        pins = None if checkpoint is None else read_checkpoint(Path(checkpoint), key)
         source = read_entries(Path(path))
         try:
-            for entry in follow(taken(), pins):
-                yield _safely(entry, terms)
+            for entry, reached in follow(taken(), pins, 0 if pins is None else last_number(Path(path))):
+                yield _pinned(_safely(entry, terms), pins, reached)
         except Invalid as error:
             yield Verdict("invalid", _name(last[0]) if last else str(path), error.where, str(error))
         for entry in source:
             yield _loose(_safely(entry, terms))
     except (Malformed, sqlite3.Error, OSError) as error:
         yield Verdict("malformed", str(path), message=str(error))
+    except Invalid as error:  # the checkpoint's signature
+        yield Verdict("invalid", str(checkpoint), error.where, str(error))
     except MemoryError:
         yield Verdict("weaker", str(path), "memory", "the file could not be read on within the memory that is allowed")
     except BaseException as error:
@@ -116,6 +120,14 @@ def _loose(verdict: Verdict) -> Verdict:
     if verdict.code:
         return verdict
     return Verdict("weaker", verdict.name, "chain", "right in itself, but it comes after a break in the chain")
+
+
+def _pinned(verdict: Verdict, pins: Pins | None, reached: bool) -> Verdict:
+    """Under a checkpoint, what it does not reach is right in itself at best."""
+    if verdict.code or pins is None or (reached and not pins.doubt):
+        return verdict
+    why = f"the checkpoint reaches it, but {pins.doubt}" if reached else "right in itself, but no checkpoint reaches it"
+    return Verdict("weaker", verdict.name, "checkpoint", why)
 
 
 def _safely(entry: Entry, terms: _Terms) -> Verdict:

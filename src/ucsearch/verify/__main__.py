@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ucsearch.verify import BUDGET, NoTask, Verdict, find_task, verify_file
+from ucsearch.verify.checkpoints import read_key
 from ucsearch.verify.demands import read_gate
 from ucsearch.verify.formats import Malformed
 from ucsearch.verify.memory import LEAST_MEMORY, MEMORY, limited
@@ -67,6 +68,9 @@ def _parser() -> _Parser:
     parser.add_argument("--memory", metavar="SIZE", type=_size, default=MEMORY, help="such as 512M (1G)")
     parser.add_argument("--checkpoint", metavar="FILE", type=Path, help="a checkpoint of the log, kept elsewhere")
     parser.add_argument(
+        "--key", metavar="KEY", help="the checkpoint must be signed by it: name+hash+base64, or a file with that"
+    )
+    parser.add_argument(
         "--gate", metavar="FILE", type=Path, help="a gate in TOML; every decision's must be at least as strict"
     )
     return parser
@@ -94,6 +98,13 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
             there = False
         if not there:
             parser.error(f"{path}: no such file")
+    if options.key is not None:
+        if options.checkpoint is None:
+            parser.error("--key: there is no --checkpoint that it could have signed")
+        try:
+            read_key(options.key)
+        except Malformed as error:
+            parser.error(f"--key: {error}")
     seen: Counter[str] = Counter()
     with ExitStack() as stack:
         stack.enter_context(current_folder_off_path())
@@ -112,6 +123,7 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
             task,
             budget=options.budget,
             checkpoint=options.checkpoint,
+            key=options.key,
             trust_record_task=options.trust_record_task,
             gate=gate,
         ):

@@ -9,7 +9,7 @@ import re
 import sqlite3
 import struct
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from json.encoder import encode_basestring
 from pathlib import Path
@@ -207,6 +207,7 @@ class Entry(NamedTuple):
     id: str | None  # as the log calls it
     blobs: Blobs
     find: Find = lambda name, number: None
+    previous: str | None = None  # head before it, where the line says so
     fault: str = ""  # why there is nothing to verify; all else is empty then
 
 
@@ -269,16 +270,21 @@ def _parsed(line: bytes, find: Find) -> Entry:
     content = loads(line)
     if not isinstance(content, dict) or "record" not in content:
         return Entry(None, line, "", "", None, None, lambda name: None)
-    if sorted(content) != ["blobs", "digest", "head", "record", "seq", "written_at"] or canonical(content) != line:
+    # Lines of the first version lack `previous`.
+    members = [name for name in sorted(content) if name != "previous"]
+    if members != ["blobs", "digest", "head", "record", "seq", "written_at"] or canonical(content) != line:
         raise Malformed("not an exported entry in canonical form")
     blobs, seq, head, time = content["blobs"], content["seq"], content["head"], content["written_at"]
+    before: Any = content.get("previous", head)
     try:
         held = {name: b64decode(text, validate=True) for name, text in blobs.items()}
-        if not (type(seq) is int and seq >= 1 and re.fullmatch("[0-9a-f]{64}", head) and isinstance(time or "", str)):
+        hashes = all(re.fullmatch("[0-9a-f]{64}", text) for text in (head, before, content["digest"]))
+        if not (type(seq) is int and seq >= 1 and hashes and (time is None or isinstance(time, str))):
             raise ValueError
     except (AttributeError, TypeError, ValueError):
         raise Malformed("an exported entry with members of other types") from None
-    return Entry(seq, canonical(content["record"]), content["digest"], head, time, None, held.get, find)
+    body, own = canonical(content["record"]), content["digest"]
+    return Entry(seq, body, own, head, time, None, held.get, find, content.get("previous"))
 
 
 def _logged(path: Path) -> Iterator[Entry]:
@@ -311,39 +317,3 @@ def _logged(path: Path) -> Iterator[Entry]:
 def _bytes(text: str) -> bytes:
     """As the log holds them; what was no UTF-8 has come as lone surrogates."""
     return text.encode("utf-8", "surrogateescape")
-
-
-def read_checkpoint(path: Path) -> dict[int, str]:
-    """Heads by entry number; the largest number is how far the log had come."""
-    try:
-        content = loads(path.read_bytes())
-        sealed = content.pop("digest")
-        pins = {**dict(content["marks"]), content["count"]: content["head"]}
-        if content["schema"] != "ucsearch.checkpoint/1" or sealed != digest("checkpoint/1", canonical(content)):
-            raise ValueError
-    except (OSError, KeyError, TypeError, ValueError, AttributeError):
-        raise Malformed(f"{path}: not a checkpoint, or altered") from None
-    return pins
-
-
-def follow(entries: Iterable[Entry], pins: Mapping[int, str]) -> Iterator[Entry]:
-    """The same entries, each after its digest, its head and the checkpoint's pins were found right."""
-    seq, head = 0, GENESIS
-    for entry in entries:
-        if entry.seq is None:  # a bare record, or what could not be read
-            yield entry
-            continue
-        # A few exported lines may begin anywhere; then the first head has only the checkpoint to vouch for it.
-        loose = seq == 0 and entry.id is None
-        require(f"entry {seq + 1}.seq", loose or entry.seq == seq + 1, entry.seq, seq + 1)
-        own = digest("audit-entry/1", entry.body)
-        expect(f"entry {entry.seq}.digest", entry.digest, own)
-        time = (entry.written_at or "").encode("utf-8", "surrogateescape")
-        link = bytes.fromhex(head) + entry.seq.to_bytes(8, "big") + bytes.fromhex(own) + time
-        if entry.seq == seq + 1:
-            expect(f"entry {entry.seq}.head", entry.head, digest("audit-head/1", link))
-        seq, head = entry.seq, entry.head
-        require(f"entry {seq}.head", pins.get(seq, head) == head, head, f"{pins.get(seq)}, which the checkpoint saw")
-        yield entry
-    if pins and seq < max(pins):
-        raise Invalid(f"entry {seq + 1}", "missing", f"{max(pins)} entries, which the checkpoint saw")

@@ -1,0 +1,150 @@
+"""Copies of a log that are complete, taken while others write, and put back in place.
+
+`cp` copies the database without what its write-ahead log still holds; here SQLite's own backup copies one consistent
+state. The copy is one file (no write-ahead log beside it), checked entry by entry and against the source before it gets
+its name, so a copy that is there is a good one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from ucsearch.errors import RecordError
+from ucsearch.records.chain import ChainReport, Checkpoint
+from ucsearch.records.files import sync_folder
+from ucsearch.records.reader import AuditReader, find_head, tail
+from ucsearch.records.store import check_links, dial, explain
+
+__all__ = ["Copied", "backup", "restore"]
+
+_BESIDE = ("-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A copy that was made and checked."""
+
+    path: Path
+    count: int
+    head: str
+    sha256: str  # of the file
+
+
+def backup(
+    log: str | os.PathLike[str], to: str | os.PathLike[str], *, timeout_s: float = 5.0, replace: bool = False
+) -> Copied:
+    """Copy a log, with every decision that was acknowledged before the call, to a new file."""
+    source, target = Path(log), Path(to)
+    _check_target(source, target, replace)
+    with AuditReader(source, timeout_s=timeout_s) as reader:
+        before = reader.checkpoint()
+        part = _copied(source, target, timeout_s)
+        try:
+            with _still(part, timeout_s) as copy:
+                report = copy.verify(before)
+                _right(report, f"{source}: the copy is not right")
+            # What the copy has beyond that was appended while it was made, to the same chain.
+            if find_head(reader, report.count) != report.head:
+                raise RecordError(f"{source}: the copy's last entry is not the log's")
+            return _placed(part, target, report, replace)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+
+def restore(
+    copy: str | os.PathLike[str],
+    log: str | os.PathLike[str],
+    *,
+    checkpoint: Checkpoint | None = None,
+    timeout_s: float = 5.0,
+) -> Copied:
+    """Put a copy in a log's place, where there must be nothing; it is checked first, against a checkpoint if given."""
+    source, target = Path(copy), Path(log)
+    _check_target(source, target, replace=False)
+    with AuditReader(source, timeout_s=timeout_s) as reader:
+        _right(reader.verify(checkpoint), f"{source}: not restored")
+    part = _copied(source, target, timeout_s)
+    try:
+        with _still(part, timeout_s) as made:
+            report = made.verify(checkpoint)
+            _right(report, f"{source}: not restored")
+        return _placed(part, target, report, replace=False)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _check_target(source: Path, target: Path, replace: bool) -> None:
+    check_links(source)
+    check_links(target)
+    if target.exists() and source.exists() and target.samefile(source):
+        raise RecordError(f"{target}: a log is not copied onto itself")
+    if target.exists() and not replace:
+        raise RecordError(f"{target}: there is a file already; move it away first")
+    for end in _BESIDE:
+        if (beside := target.with_name(target.name + end)).exists():
+            # SQLite would play it into the copy.
+            raise RecordError(f"{beside}: belongs to another log in this place; move it away first")
+    if not target.absolute().parent.is_dir():
+        raise RecordError(f"{target}: the folder {target.parent} does not exist")
+
+
+def _copied(source: Path, target: Path, timeout_s: float) -> Path:
+    """One consistent state of the source, in a private file beside the target."""
+    part = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
+    try:
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        with closing(_source(source, timeout_s)) as old, closing(dial(part, "mode=rw", timeout_s)) as new:
+            old.backup(new, pages=-1)  # all pages in one step, under one read lock: writers go on meanwhile
+            new.execute("PRAGMA journal_mode = DELETE").fetchall()  # one file, nothing beside it
+    except sqlite3.Error as error:
+        part.unlink(missing_ok=True)
+        raise explain(source, error, timeout_s) from error
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise RecordError(f"{target}: cannot be written ({error.strerror})") from error
+    return part
+
+
+def _source(source: Path, timeout_s: float) -> sqlite3.Connection:
+    connection = dial(source, "mode=ro", timeout_s)
+    try:
+        tail(connection)
+    except sqlite3.OperationalError:  # on a read-only medium, where an empty write-ahead log needs no index
+        connection.close()
+        return dial(source, "mode=ro&immutable=1", timeout_s)
+    return connection
+
+
+def _still(part: Path, timeout_s: float) -> AuditReader:
+    return AuditReader(part, timeout_s=timeout_s)
+
+
+def _right(report: ChainReport, text: str) -> None:
+    if not report.ok:
+        raise RecordError(f"{text}: {report}")
+
+
+def _placed(part: Path, target: Path, report: ChainReport, replace: bool) -> Copied:
+    try:
+        with part.open("rb") as file:
+            sha = hashlib.file_digest(file, "sha256").hexdigest()
+            os.fsync(file.fileno())
+        if replace:
+            os.replace(part, target)
+        else:
+            os.link(part, target)  # unlike a rename it never takes the place of a file
+            part.unlink()
+        sync_folder(target.absolute().parent)
+    except FileExistsError:
+        raise RecordError(f"{target}: there is a file already; move it away first") from None
+    except OSError as error:
+        raise RecordError(f"{target}: cannot be written ({error.strerror})") from error
+    return Copied(target, report.count, report.head, sha)
