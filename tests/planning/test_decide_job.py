@@ -299,7 +299,7 @@ def test_a_resumed_run_gives_the_same_bytes_and_nothing_twice(tmp_path: Path, ou
 
 
 def test_cut_off_between_log_and_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ucsearch.planning import decide as module
+    from ucsearch.pipeline import decide as module
 
     write_job(tmp_path)
     keep = module._keep

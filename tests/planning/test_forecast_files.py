@@ -10,9 +10,9 @@ import pytest
 
 from tests.planning.kit import FORECAST_HEAD, TOML, forecast_rows, make_settings, write_csv
 from ucsearch.errors import DataError, InputError
+from ucsearch.pipeline import tables
 from ucsearch.pipeline.forecasts import ForecastFile, Values, make_trace
 from ucsearch.pipeline.tables import open_table, write_table
-from ucsearch.planning import tables
 from ucsearch.settings import parse_settings
 from ucsearch.trace import Trace
 

@@ -159,7 +159,7 @@ def test_every_line_of_bad_settings_is_shown(job: Path) -> None:
 
 
 def test_a_stop_is_exit_code_130(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ucsearch.planning import decide as module
+    from ucsearch.pipeline import decide as module
 
     def stop(*arguments: object) -> None:
         raise KeyboardInterrupt

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ucsearch.errors import DataError, InputError
+from ucsearch.pipeline import tables
 from ucsearch.pipeline.tables import Block, Table, open_table, whole_series, write_table
-from ucsearch.planning import tables
 
 
 def only(table: Table, *columns: str, start: int = 0) -> Block:

@@ -39,7 +39,7 @@ from ucsearch.records.requests import Request
 from ucsearch.records.writer import Body, Recalibrated, decision_body, panel_bodies
 from ucsearch.settings import Settings
 
-__all__ = ["COLUMNS", "DecideReport", "StrictError", "run_decide"]
+__all__ = ["COLUMNS", "DecideReport", "StrictError", "Work", "decided", "logged", "run_decide"]
 
 REFUSED = "REFUSED"  # its rows in the files cannot be used, and there is no fallback: a HOLD in the log
 COLUMNS: dict[str, type] = {
@@ -111,7 +111,7 @@ def run_decide(
     if settings.gate.max_trace_age_s is not None and now is None:
         raise InputError("now", "nothing", "a time, because gate.max_trace_age_s is set")
     decimal = settings.columns.decimal
-    plan = _Plan(
+    plan = Work(
         settings,
         ForecastFile.open(open_table(forecasts, decimal), settings),
         StateFile(open_table(states, decimal), settings),
@@ -131,7 +131,7 @@ def run_decide(
 # -------------------------------------------------------------------- what is to be done
 
 
-class _Plan:
+class Work:
     """Both files, the order of the series, and what is known to be wrong before any value is read."""
 
     def __init__(
@@ -162,6 +162,11 @@ class _Plan:
         self.chunks = [(lo, min(lo + size, len(self.series))) for lo in range(0, len(self.series), size)]
         counts = Counter(case.kind.number for case in states.cases.values())
         self.engines = {number: self._engine(count) for number, count in counts.items()}
+
+    @property
+    def has_orders(self) -> bool:
+        """Whether an action and what it orders are two numbers."""
+        return bool(self.settings.task.task().name == ORDERING_TASK)
 
     def paths(self, series: str) -> int:
         """Members that recalibration gives a series; 0 where it keeps its own."""
@@ -224,7 +229,7 @@ class _Panel(NamedTuple):
     recalibrated: list[Recalibrated] | None
 
 
-class _Chunk(NamedTuple):
+class Chunk(NamedTuple):
     """Some consecutive series, decided but not yet logged."""
 
     number: int
@@ -235,7 +240,7 @@ class _Chunk(NamedTuple):
 
 
 def _decide_all(
-    plan: _Plan,
+    plan: Work,
     settings: Settings,
     folder: Path,
     book: AuditLog,
@@ -250,15 +255,15 @@ def _decide_all(
     count, total = resumed, len(plan.series)
     if progress is not None:
         progress(count, total)
-    for chunk in _ahead(_decided(plan, settings, todo, now)):
-        _keep(folder, chunk, _log_chunk(plan, chunk, book, request))
+    for chunk in _ahead(decided(plan, settings, todo, now)):
+        _keep(folder, chunk, logged(plan, chunk, book, request))
         count += len(chunk.series)
         if progress is not None:
             progress(count, total)
     return resumed
 
 
-def _decided(plan: _Plan, settings: Settings, todo: Sequence[int], now: datetime | None) -> Iterator[_Chunk]:
+def decided(plan: Work, settings: Settings, todo: Sequence[int], now: datetime | None) -> Iterator[Chunk]:
     """Chunks in order; what lies between them in the forecasts file is skipped, not decided."""
     stream: Iterator[Values] = iter(())
     at = -1
@@ -288,10 +293,10 @@ def _decided(plan: _Plan, settings: Settings, todo: Sequence[int], now: datetime
         panels = [_decide_group(plan, settings, group, now) for group in ready.values()]
         at = hi
         told = {series: (problem, plan.refuse(series, problem, now)) for series, problem in refused.items()}
-        yield _Chunk(number, plan.series[lo:hi], panels, told, fresh)
+        yield Chunk(number, plan.series[lo:hi], panels, told, fresh)
 
 
-def _decide_group(plan: _Plan, settings: Settings, group: list[tuple[Values, Case]], now: datetime | None) -> _Panel:
+def _decide_group(plan: Work, settings: Settings, group: list[tuple[Values, Case]], now: datetime | None) -> _Panel:
     """Series of one kind and shape in one call."""
     values, cases = [v for v, _ in group], [c for _, c in group]
     kind = cases[0].kind
@@ -314,7 +319,7 @@ def _decide_group(plan: _Plan, settings: Settings, group: list[tuple[Values, Cas
     return _Panel(panel, [v.series for v in values], kind, recalibrated)
 
 
-def _ahead(items: Iterator[_Chunk]) -> Iterator[_Chunk]:
+def _ahead(items: Iterator[Chunk]) -> Iterator[Chunk]:
     """The same items, the next one being made in another thread while the last one is used (compiled searches do not
     hold the interpreter's lock)."""
     end = object()
@@ -325,12 +330,12 @@ def _ahead(items: Iterator[_Chunk]) -> Iterator[_Chunk]:
             yield item  # type: ignore[misc]
 
 
-def _log_chunk(plan: _Plan, chunk: _Chunk, book: AuditLog, request: Request) -> list[list[Any]]:
-    """Write the chunk's decisions to the log, then make its rows; both in the order of its series."""
+def logged(plan: Work, chunk: Chunk, book: AuditLog | None, request: Request | None) -> list[list[Any]]:
+    """Write the chunk's decisions to the log, if there is one, then make its rows; both in the order of its series."""
     rows: dict[str, list[Any]] = {}
     made: dict[str, Body] = {}
     first = plan.chunks[chunk.number][0]
-    asked = {name: request.at(first + i) for i, name in enumerate(chunk.series)}
+    asked = {n: None if request is None else request.at(first + i) for i, n in enumerate(chunk.series)}
     for panel, names, kind, changes in chunk.panels:
         bodies = panel_bodies(
             panel, names, kind.where, requests=[asked[name] for name in names], recalibrated=changes
@@ -349,7 +354,8 @@ def _log_chunk(plan: _Plan, chunk: _Chunk, book: AuditLog, request: Request) -> 
         order = ordered_by(plan.states.cases[name], d.action) if sent else None
         outcome, reason = (d.outcome.value, d.reason.value) if sent else (REFUSED, "invalid_input")
         rows[name] = [name, outcome, d.action, order, reason, None, None, made[name].id, d.sentence, str(problem)]
-    book.append_bodies([made[name] for name in chunk.series])
+    if book is not None:
+        book.append_bodies([made[name] for name in chunk.series])
     return [rows[name] for name in chunk.series]
 
 
@@ -416,7 +422,7 @@ def _part(folder: Path, number: int) -> Path:
     return folder / f"part-{number:06d}.json"
 
 
-def _keep(folder: Path, chunk: _Chunk, rows: list[list[Any]]) -> None:
+def _keep(folder: Path, chunk: Chunk, rows: list[list[Any]]) -> None:
     plain = [[_plain(x) for x in row] for row in rows]
     with whole_file(_part(folder, chunk.number)) as file:
         file.write(canonical({"rows": plain, "problems": [asdict(p) for p in chunk.problems]}))
@@ -445,7 +451,7 @@ def _kept(folder: Path, number: int, book: AuditLog) -> bool:
     return book.has_all([row[place] for row in _read_part(folder, number)["rows"]])
 
 
-def _finish(plan: _Plan, folder: Path, out: Path, log: Path, resumed: int) -> DecideReport:
+def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int) -> DecideReport:
     """Put the parts together."""
     outcomes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
@@ -458,10 +464,9 @@ def _finish(plan: _Plan, folder: Path, out: Path, log: Path, resumed: int) -> De
             for row in part["rows"]:
                 outcomes[row[1]] += 1
                 reasons[row[4]] += 1
-                yield row if has_orders else row[:3] + row[4:]
+                yield row if plan.has_orders else row[:3] + row[4:]
 
-    has_orders = plan.settings.task.task().name == ORDERING_TASK
-    columns = {k: v for k, v in COLUMNS.items() if has_orders or k != "order"}
+    columns = {k: v for k, v in COLUMNS.items() if plan.has_orders or k != "order"}
     write_table(out, columns, rows)
     return DecideReport(
         dict(sorted(outcomes.items())), dict(sorted(reasons.items())), tuple(found[:_SHOWN]),

@@ -1,0 +1,133 @@
+"""Decisions without files: rows in, decisions out, by the same checks and words as `ucsearch decide`.
+
+A row is what a line of the states file says, and its forecast:
+
+    {"series": "SKU-1", "on_hand": 3, "open_orders": [5], "lead_time": 1,
+     "forecast": {"members": [[4, 6, 5], [7, 9, 8]], "issued": "2024-05-20T06:00:00Z"}}
+
+`forecast` holds `members` (J lists of H values), or `mean` and `std`, or `q0.1`, `q0.5`, ... (H values each); and may
+say `cutoff`, `issued`, `model`, and `date` (H dates). All rows of a call have the same kind of forecast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ucsearch.errors import InputError
+from ucsearch.pipeline.cases import StateFile
+from ucsearch.pipeline.decide import COLUMNS, Work, decided, logged
+from ucsearch.pipeline.forecasts import ForecastFile
+from ucsearch.pipeline.tables import Block
+from ucsearch.records.audit import AuditLog
+from ucsearch.records.requests import Request, as_request
+from ucsearch.settings import Settings
+
+__all__ = ["decide_cases"]
+
+_SAID = ("cutoff", "issued", "model")  # once for a whole forecast
+
+
+def decide_cases(
+    settings: Settings, rows: Iterable[Mapping[str, Any]], log: AuditLog | None = None, *, now: datetime | None = None,
+    request: Request | str | None = None,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Decide every row, write the decisions to `log` (None: nowhere) and return what a line of the output file would
+    say of each, in order. A row that cannot be used is a row that says why; a call that cannot is an `InputError`."""
+    if settings.gate.max_trace_age_s is not None and now is None:
+        raise InputError("now", "nothing", "a time, because gate.max_trace_age_s is set")
+    given = list(rows)
+    if not given:
+        raise InputError("rows", "none", "at least one")
+    names = settings.columns
+    states, forecasts, seen = [], [], set()
+    for i, row in enumerate(given):
+        state, forecast = dict(row), row.get("forecast")
+        series = row.get(names.series)
+        if not isinstance(series, str) or not series:
+            raise InputError(f"rows[{i}].{names.series}", repr(series), "the name of a series")
+        if series in seen:
+            raise InputError(f"rows[{i}].{names.series}", f"{series!r} again", "each series once")
+        seen.add(series)
+        if not isinstance(forecast, Mapping):
+            kind = type(forecast).__name__
+            raise InputError(f"rows[{i}].forecast", kind, "an object with members, mean and std, or quantiles")
+        state.pop("forecast")
+        states.append(_spread_out(state, i))
+        forecasts.extend(_steps(series, forecast, i, settings))
+    work = Work(
+        settings, ForecastFile.open(_Rows("forecasts", forecasts), settings),
+        StateFile(_Rows("states", states), settings), now, None,
+    )  # fmt: skip
+    out = []
+    for chunk in decided(work, settings, range(len(work.chunks)), now):
+        out.extend(logged(work, chunk, log, as_request(request)))
+    columns = {k: i for i, k in enumerate(COLUMNS) if k != "order" or work.has_orders}
+    return [{name: row[i] for name, i in columns.items()} for row in out]
+
+
+def _spread_out(state: Mapping[str, Any], i: int) -> dict[str, Any]:
+    """Lists under numbered names, as the columns of a file: `open_orders` becomes `open_orders_1`, ..."""
+    out: dict[str, Any] = {}
+    for name, value in state.items():
+        if not isinstance(name, str):
+            raise InputError(f"rows[{i}]", f"the key {name!r}", "names")
+        if isinstance(value, list | tuple):
+            out.update({f"{name}_{k + 1}": x for k, x in enumerate(value)})
+        elif value is not None:
+            out[name] = value
+    return out
+
+
+def _steps(series: str, forecast: Mapping[str, Any], i: int, settings: Settings) -> list[dict[str, Any]]:
+    """One row for each step."""
+    names, columns, said = settings.columns, {}, {}
+    for name, value in forecast.items():
+        if name == "members":
+            if not isinstance(value, Sequence) or not all(isinstance(path, Sequence) for path in value):
+                raise InputError(f"rows[{i}].forecast.members", type(value).__name__, "lists of values, one per member")
+            columns.update({f"{names.members}{j + 1}": list(path) for j, path in enumerate(value)})
+        elif name in _SAID:
+            said[getattr(names, name)] = value
+        elif isinstance(value, list | tuple):
+            columns[name] = list(value)
+        else:
+            raise InputError(f"rows[{i}].forecast.{name}", type(value).__name__, "a list, one value per step")
+    lengths = {len(values) for values in columns.values()}
+    if len(lengths) != 1 or not lengths.isdisjoint({0}):
+        seen = ", ".join(map(str, sorted(lengths))) or "no values"
+        raise InputError(f"rows[{i}].forecast", f"lists of {seen} values", "lists of the same length, at least 1")
+    made = [{names.series: series, **said, **{n: v[h] for n, v in columns.items()}} for h in range(lengths.pop())]
+    if names.step not in columns and names.date not in columns:
+        for h, row in enumerate(made):
+            row[names.step] = h + 1
+    return made
+
+
+class _Rows:
+    """Rows in memory as a table."""
+
+    unit = "row"
+
+    def __init__(self, name: str, rows: list[dict[str, Any]]) -> None:
+        self.path = Path(name)
+        self.rows = rows
+        self.columns = tuple(dict.fromkeys(column for row in rows for column in row))
+
+    def blocks(self, columns: Sequence[str], start: int = 0) -> Iterator[Block]:
+        part = self.rows[start:]
+        cells = {name: [_text(row.get(name)) for row in part] for name in columns}
+        yield Block(start, np.arange(start + 1, len(self.rows) + 1, dtype=np.int64), cells)
+
+
+def _text(value: Any) -> str:
+    """As a file would say it; floats with every digit."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return repr(float(value)) if isinstance(value, float) else str(value)
