@@ -61,6 +61,14 @@ def verify(
         typer.Option("--task", metavar="PACKAGE:OBJECT", help="The sampled decisions' task, if it is your own."),
     ] = None,
     ledger: LedgerOption = None,
+    rerun: Annotated[
+        float | None,
+        typer.Option("--rerun", metavar="SHARE", help="Also run this share of the series again, drawn by the rows."),
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="With --rerun: local copies of public data; else UCSEARCH_DATA.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="With --rerun: worker threads.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Derive every figure of the evidence again from its rows and compare; verify the drawn sample of its decisions.
@@ -73,6 +81,8 @@ def verify(
     Exit codes: 0 valid, 1 a claim is false (each is named), 2 malformed, or there is no evidence.
     """
     reports = _reports(folder, decisions=decisions, budget=budget, task=_task(task), ledger=ledger)
+    if rerun is not None:
+        reports = [_run_again(report, rerun, data_dir, threads) for report in reports]
     if as_json:
         import json
 
@@ -99,6 +109,22 @@ def _reports(folder: Path, *, decisions: int, budget: int | None, task: Any, led
         typer.echo(f"Error: {folder}: no evidence (no manifest.json) at or below it", err=True)
         raise typer.Exit(MALFORMED)
     return [verify_evidence(one, decisions=decisions, budget=budget, task=task, ledger=ledger) for one in found]
+
+
+def _run_again(report: Report, share: float, data_dir: Path | None, threads: int | None) -> Report:
+    """The report with what a drawn share shows when it is run again; what is not valid is not run."""
+    from dataclasses import replace
+
+    from ucsearch.errors import UCSearchError
+    from ucsearch.evaluation.rerun import rerun
+
+    if not report.ok or report.evidence is None:
+        return report
+    try:
+        problems, notes = rerun(report.evidence, share, data_dir=data_dir, threads=threads)
+    except UCSearchError as error:
+        return replace(report, code=MALFORMED, malformed=f"cannot be run again: {error}")
+    return replace(report, code=FALSE if problems else 0, problems=tuple(problems), notes=(*report.notes, *notes))
 
 
 def _task(spec: str | None) -> Any:

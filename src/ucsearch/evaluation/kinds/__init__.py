@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from ucsearch.evaluation.job import Findings, Job
+    from ucsearch.evaluation.rerun import Again
     from ucsearch.evaluation.suite import Suite
 
-__all__ = ["KINDS", "runner_of", "settings_of"]
+__all__ = ["KINDS", "again_of", "runner_of", "settings_of"]
 
 # kind: (module, name of its settings class)
 KINDS = {
@@ -43,3 +44,8 @@ def settings_of(kind: str) -> type[BaseModel]:
 def runner_of(kind: str) -> Callable[[Suite, Job], Findings]:
     run: Callable[[Suite, Job], Findings] = _module(kind).run
     return run
+
+
+def again_of(kind: str) -> Callable[..., Again] | None:
+    """A kind's `again(suite, job, selection, series, opened)`, which runs some series once more; None if it has none."""
+    return getattr(_module(kind), "again", None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -25,6 +25,7 @@ from ucsearch.evaluation.kinds.walkforward_rivals import Rivals
 from ucsearch.evaluation.kinds.walkforward_settings import WalkForwardSettings
 from ucsearch.evaluation.kinds.walkforward_tables import checks_of, tables_of
 from ucsearch.evaluation.protocol import Protocol
+from ucsearch.evaluation.rerun import Again
 from ucsearch.evaluation.selection import select
 from ucsearch.evaluation.sources import Pool, choose, load_family
 from ucsearch.evaluation.suite import Suite
@@ -47,6 +48,23 @@ _MEANS = ("margin", "gap", "eps_a", "proxy_slack")
 
 def run(suite: Suite, job: Job) -> Findings:
     return _Run(suite, job).go()
+
+
+def again(
+    suite: Suite, job: Job, selection: Mapping[str, Any], series: Sequence[tuple[str, str]], opened: bool
+) -> Again:
+    """The rows of some series once more, under what was selected then; `opened`: with their test windows."""
+    one = _Run(suite, job)
+    for family, all_of_it in one.pool.families.items():
+        one.pool.families[family] = tuple(x for x in all_of_it if (family, x.id) in set(series))
+    settings = {c["id"]: dict(c["settings"]) for c in selection["candidates"]}
+    rows, _ = one.validation(settings)
+    left_out: tuple[str, ...] = ()
+    if opened:
+        left_out = one.needs_all
+        job.open_test(one.pool.opened())
+        rows.extend(one.test(settings[selection["candidate"]], left_out)["rows"])
+    return Again(rows, one.files, left_out)
 
 
 class _Run:
@@ -101,7 +119,7 @@ class _Run:
     # ---------------------------------------------------------------- the protocol
 
     def go(self) -> Findings:
-        rows, candidates = self._validation()
+        rows, candidates = self.validation()
         protocol = Protocol(
             suite=self.suite.name, seed=self.suite.seed, form=self.binding.form,
             metric="cost" if self.binding.form == "cost" else "utility", utility="utility", families=self.datasets,
@@ -115,7 +133,7 @@ class _Run:
         if opened:
             chosen = next(c for c in candidates if c["id"] == record["candidate"])
             self.job.open_test(self.pool.opened())
-            found = self._test(chosen)
+            found = self.test(chosen)
             rows.extend(found["rows"])
             for name, (seconds, decisions) in found["timing"].items():
                 self.job.timing(name, seconds, decisions)
@@ -131,8 +149,17 @@ class _Run:
             sampled=self.s.sampled,
         )
 
-    def _validation(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        candidates = list(self.s.candidates.each())
+    @property
+    def needs_all(self) -> tuple[str, ...]:
+        """Policies that are made from all series, not from their own alone."""
+        c = self.s.comparators
+        return (*(("risk-greedy-matched",) if c.exposure_matched else ()), *c.learned)
+
+    def validation(
+        self, settled: Mapping[str, dict[str, Any]] | None = None
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Rows, and candidates with their budgets. `settled`: budgets and options as an earlier run found them."""
+        candidates = list(self.s.candidates.each()) if settled is None else list(settled.values())
         rows: list[dict[str, Any]] = []
         for n, candidate in enumerate(candidates):
             self.job.progress("candidates on validation", n, len(candidates))
@@ -171,10 +198,14 @@ class _Run:
         wide = spent + own.activity_nodes.sum() / decisions
         depth = candidate["depth"]
         samples, more = max(2, int(spent // depth)), max(2, int(wide // depth))
+        settled = candidate.get("options")
+        if settled is not None:
+            samples, more = candidate["samples"], candidate["samples_wide"]
         rivals = Rivals(panel, self.binding, self.s, candidate, samples, self.suite.seed, self.job.threads)
         options, others = {}, {}
         for name in ("cem", "mppi", "risk-random"):
-            tried = {option: self._mean(rivals.walks(name, option), best) for option in rivals.options(name)}
+            each = rivals.options(name) if settled is None else [settled[name]]
+            tried = {option: self._mean(rivals.walks(name, option), best) for option in each}
             # A comparator is taken at its best: the option with the highest utility on validation.
             options[name] = max(tried, key=lambda o: (sum(f["utility"] for f in tried[o]), o))
             others[name] = tried[options[name]]
@@ -189,7 +220,7 @@ class _Run:
                 windows[-1]["audit"] = {name: float(values[i]) for name, values in credit[0].items()}
         return {"settings": {"samples": samples, "samples_wide": more, "options": options}, "windows": windows}
 
-    def _test(self, chosen: dict[str, Any]) -> dict[str, Any]:
+    def test(self, chosen: dict[str, Any], without: Sequence[str] = ()) -> dict[str, Any]:
         panel = self.panel("test")
         timing: dict[str, tuple[float, int]] = {}
         begun = perf_counter()
@@ -205,7 +236,8 @@ class _Run:
         rivals = Rivals(
             panel, self.binding, self.s, chosen, chosen["samples"], self.suite.seed, self.job.threads, self._learned
         )
-        jobs = rivals.test_jobs(chosen, lambda: self.panel("validation"))
+        every = rivals.test_jobs(chosen, lambda: self.panel("validation"))
+        jobs = {name: make for name, make in every.items() if name not in without}
         for n, (name, make) in enumerate(jobs.items()):
             self.job.progress("policies on test", n, len(jobs))
             begun = perf_counter()
