@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,13 @@ from typer.testing import CliRunner
 
 from ucsearch.cli.main import app
 from ucsearch.errors import InputError
+from ucsearch.evaluation.drawn import draw_series
 from ucsearch.evaluation.job import Job
 from ucsearch.evaluation.kinds import KINDS, runner_of
 from ucsearch.evaluation.ledger import read_ledger
+from ucsearch.evaluation.manifest import read_evidence
 from ucsearch.evaluation.recheck import verify_evidence
+from ucsearch.evaluation.rerun import rerun
 from ucsearch.evaluation.run import card_text, evaluate
 from ucsearch.evaluation.suite import load_suite, parse_suite, suite_names
 
@@ -81,6 +85,23 @@ def test_equal_runs_give_equal_bytes_and_a_repeat_is_written_down(tmp_path: Path
     again = evaluate(MINI, tmp_path / "a", threads=1)
     assert again.statement == one.statement
     assert [look["repeat_of"] for look in read_ledger(tmp_path / "a" / "looks.jsonl")] == [None, 1]
+
+
+def test_a_share_that_is_run_again_gives_the_same_bytes_and_shows_a_changed_row(tmp_path: Path) -> None:
+    found = evaluate(MINI, tmp_path, threads=1)
+    evidence = read_evidence(found.folder)
+    problems, notes = rerun(evidence, 0.2, threads=2)
+    assert problems == []
+    assert "series were run again from the data" in notes[0]
+    rows = json.loads(json.dumps(evidence.rows))
+    family, series = draw_series(rows, 0.2)[0]
+    for row in rows:
+        if (row["family"], row["series"]) == (family, series) and row["split"] == "test":
+            row["policies"]["cem"]["cost"] *= 1.0 + 1e-15
+    # The rows' own hash draws other series now; all of them are run, so that the changed one is among them.
+    problems, _ = rerun(replace(evidence, rows=rows), 1.0, threads=2)
+    assert {(f"{family} {series}" in p.where, "policies cem" in p.where) for p in problems} == {(True, True)}
+    assert len(list(tmp_path.iterdir())) == 2  # the ledger and the folder: no look of ours is left
 
 
 def test_a_killed_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

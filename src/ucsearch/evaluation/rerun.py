@@ -1,7 +1,7 @@
 """A drawn share of a suite run again from the data, and its rows compared byte for byte.
 
-Which series are run is drawn by a hash of the rows. Policies that need all series at once (trained ones, those matched on
-the whole validation part) are left out and named. Kinds that cannot run a share are run whole.
+Which series are run is drawn by a hash of the rows. Policies that need all series at once (trained ones, those matched
+on the whole validation part) are left out and named. Kinds that cannot run a share are run whole.
 """
 
 from __future__ import annotations

@@ -47,5 +47,5 @@ def runner_of(kind: str) -> Callable[[Suite, Job], Findings]:
 
 
 def again_of(kind: str) -> Callable[..., Again] | None:
-    """A kind's `again(suite, job, selection, series, opened)`, which runs some series once more; None if it has none."""
+    """A kind's `again(suite, job, selection, series, opened)`, to run some series once more; None if it has none."""
     return getattr(_module(kind), "again", None)
