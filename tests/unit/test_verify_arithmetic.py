@@ -56,7 +56,8 @@ def make_evidence(rng: np.random.Generator, exact: bool) -> Evidence:
         reward_lower=draw(rng, 0.3), reward_upper=draw(rng, 0.2), certain_lower=draw(rng, 0.3),
         certain_upper=draw(rng, 0.2), selected=selected, searched_selected=searched_selected,
         lower_size=rng.choice(SIZES, (WINDOWS, M)), searched_size=rng.choice(SIZES, (WINDOWS, M)),
-        upper_size=rng.choice(SIZES, (WINDOWS, M)),
+        upper_size=rng.choice(SIZES, (WINDOWS, M)), reward_size=rng.choice(SIZES, (WINDOWS, M)),
+        certain_size=rng.choice(SIZES, (WINDOWS, M)),
     )  # fmt: skip
 
 
@@ -77,6 +78,8 @@ def record_of(e: Evidence, w: int, eps_m: float, claims: Claims, **settings: Any
             "release_margin": None,
             "size": float(e.lower_size[w, i]),
             "upper_size": float(e.upper_size[w, i]),
+            "reward_only_size": float(e.reward_size[w, i]),
+            "certain_size": float(e.certain_size[w, i]),
         }
         for i in range(M)
         if e.actions[w, i]

@@ -128,13 +128,13 @@ def certify_panel(
     certain = reward_only
     if policy.mode == "members":
         certain = run(dataclasses.replace(exact, risk=0.0, mode="mean", spread=None))
-    reward_lower, reward_upper = columns(reward_only.outputs.table, 0, 3)
+    reward_lower, reward_upper, reward_size = columns(reward_only.outputs.table, 0, 3, 6)  # at risk 0 size is gross
     upper = reward_upper if proof is reward_only else columns(proof.outputs.table, 3)[0]
     upper, extra_nodes = _upper(task, plan, proof, every, upper)
     reward_upper, more_nodes = _upper(task, plan, reward_only, every, reward_upper)
-    certain_lower, certain_upper = reward_lower, reward_upper
+    certain_lower, certain_upper, certain_size = reward_lower, reward_upper, reward_size
     if certain is not reward_only:
-        certain_lower, certain_upper = columns(certain.outputs.table, 0, 3)
+        certain_lower, certain_upper, certain_size = columns(certain.outputs.table, 0, 3, 6)
     dead = np.bitwise_and(proof.outputs.flags, First.DEAD)
     flags = np.bitwise_or(plan.outputs.flags, dead).astype(np.uint8, order="F")
     in_a = action_set(flags) & ~(upper == -np.inf)
@@ -171,6 +171,8 @@ def certify_panel(
         lower_size=size,
         searched_size=searched_size,
         upper_size=upper_size,
+        reward_size=reward_size,
+        certain_size=certain_size,
     )
     route = None
     if isinstance(policy, ConstrainedBeam):

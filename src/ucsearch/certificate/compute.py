@@ -41,6 +41,8 @@ class Evidence(NamedTuple):
     lower_size: Floats  # (W, m) sizes of the paths behind `lower`, `searched` and `upper` (see tolerance.py)
     searched_size: Floats
     upper_size: Floats
+    reward_size: Floats  # (W, m) sizes of the paths behind `reward_lower` and `certain_lower`, NaN where none
+    certain_size: Floats
 
 
 class Claims(NamedTuple):
@@ -135,11 +137,11 @@ def _derive(e: Evidence, eps_m: float, steps: int, certain_is_reward_only: bool)
     oracle_retained = e.exact & (maximal & retained).any(axis=1)
     selected_maximal = found & maximal[rows, selected]
     paper_margin = np.where(sole, np.inf, margin)
-    seen = _Seen(upper, np.where(e.exact, top, best_lower), np.where(e.exact, top_size, best_size), best_size, found)
-    risk_gap, risk_active = _activity(e, seen, steps, e.reward_lower, e.reward_upper)
+    seen = _Seen(upper, np.where(e.exact, top, best_lower), np.where(e.exact, top_size, best_size), found)
+    risk_gap, risk_active = _activity(e, seen, steps, e.reward_lower, e.reward_upper, e.reward_size)
     uncertainty_active = risk_active
     if not certain_is_reward_only:
-        _, uncertainty_active = _activity(e, seen, steps, e.certain_lower, e.certain_upper)
+        _, uncertainty_active = _activity(e, seen, steps, e.certain_lower, e.certain_upper, e.certain_size)
     reward_first = _argmax(e.reward_lower, e.actions)
     return Claims(
         tau=np.where(found, tau, 0.0),
@@ -208,19 +210,19 @@ class _Seen(NamedTuple):
     upper: Floats  # (W, m) unbounded where unknown
     figure: Floats  # (W,) what risk activity is measured from: the largest Q, or LB of the selected action
     figure_size: Floats  # (W,)
-    best_size: Floats  # (W,) of the selected action's path
     found: Bools  # (W,)
 
 
-def _activity(e: Evidence, seen: _Seen, steps: int, lower0: Floats, upper0: Floats) -> tuple[Floats, Bools]:
+def _activity(
+    e: Evidence, seen: _Seen, steps: int, lower0: Floats, upper0: Floats, sizes0: Floats
+) -> tuple[Floats, Bools]:
     """Whether every action that may be optimal at risk 0 is strictly worse here, and (kind oracle) by how much.
 
-    A0 is taken as large as the evidence allows: every action whose value at risk 0 may reach the best known one. Paths
-    at risk 0 are not in the record; what is common to all is on the selected action's path too, whose size counts.
+    A0 is taken as large as the evidence allows: every action whose value at risk 0 may reach the best known one.
     """
     best0 = _best_known(lower0, e.actions)
-    size0 = np.fmax(np.abs(best0), seen.best_size)
-    tau0 = _tau(best0, upper0, size0, np.abs(upper0), steps)
+    size0 = np.max(np.where(e.actions & (lower0 == best0[:, None]), sizes0, 0.0), axis=1, initial=0.0)
+    tau0 = _tau(best0, upper0, size0, np.fmax(np.abs(upper0), sizes0), steps)
     could_be_best0 = e.actions & ~(best0[:, None] - upper0 > tau0)  # an unknown value may be
     taus = _tau(seen.figure, seen.upper, seen.figure_size, e.upper_size, steps)
     versus = _Versus(seen.figure[:, None] - seen.upper, taus, could_be_best0)

@@ -35,9 +35,9 @@ class Rival:
     step_score: float  # q - risk * u of the first step alone
     size: float  # what was added up on the retained path, in absolute terms; NaN when none
     upper_size: float  # the same behind `upper`; its absolute value when it has no path; NaN unknown
-    upper_path: tuple[
-        int, ...
-    ]  # the path whose score `upper` is; () when it is a bound or the retained path reaches it
+    reward_only_size: float  # size of the path behind `reward_only_score`; NaN unknown
+    certain_size: float
+    upper_path: tuple[int, ...]  # whose score `upper` is; () for a bound, or when the retained path reaches it
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,8 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
                 step_score=float(table[i, 4] - plan.settings.risk * table[i, 5]),
                 size=math.nan if math.isnan(score) else float(e.lower_size[w, i]),
                 upper_size=math.nan if math.isnan(e.upper[w, i]) else float(e.upper_size[w, i]),
+                reward_only_size=float(e.reward_size[w, i]),
+                certain_size=float(e.certain_size[w, i]),
                 upper_path=() if -1 in upper_path else upper_path,
             )
         )

@@ -199,6 +199,7 @@ class _Decision:
                 self._between(f"{where}.upper", low, rival["upper"], self.edges[i], self.prover)
             else:
                 self._upper(where, rival)
+                self._sizes(where, rival)
             low, high = rival["reward_only_score"], rival["reward_only_upper"]
             own = self._between(f"{where}.reward_only_upper", low, high, self.edges[i], reward_only)
             self.own[i].update(zip(("reward_only_score", "reward_only_upper"), own, strict=True))
@@ -213,6 +214,15 @@ class _Decision:
                 self.own[i].update(zip(("certain_score", "certain_upper"), own, strict=True))
             else:
                 self.own[i].update(certain_score=None, certain_upper=None)
+
+    def _sizes(self, where: str, rival: Record) -> None:
+        """Paths at risk 0 are not in the record. A size that is too large only adds reward-only optima."""
+        for name in ("reward_only", "certain"):
+            score, size = num(rival[f"{name}_score"]), num(rival[f"{name}_size"])
+            fits = size >= abs(score) * (1.0 - 1e-9) or (size != size and score != score)
+            require(f"{where}.{name}_size", fits, rival[f"{name}_size"], f"at least {abs(score)}")
+        if not self.p.is_members:
+            expect(f"{where}.certain_size", rival["certain_size"], rival["reward_only_size"])
 
     def _upper(self, where: str, rival: Record) -> None:
         """What bounds a first action from above: a path that reaches it, or a bound; and no path scores more."""

@@ -80,11 +80,13 @@ def certificate(
         """`certificate_pass` by these pairs."""
         return some and (alone or (not_behind(pairs) if eps_m == 0.0 else clear(pairs, 2.0 * eps_m)))
 
-    def activity(low: Figures, high: Figures) -> tuple[float, bool]:
+    def activity(low: Figures, high: Figures, name: str) -> tuple[float, bool]:
         """By how much every action that may be optimal at risk 0 is worse here, and whether clearly so."""
         best0, tau0 = max([x for x in low.values() if x == x], default=-math.inf), _tau(r, low, high)
-        size0 = max([x for x in (abs(best0), best_size) if x == x])
-        may_be_best = [i for i in rivals if not best0 - high[i] > tau0(best0, high[i], size0, abs(high[i]))]
+        sizes = {i: num(rivals[i].get(name)) for i in rivals}
+        size0 = max([sizes[i] for i in rivals if low[i] == best0 and sizes[i] > 0.0], default=0.0)
+        most = {i: max([x for x in (abs(high[i]), sizes[i]) if x == x], default=math.nan) for i in rivals}
+        may_be_best = [i for i in rivals if not best0 - high[i] > tau0(best0, high[i], size0, most[i])]
         if not (found and may_be_best):
             return math.nan, False
         figure, own = (top, top_size) if exact else (best, best_size)
@@ -96,7 +98,8 @@ def certificate(
     tied = [tau(best, upper[i], best_size, upper_size[i]) for i in others if upper[i] == strongest]
     own_tau = tau(best, best, best_size, best_size) if found or version_of(r) == 1 else 0.0
     sole, passed = found and alone, holds(pairs, found)
-    (risk_gap, risky), (_, unsure) = activity(lower0, upper0), activity(lower_c, upper_c)
+    risk_gap, risky = activity(lower0, upper0, "reward_only_size")
+    _, unsure = activity(lower_c, upper_c, "certain_size")
     lead = best - _largest(lower, held) if found and held else math.nan
     eps_a = max([0.0, *(upper[i] - lower[i] for i in held)]) if exact else math.nan
 

@@ -137,7 +137,7 @@ DECISION_2 = _with(
     DECISION_1,
     task=_form(hex="text_hash?"),
     claim=_form(truth="cancellation"),
-    rivals=_form(maybe="size", figure="upper_size", count="[upper_path]"),
+    rivals=_form(maybe="size reward_only_size certain_size", figure="upper_size", count="[upper_path]"),
     **{"schema": ("ucsearch.decision/2",), "recalibration?": RECALIBRATION, "request?": REQUEST},
 )
 DECISIONS = {1: DECISION_1, 2: DECISION_2}
