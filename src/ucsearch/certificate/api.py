@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -53,6 +54,13 @@ class CertifiedPanel:
 
     def __getitem__(self, w: int) -> Certificate:
         return certificate_of(self, range(len(self))[w])
+
+    @cached_property
+    def member_feasible(self) -> Floats:
+        """(W,) weight of members for which the path put forward keeps every rule; NaN without a path or members."""
+        if self.plan.policy.mode == "members":
+            return np.where(self.released >= 0, 1.0, np.nan)
+        return np.array([self[w].member_feasible for w in range(len(self))])
 
     def rates(self) -> dict[str, float]:
         """Shares of windows, the figures a table of results shows."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ucsearch.certificate.keeping import kept_weight
 from ucsearch.engine.plan import Plan
 
 if TYPE_CHECKING:
@@ -77,10 +79,20 @@ class Certificate:
     node_budget: int  # nodes each proof might spend
     plan: Plan
 
+    @cached_property
+    def member_feasible(self) -> float:
+        """Weight of members for which the path put forward keeps every rule; NaN without a path or members."""
+        path = next((r.path for r in self.rivals if r.index == self.action_index), ())
+        if not path:
+            return math.nan
+        # In members mode every path that was found is feasible for all members.
+        return 1.0 if self.plan.policy.mode == "members" else kept_weight(*self.plan.start(), path)
+
     def to_dict(self) -> dict[str, Any]:
         """Claims as plain values; unbounded numbers as they are (records encode them)."""
-        skip = ("plan", "rivals")
+        skip = ("plan", "rivals", "member_feasible")
         out = {k: v for k, v in vars(self).items() if k not in skip}
+        out["member_feasible"] = self.member_feasible
         out["rivals"] = [dict(vars(r), path=list(r.path), upper_path=list(r.upper_path)) for r in self.rivals]
         return out
 

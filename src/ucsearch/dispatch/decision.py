@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from ucsearch.certificate.api import CertifiedPanel
 from ucsearch.certificate.record import Certificate
 from ucsearch.dispatch.gate import Condition, Context, Gate, Reason
-from ucsearch.dispatch.words import explain_condition, explain_fallback, explain_release
+from ucsearch.dispatch.words import (
+    explain_condition,
+    explain_fallback,
+    explain_keeping,
+    explain_mode,
+    explain_release,
+)
 from ucsearch.task import Task
 
 __all__ = ["Decision", "DecisionPanel", "GateRow", "Outcome", "Refused"]
@@ -84,6 +90,9 @@ class Decision:
                 f"  {explain_condition(row.name, f'{row.left:g}', row.operator, f'{row.right:g}', row.passed)}"
             )  # fmt: skip
         if self.certificate is not None:
+            plan = self.certificate.plan
+            keeping = explain_keeping(self.certificate.member_feasible, plan.trace.weights[0].tolist())
+            lines.append(f"  It was {explain_mode(plan.settings.mode)}" + (f"; it {keeping}." if keeping else "."))
             for r in self.certificate.rivals:
                 score = "not retained" if math.isnan(r.score) else f"scores {r.score:.6g}"
                 upper = "not bounded" if math.isnan(r.upper) else f"at most {r.upper:.6g}"

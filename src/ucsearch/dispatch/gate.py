@@ -32,6 +32,7 @@ class Reason(StrEnum):
     NOT_ROBUST = "not_robust"
     MARGIN_NOT_POSITIVE = "margin_not_positive"
     NOT_RISK_ACTIVE = "not_risk_active"
+    MEMBERS_INFEASIBLE = "members_infeasible"
     REGRET_ABOVE_LIMIT = "regret_above_limit"
     INVALID_TRACE = "invalid_trace"
     STALE_TRACE = "stale_trace"
@@ -61,6 +62,7 @@ class Gate:
     regret_limit: float | None = None  # regret bound at most this, in reward units
     near: bool = False  # on the planning-value route, regret within regret_limit may stand in for the certificate
     positive_margin: bool = False  # the release margin is positive
+    min_member_feasible: float | None = None  # weight of members for which the path keeps every rule, at least this
     max_trace_age_s: float | None = None  # seconds between the forecast's issue time and now
     max_eps_c: float | None = None  # measured calibration error at most this
     max_undercoverage: float | None = None
@@ -73,13 +75,17 @@ class Gate:
             value = getattr(self, name)
             if value is not None and not 0.0 <= value < math.inf:
                 raise InputError(f"gate.{name}", value, "a finite number of at least 0, or None")
+        if self.min_member_feasible is not None and not 0.0 <= self.min_member_feasible <= 1.0:
+            raise InputError("gate.min_member_feasible", self.min_member_feasible, "a share from 0 to 1, or None")
         if self.near and self.regret_limit is None:
             raise InputError("gate.regret_limit", None, "a limit, because gate.near is set")
 
     @property
     def is_empty(self) -> bool:
         asked = (self.certificate, self.risk_active, self.positive_margin)
-        limits = (self.regret_limit, self.max_trace_age_s, self.max_eps_c, self.max_undercoverage)
+        limits = (
+            self.regret_limit, self.min_member_feasible, self.max_trace_age_s, self.max_eps_c, self.max_undercoverage,
+        )  # fmt: skip
         return not any(asked) and all(x is None for x in (*limits, self.node_budget, self.time_budget_s))
 
 
@@ -139,6 +145,8 @@ def evaluate(gate: Gate, panel: CertifiedPanel, context: Context) -> list[Condit
         add("risk_active", active, "==", 1, Reason.NOT_RISK_ACTIVE)
     if gate.regret_limit is not None:
         add("regret_bound", claims.regret_bound, "<=", gate.regret_limit, Reason.REGRET_ABOVE_LIMIT)
+    if gate.min_member_feasible is not None:
+        add("member_feasible", panel.member_feasible, ">=", gate.min_member_feasible, Reason.MEMBERS_INFEASIBLE)
     if gate.node_budget is not None:
         spent = panel.plan.expansions + panel.oracle_nodes
         add("nodes", spent, "<=", gate.node_budget, Reason.NODE_BUDGET)

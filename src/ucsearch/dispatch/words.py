@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ucsearch.certificate.record import Certificate, Rival
 from ucsearch.dispatch.gate import Reason
+from ucsearch.policies import MODES
 
-__all__ = ["explain_condition", "explain_fallback", "explain_release"]
+__all__ = ["explain_condition", "explain_fallback", "explain_keeping", "explain_mode", "explain_release"]
 
 _CONDITIONS = {
     "task": "the task's rules ran without a fault",
@@ -17,6 +19,7 @@ _CONDITIONS = {
     "certificate_pass": "the first action is proved best under the forecast",
     "release_margin_above_tau": "its lead over the alternatives is positive",
     "risk_active": "uncertainty changed the choice",
+    "member_feasible": "the plan keeps every rule in enough members",
     "regret_bound": "what it may lose against the best plan is within the limit",
     "trace_issued_before_now": "the forecast was made before now",
     "trace_age_s": "the forecast is fresh enough",
@@ -32,6 +35,31 @@ def explain_condition(name: str, left: str, operator: str, right: str, passed: b
     or no."""
     figures = name if operator == "==" else f"{name}: {left} {operator} {right}"
     return f"{'yes' if passed else 'NO '}  {_CONDITIONS.get(name, name)} ({figures})"
+
+
+def explain_mode(mode: int) -> str:
+    """What the plan was made for, by the code of its mode; the mode's name where there are no words for it."""
+    names = {code: name for name, code in MODES.items()}
+    return _MODES.get(names.get(mode, ""), f"planned in mode {names.get(mode, mode)}")
+
+
+_MODES = {
+    "mean": "planned on the mean outcome",
+    "members": "planned over all members",
+    "scores": "planned on action scores",
+}
+
+
+def explain_keeping(share: float, weights: Sequence[float]) -> str:
+    """In how many members the plan, followed as it stands, keeps every rule; "" when that is unknown."""
+    if not share <= 1.0:
+        return ""
+    count = len(weights)
+    if share == 1.0:
+        return f"keeps every rule in all of {count} members"
+    if max(weights) - min(weights) <= 1e-9 * max(weights):
+        return f"keeps every rule in {round(share * count)} of {count} members"
+    return f"keeps every rule in members of {100.0 * share:.3g} % weight"
 
 
 def explain_release(c: Certificate, label: str, pass_kind: str) -> str:
@@ -74,6 +102,7 @@ _WHY = {
     Reason.NOT_RISK_ACTIVE: (
         "{label} is optimal, but a reward-only planner would choose no worse: uncertainty changed nothing."
     ),
+    Reason.MEMBERS_INFEASIBLE: "The plan that begins with {label} breaks a rule in too many members ({detail}).",
     Reason.REGRET_ABOVE_LIMIT: (
         "{label} may be worse than the best action by up to {regret:.6g}, more than the limit allows."
     ),
@@ -94,6 +123,7 @@ _NEXT = {
     Reason.NOT_OPTIMAL: " Widen the beam, order it by a bound, or use CertifiedBeam(protect=True).",
     Reason.NOT_ROBUST: " A smaller claimed model error or a clearer forecast would release it.",
     Reason.REGRET_ABOVE_LIMIT: " A higher regret limit or a wider search would release it.",
+    Reason.MEMBERS_INFEASIBLE: ' Plan over all members (mode="members"), or keep more distance from the limits.',
     Reason.STALE_TRACE: " Run the forecaster again.",
     Reason.CALIBRATION: " Recalibrate the forecaster before relying on its plans.",
     Reason.NODE_BUDGET: " Raise the budget or search less.",

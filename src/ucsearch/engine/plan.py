@@ -200,6 +200,12 @@ class Plan:
             edges.append((candidate.q, candidate.u))
         return nodes, edges
 
+    def start(self) -> tuple[Window, Any]:
+        """This window's rules in the plain engine (without a bound), and the state it starts from."""
+        settings = self.settings._replace(use_bound=False)
+        window = make_window(self.task, settings, self.layout, self.inputs, self.window)
+        return window, self.layout.build(self.inputs.states[self.window].tolist())
+
     def _plain_window(self) -> Window:
         return make_window(self.task, self.settings, self.layout, self.inputs, self.window)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.dispatch.words import explain_condition
+from ucsearch.dispatch.words import explain_condition, explain_keeping, explain_mode
 from ucsearch.errors import RecordError
 from ucsearch.layout import Layout
 from ucsearch.pipeline.cases import ORDERING_TASK
@@ -102,6 +102,9 @@ def _tell(row: Row, blobs: dict[str, Floats], overrides: list[dict[str, Any]], s
         sizes = ", ".join(f"{x:g}" for x in orders)
         word = "The plan" if outcome["outcome"] == "RELEASED" else "The plan that was not released"
         lines.append(f"{word}, {len(plan)} steps: {sizes} {units if _orders(record) else ''}".rstrip() + ".")
+    share = claim.get("member_feasible")
+    keeping = explain_keeping(math.nan if share is None else float(share), weights.tolist())
+    lines.append(f"It was {explain_mode(record['settings']['mode'])}" + (f"; it {keeping}." if keeping else "."))
     lines += ["", "Conditions:"]
     for gate in record["gate"]["rows"]:
         left, right = _figure(gate["left"]), _figure(gate["right"])

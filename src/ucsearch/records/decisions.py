@@ -51,6 +51,7 @@ def decision_record(
     blobs: Blobs = {}
     task, layout, settings = plan.task, plan.layout, plan.settings
     w = plan.window
+    c.member_feasible  # noqa: B018 - computed on demand; from here on one of the claims below
     claim = {k: _value(v) for k, v in vars(c).items() if k not in ("plan", "rivals", "action", "node_budget")}
     record: dict[str, Any] = {
         "schema": SCHEMA,

@@ -133,6 +133,7 @@ class _Writer:
             refs = tuple(dict.fromkeys([*refs, *extra.blobs]))
             blobs = {**blobs, **extra.blobs}
         asked = "" if request is None else f'"request":{_json(request.content())},'
+        c.member_feasible  # noqa: B018 - computed on demand; from here on one of the claims
         head = f'"claim":{_object(vars(c), self.claim)},"gate":{self._gate(decision)},'
         tail = (
             f'"inputs":{{"params":{_list(params)},"params_lengths":{self.lengths[0]},'

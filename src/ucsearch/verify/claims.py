@@ -62,13 +62,27 @@ class _Decision:
             for name, value in derived.items():
                 if name in self.claim and isinstance(value, bool | int):
                     expect(f"claim.{name}", self.claim[name], value)
+        claimed["member_feasible"] = derived["member_feasible"] = self._member_feasible()
+        if self.version > 1:
+            expect("claim.member_feasible", self.claim["member_feasible"], claimed["member_feasible"])
         self._counters()
         dead_end = self._dead_end()
         steps = {e.action: e.q - p.risk * e.u for e in self.root}
         gate_and_outcome(r, p, self.failed, dead_end, steps, claimed, derived)
         return self.doubts
 
-    def _certificate(self, rivals: Mapping[int, Record]) -> Record:
+    def _member_feasible(self) -> float:
+        """Weight of the members for which the path put forward keeps every rule."""
+        chosen = next((x for x in self.r["rivals"] if x["index"] == self.claim["action_index"]), None)
+        if chosen is None or not chosen["path"] or not self.p.members:
+            return math.nan
+        kept = [self.p.is_members or self.p.keeps(chosen["path"], member) for member in self.p.members]
+        total = 0.0
+        for weight in (w for w, own in zip(self.p.weights, kept, strict=True) if own):
+            total += weight
+        return 1.0 if all(kept) else total
+
+    def _certificate(self, rivals: Mapping[int, Record]) -> dict[str, Any]:
         """The claims that follow from these figures of the rivals."""
         searched = {i: (num(rival["score"]), num(rival.get("size"))) for i, rival in rivals.items()}
         first: int | None = self.claim["action_index"]
@@ -199,7 +213,6 @@ class _Decision:
                 self._between(f"{where}.upper", low, rival["upper"], self.edges[i], self.prover)
             else:
                 self._upper(where, rival)
-                self._sizes(where, rival)
             low, high = rival["reward_only_score"], rival["reward_only_upper"]
             own = self._between(f"{where}.reward_only_upper", low, high, self.edges[i], reward_only)
             self.own[i].update(zip(("reward_only_score", "reward_only_upper"), own, strict=True))
@@ -214,6 +227,8 @@ class _Decision:
                 self.own[i].update(zip(("certain_score", "certain_upper"), own, strict=True))
             else:
                 self.own[i].update(certain_score=None, certain_upper=None)
+            if self.version > 1:
+                self._sizes(where, rival)
 
     def _sizes(self, where: str, rival: Record) -> None:
         """Paths at risk 0 are not in the record. A size that is too large only adds reward-only optima."""

@@ -49,6 +49,6 @@ def demand(r: Record, wanted: Mapping[str, Any]) -> None:
         elif want is True:
             strict = own is True
         else:
-            strict = own is not None and own <= want
+            strict = own is not None and (own >= want if name.startswith("min_") else own <= want)
         if not strict:
             raise Invalid(f"gate.settings.{name}", own, f"a weaker gate than the demanded {want}")

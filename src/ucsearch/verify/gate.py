@@ -210,6 +210,8 @@ def _rows(
         (g["positive_margin"], "release_margin_above_tau", c["lead"], ">", 0, "margin_not_positive"),
         (g["risk_active"], "risk_active", active, "==", 1, "not_risk_active"),
         (g["regret_limit"], "regret_bound", regret, "<=", g["regret_limit"], "regret_above_limit"),
+        (g.get("min_member_feasible"), "member_feasible", c["member_feasible"], ">=", g.get("min_member_feasible"),
+         "members_infeasible"),
         (g["node_budget"], "nodes", spent, "<=", g["node_budget"], "node_budget"),
         (g["time_budget_s"], "elapsed_s", num(gate["elapsed_s"]), "<=", g["time_budget_s"], "time_budget"),
     ]  # fmt: skip
@@ -222,6 +224,8 @@ def gate_and_outcome(
     """Rows of the gate, then what leaves. `steps` holds the one-step score of every feasible action. The rows' figures
     follow from the claims as recorded; whether they hold, from those that were derived."""
     gate, g = r["gate"], r["gate"]["settings"]
+    least = num(g.get("min_member_feasible"))
+    require("gate.settings.min_member_feasible", not least > 1.0, least, "a share from 0 to 1")
     require("gate.settings.near", g["regret_limit"] is not None or not g["near"], g["near"], "nothing without a limit")
     rows, own = (_rows(r, p, c, failed, dead_end) for c in (claimed, derived))
     expect("gate.rows", [row["name"] for row in gate["rows"]], [row[0] for row in rows])

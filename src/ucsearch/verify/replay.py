@@ -247,6 +247,19 @@ class Problem:
             raise Fault("the sum along a path is not finite")
         return node
 
+    def keeps(self, path: Sequence[int], member: Sequence[Any]) -> bool:
+        """Whether one member, with its own outcomes, may follow the path; not, where a function fails on the way."""
+        state = self.state
+        try:
+            for h, i in enumerate(path):
+                if not self.may(state, self.actions[i]):
+                    return False
+                if h + 1 < len(path):
+                    state = self.move(state, self.actions[i], member[h])
+        except Fault:
+            return False
+        return True
+
     def size(self, node: Node) -> float:
         """What was added up on a path, in absolute terms. In members mode the spread is taken of the returns, so that
         their rounding enters it too: as it is, or (variance) times twice the deviation."""

@@ -53,11 +53,12 @@ def _form(**names: str) -> dict[str, Any]:
 
 REASONS = (
     "none", "dead_end", "search_exhausted", "not_proved", "not_optimal", "not_robust", "margin_not_positive",
-    "not_risk_active", "regret_above_limit", "stale_trace", "calibration", "node_budget", "time_budget", "task_error",
+    "not_risk_active", "members_infeasible", "regret_above_limit", "stale_trace", "calibration", "node_budget",
+    "time_budget", "task_error",
 )  # fmt: skip
 LIMITS = _form(
     truth="certificate risk_active near positive_margin",
-    limit="regret_limit max_trace_age_s max_eps_c max_undercoverage node_budget time_budget_s",
+    limit="regret_limit min_member_feasible? max_trace_age_s max_eps_c max_undercoverage node_budget time_budget_s",
 )
 ROW = {"operator": ("==", "<=", ">=", ">"), **_form(text="name", figure="left", number="right", truth="pass")}
 BLOB = {"$blob": "hex"}
@@ -136,7 +137,7 @@ REQUEST = _form(hex="key body?", count="item", text="by?")
 DECISION_2 = _with(
     DECISION_1,
     task=_form(hex="text_hash?"),
-    claim=_form(truth="cancellation"),
+    claim=_form(truth="cancellation", maybe="member_feasible"),
     rivals=_form(maybe="size reward_only_size certain_size", figure="upper_size", count="[upper_path]"),
     **{"schema": ("ucsearch.decision/2",), "recalibration?": RECALIBRATION, "request?": REQUEST},
 )
