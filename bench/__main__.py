@@ -18,6 +18,7 @@ from bench import audit_bench, forecast_bench
 from bench.inventory import Problem, first_windows, make_problem, policies, samplers
 from bench.peers_run import PEERS, regret, run_peers
 from bench.timing import in_process, interleaved, startup
+from ucsearch.dispatch.last_look import last_look
 
 OUT = Path(__file__).parent / "out"
 ICEM, PYTORCH_MPPI = "pytorch-icem 256 x 5", "pytorch-mppi 1024 x 5"
@@ -65,6 +66,22 @@ def sampled(problem: Problem, values: np.ndarray, repeats: int) -> dict[str, dic
         optimal, loss = np.mean(found, axis=0)
         rows[name] = {"us": seconds / len(values) * 1e6, "optimal": float(optimal), "regret": float(loss)}
     return rows
+
+
+def rule_checks() -> dict[str, float]:
+    """Microseconds that asking the plain rules costs: the last look per release, captured constants per call."""
+    problem = make_problem(2000, 7)
+    certified = uc.certify_panel(
+        problem.task, problem.states, problem.trace, policies(7)[PLAIN], threads=1, engine="compiled", kind="bound"
+    )
+    released = certified.released >= 0
+
+    def thousand() -> None:
+        for _ in range(1000):
+            problem.task.reach()
+
+    seconds = interleaved({"look": lambda: last_look(certified, released), "constants": thousand}, 5)
+    return {"last look": seconds["look"] / int(released.sum()) * 1e6, "constants": seconds["constants"] / 1000 * 1e6}
 
 
 def single_calls() -> dict[str, float]:
@@ -138,6 +155,7 @@ def main() -> None:
         console.print(_search_table(depth, rows))
     with console.status("single calls, growth, memory, start-up, log, forecasts"):
         results["single call, us"] = single_calls()
+        results["asking the rules, us"] = rule_checks()
         results["growth"] = growth(arguments.windows // 2)
         results["memory beyond inputs and outputs, MB"] = memory(arguments.windows)
         results["start-up, s"] = startup()
@@ -190,6 +208,8 @@ def targets(results: dict[str, Any]) -> list[Check]:
         ("2 threads against 1, d = 6", us(six, PLAIN) / us(six, "2 threads"), ">=", 1.7,
          "other work on the machine's cores shows here first"),
         ("one uc.search call, d = 3, us", single[f"{PLAIN}, d = 3"], "<=", 30, ""),
+        ("last look, d = 7, us a release", results["asking the rules, us"]["last look"], "<=", 15, ""),
+        ("captured constants, us a call", results["asking the rules, us"]["constants"], "<=", 10, ""),
         ("exact against plain beam, d = 3", us(three, EXACT) / us(three, PLAIN), "<=", 1.5, ""),
         ("exact against plain beam, d = 6", us(six, EXACT) / us(six, PLAIN), "<=", 4, ""),
         ("CP-SAT against exact, d = 6", us(six, "CP-SAT, one worker") / us(six, EXACT), ">=", 1000, ""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from ucsearch.answers import as_allowed, as_number, guarded
 from ucsearch.certificate.api import CertifiedPanel, Kind, certify_panel
 from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome, Refused
-from ucsearch.dispatch.gate import Calibration, Context, Gate, Reason, evaluate
+from ucsearch.dispatch.gate import Calibration, Condition, Context, Gate, Reason, evaluate
+from ucsearch.dispatch.last_look import last_look
 from ucsearch.dispatch.words import explain_fallback
 from ucsearch.engine.api import Engine
 from ucsearch.errors import InputError
@@ -54,7 +55,7 @@ def decide(
     where: str = "",
     request: Any = None,
 ) -> Decision:
-    """One decision. A refused trace or a broken task is a fallback with its reason, not an exception; a wrong state,
+    """One decision. Run `check_task` on the task once before you trust this with it. A refused trace or a broken task is a fallback with its reason, not an exception; a wrong state,
     policy or gate is the caller's mistake and raises. With a `log` the decision is on disk before it is returned; every
     call is an entry of its own unless it repeats a `request` (a text, or a `records.Request`)."""
     gate = Gate() if gate is None else gate
@@ -115,6 +116,10 @@ def decide_panel(
     context = Context(_ages(certified.plan.trace, now), elapsed, calibration or Calibration())
     conditions = tuple(evaluate(gate, certified, context))
     cause = _causes(conditions, len(certified))
+    doubts = last_look(certified, np.array([c is Reason.NONE for c in cause]))
+    if doubts:
+        conditions = _failed(conditions, doubts)
+        cause = _causes(conditions, len(certified))
     released = np.array([c is Reason.NONE for c in cause])
     fallback, feasible = _fallbacks(task, certified)
     chosen = np.where(released, _released_actions(certified), np.where(feasible, fallback, np.nan))
@@ -131,6 +136,7 @@ def decide_panel(
         fallback_feasible=feasible,
         fallback_cost=_fallback_cost(certified, fallback),
         now="" if now is None else _utc(now).isoformat(),
+        doubts=doubts,
     )
     if log is None:
         return panel
@@ -158,6 +164,14 @@ def _written(decision: Decision, log: Log | None, series: str, where: str, reque
 def _ids(entries: Any) -> tuple[str, ...]:
     """Of a log that says what it wrote."""
     return tuple(str(e.id) for e in entries) if isinstance(entries, Sequence) else ()
+
+
+def _failed(conditions: tuple[Condition, ...], doubts: Mapping[int, str]) -> tuple[Condition, ...]:
+    """The gate's rows with the task's own, the first, failed in the windows that the last look did not confirm."""
+    task, rest = conditions[0], conditions[1:]
+    left, passed = np.array(task.left), np.array(task.passed)
+    left[list(doubts)], passed[list(doubts)] = 1.0, False
+    return (task._replace(left=left, passed=passed), *rest)
 
 
 def _causes(conditions: tuple[Any, ...], count: int) -> tuple[Reason, ...]:

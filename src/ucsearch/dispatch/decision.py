@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -122,6 +123,7 @@ class DecisionPanel:
     fallback_feasible: NDArray[np.bool_]  # (W,)
     fallback_cost: NDArray[np.float64]  # (W,)
     now: str
+    doubts: Mapping[int, str] = field(default_factory=dict)  # windows the last look did not confirm, and why
     records: tuple[str, ...] = ()  # (W,) ids of the records in the log; () when there was none
 
     def __len__(self) -> int:
@@ -174,6 +176,8 @@ class DecisionPanel:
         return str(plan.task.label(plan.actions.index(action), action))
 
     def _detail(self, w: int, rows: tuple[GateRow, ...]) -> str:
+        if w in self.doubts:
+            return self.doubts[w]
         error = self.certified.plan[w].error
         if error is not None:
             return str(error)

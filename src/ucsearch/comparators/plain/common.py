@@ -26,7 +26,7 @@ def window_stream(window: Window, state: Any, seed: int) -> tuple[int, int]:
 def score_one(window: Window, node: Node, action: int, step: int) -> Candidate:
     """Score one action that is known to be feasible."""
     window.action_scores += 1
-    return window._score_one(node, action, step)
+    return window.score_one(node, action, step)
 
 
 def prefers(a: Node, b: Node | None, risk: float) -> bool:

@@ -207,10 +207,10 @@ class Window:
         for i in self.available:
             if self.allowed(node.states, i, step):
                 self.action_scores += 1
-                out.append(self._score_one(node, i, step))
+                out.append(self.score_one(node, i, step))
         return out
 
-    def _score_one(self, node: Node, i: int, h: int) -> Candidate:
+    def score_one(self, node: Node, i: int, h: int) -> Candidate:
         s, a, p, task = self.settings, self.actions[i], self.params, self.task
         rewards: tuple[float, ...] = ()
         if self.mode == SCORES:
