@@ -55,7 +55,9 @@ def decide(
     where: str = "",
     request: Any = None,
 ) -> Decision:
-    """One decision. Run `check_task` on the task once before you trust this with it. A refused trace or a broken task is a fallback with its reason, not an exception; a wrong state,
+    """One decision. Run `check_task` on the task once before you trust this with it.
+
+    A refused trace or a broken task is a fallback with its reason, not an exception; a wrong state,
     policy or gate is the caller's mistake and raises. With a `log` the decision is on disk before it is returned; every
     call is an entry of its own unless it repeats a `request` (a text, or a `records.Request`)."""
     gate = Gate() if gate is None else gate
