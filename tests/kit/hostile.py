@@ -654,7 +654,7 @@ def checkpoints() -> Iterator[Case]:
 
 
 @cache
-def _log() -> bytes:
+def genuine_log() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.db"
         with AuditLog(path) as log:
@@ -668,7 +668,7 @@ def _log() -> bytes:
 def _changed(*statements: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.db"
-        path.write_bytes(_log())
+        path.write_bytes(genuine_log())
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
             db.execute("PRAGMA journal_mode = DELETE")
             made = db.execute("SELECT type, name FROM sqlite_master WHERE type <> 'table' AND sql IS NOT NULL")
@@ -755,7 +755,7 @@ STATEMENTS: list[tuple[str, tuple[str, ...], set[int]]] = [
 def logs() -> Iterator[Case]:
     for name, statements, codes in STATEMENTS:
         yield Case(f"log: {name}", _changed(*statements), frozenset(codes))
-    whole = _log()
+    whole = genuine_log()
     damaged = frozenset({MALFORMED, INVALID, WEAKER})
     yield Case("log: genuine", whole, frozenset({VALID}))
     yield Case("log: only its header", whole[:100], damaged)

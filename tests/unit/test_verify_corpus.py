@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.fuzz import mutated
 from tests.kit.hostile import BUDGET, Case, corpus
 from ucsearch.verify.__main__ import main
 
@@ -17,6 +18,7 @@ SHARDS = 8
 LONGEST_S = 10.0
 LEAST_CASES = 200
 SAMPLE = 20
+MUTATIONS = 120
 
 
 def arguments(case: Case, folder: Path) -> list[str]:
@@ -58,3 +60,16 @@ def test_a_sample_as_processes(tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, timeout=60, check=False)
         assert done.returncode in case.codes, (case.name, done.stdout[:500], done.stderr[:500])
         assert b"Traceback" not in done.stderr
+
+
+def test_some_mutations_get_a_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`tests/slow/test_fuzz_verifier.py` does this for ten minutes."""
+    codes = set()
+    for seed in range(MUTATIONS):
+        case = mutated(seed)
+        code = main(arguments(case, tmp_path))
+        seen = capsys.readouterr()
+        assert code in case.codes, (case.name, code, seen.out[:300])
+        assert "Traceback" not in seen.err
+        codes.add(code)
+    assert codes >= {0, 1, 2}

@@ -171,7 +171,7 @@ def _verify(entry: Entry, terms: _Terms) -> Verdict:
                 demand(record, terms.gate)
             note = "" if version == 2 else f"version {version} rules"
             doubts = verify_decision(record, entry.blobs, terms.task_of(record["task"]["object"]), budget)
-    except (Malformed, sqlite3.Error) as error:
+    except (Malformed, sqlite3.Error, UnicodeDecodeError) as error:
         return Verdict("malformed", name, message=str(error))
     except Invalid as error:
         return Verdict("invalid", name, error.where, str(error))

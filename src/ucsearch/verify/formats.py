@@ -222,7 +222,7 @@ def read_entries(path: Path) -> Iterator[Entry]:
             yield from _lines(path)
         else:
             raise Malformed(f"{path}: empty")
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes a damaged schema in its message
         raise Malformed(f"{path}: {error}") from None
 
 
