@@ -580,14 +580,15 @@ def lines() -> Iterator[Case]:
         ("time", {"written_at": "2026-01-01T00:00:00+00:00"}),
         ("time \u202e", {"written_at": "\u202e\x1b"}),
     ):
-        yield case(name, text({**first, **value}), INVALID, WEAKER, MALFORMED, VALID)
+        yield case(name, text({**first, **value}), INVALID, WEAKER, MALFORMED)
     yield case("blobs altered", text(_recode(first, lambda data: data[:-1] + b"\1")), MALFORMED)
     yield case("blobs empty", text(_recode(first, lambda data: b"")), MALFORMED)
     yield case("no blobs", text({**first, "blobs": {}}), MALFORMED)
     yield case("a name of a megabyte", text({**first, "blobs": {"x" * 1_000_000: ""}}), MALFORMED)
     for name in sorted(first):
         lacking = {k: v for k, v in first.items() if k != name}
-        yield case(f"without {name}", text(lacking), MALFORMED, INVALID)
+        # The first version's lines have no `previous`; the first of them follows from nothing.
+        yield case(f"without {name}", text(lacking), *({VALID, WEAKER} if name == "previous" else {MALFORMED, INVALID}))
     bare = writer.canonical(decision("beam")[0])
     yield case("a bare record", bare, MALFORMED)
     yield case("a bare record between", one + bare + b"\n" + text(second), MALFORMED, INVALID)
@@ -648,6 +649,48 @@ def checkpoints() -> Iterator[Case]:
         ]
     ):
         yield Case(f"checkpoint {number:02}", body, frozenset(codes), checkpoint=data)
+    yield from _notes(body, good["head"])
+
+
+def _notes(body: bytes, head: str) -> Iterator[Case]:
+    """Signed notes, none of them signed by whom they say."""
+    public = b"\x01" + bytes(range(32))
+    hashed = hashlib.sha256(b"somebody\n" + public).digest()[:4]
+    key = f"somebody+{hashed.hex()}+{b64encode(public).decode()}"
+    root, mark = b64encode(bytes(32)).decode(), b64encode(bytes.fromhex(head)).decode()
+    sign = f"\N{EM DASH} somebody {b64encode(hashed + bytes(64)).decode()}\n"
+
+    def note(size: str = "2", root: str = root, mark: str = mark, origin: str = "log", more: str = sign) -> bytes:
+        return f"{origin}\n{size}\n{root}\nucsearch-head {mark}\n\n{more}".encode("utf-8", "surrogatepass")
+
+    for number, (data, codes) in enumerate(
+        [
+            (note(), FALSE),
+            (note(more=sign * 100), FALSE),
+            (note(more=sign * 20_000), BAD),
+            (note(more=""), BAD),
+            (note(more="x\n"), BAD),
+            (note(more="\N{EM DASH} somebody\n"), FALSE),
+            (note(more=f"\N{EM DASH} somebody {'A' * 100_000}\n"), FALSE),
+            (note(size="-1"), BAD),
+            (note(size="9" * 5000), BAD),
+            (note(size="02"), BAD),
+            (note(size="\u0662"), BAD),
+            (note(root="x"), BAD),
+            (note(root=""), BAD),
+            (note(mark="x"), BAD),
+            (note(mark=""), BAD),
+            (note(origin=""), BAD),
+            (note(origin="\x1b[2J"), BAD),
+            (note(origin="\ud800"), BAD),
+            (note() * 2, BAD | FALSE),
+            (note()[:-1], BAD),
+            (b"\n\n\n\n", BAD),
+            (b"a" * 1_000_000, BAD),
+        ]
+    ):
+        yield Case(f"note {number:02}", body, frozenset(codes), data, ("--key", key))
+    yield Case("note whose key is not given", body, frozenset({INVALID, WEAKER}), note())
 
 
 # -------------------------------------------------------------------- logs
@@ -777,4 +820,4 @@ def logs() -> Iterator[Case]:
 
 @cache
 def corpus() -> tuple[Case, ...]:
-    return (*records(), *lines(), *logs())
+    return (*records(), *lines(), *checkpoints(), *logs())

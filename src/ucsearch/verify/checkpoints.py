@@ -17,6 +17,7 @@ from ucsearch.verify import ed25519
 from ucsearch.verify.formats import GENESIS, MAX_INT, Invalid, Malformed, canonical, digest, loads
 
 LARGEST = 64 << 20  # bytes of a checkpoint
+MOST_SIGNATURES = 100  # of a note; each may have to be verified
 ED25519 = b"\x01"  # C2SP's number of the algorithm
 SIGNED = "\N{EM DASH} "
 HEAD = "ucsearch-head "
@@ -109,6 +110,8 @@ def _note(data: bytes, path: Path, key: Key | None) -> Pins:
         count, tree = int(size), b64decode(root, validate=True)
         heads = [b64decode(line.removeprefix(HEAD), validate=True).hex() for line in more if line.startswith(HEAD)]
         lines = signatures[:-1].split("\n")
+        if len(lines) > MOST_SIGNATURES:
+            raise ValueError
         if not origin or str(count) != size or not 0 <= count <= MAX_INT or len(tree) != 32:
             raise ValueError
         if len(heads) != 1 or not _HEX.fullmatch(heads[0]) or not all(line.startswith(SIGNED) for line in lines):
