@@ -20,7 +20,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,7 +145,7 @@ class Task:
             raise InputError("task.uses", type(self.uses).__name__, "a mapping of names to functions (s, a, p)")
         for name, function in self.uses.items():
             _check_function(f"uses[{name!r}]", function, 3, "(s, a, p)")
-        object.__setattr__(self, "uses", MappingProxyType(dict(self.uses)))
+        object.__setattr__(self, "uses", dict(self.uses))
         if self.params is not None:
             Layout.of(self.params, "task.params")
 
