@@ -33,7 +33,7 @@ LAYERS = {
     "certificate": 7,
     "dispatch": 8,
     "records": 9,
-    "allocation": 9,
+    "allocation": 10,
     # Beside the path from task to record: nothing above uses them.
     "check": 10,
     "comparators": 10,

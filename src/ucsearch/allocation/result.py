@@ -23,7 +23,8 @@ __all__ = ["Interval", "Price", "Result", "evaluate"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-_REL, _ROUNDING = 1e-9, 8 * 2.0**-52  # of the tolerance of two figures (SPEC section 3)
+_REL, _ROUNDING = 1e-9, 8 * 2.0**-52  # of the tolerance of two figures
+_ADDED = 1e-12  # of a total's
 
 
 class Price(NamedTuple):
@@ -74,8 +75,10 @@ class Result:
 
     @property
     def rounding(self) -> float:
-        """A gap this small may be rounding."""
-        return _REL * max(abs(self.upper), abs(self.lower)) * 1e-3 + float(self.tau.max(initial=0.0))
+        """A gap this small may be rounding: a share of all that was added up."""
+        rows = np.arange(self.choice.size)
+        sizes = np.abs(self.problem.lower[rows, self.choice]) + np.abs(self.problem.ceiling.max(axis=1))
+        return _ADDED * math.fsum(sizes.tolist())
 
     @property
     def priced_optimal(self) -> NDArray[np.bool_]:

@@ -41,8 +41,8 @@ __all__ = [
 ]
 
 # Outcomes, controls, monitors and segments are the service's: reports of what came of a decision, pauses, the
-# calibration monitor's events, and the link to an earlier file.
-KINDS = ("decision", "override", "refusal", "outcome", "control", "monitor", "segment")
+# calibration monitor's events, and the link to an earlier file. An allocation shares a limit among decisions.
+KINDS = ("decision", "override", "refusal", "outcome", "control", "monitor", "segment", "allocation")
 OVERRIDE_SCHEMA = "ucsearch.override/2"
 _TARGETS = ("decision", "refusal")
 CHECKPOINT_SCHEMA = "ucsearch.checkpoint/1"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ucsearch.verify.allocation import verify_allocation
 from ucsearch.verify.chain import follow, last_number
 from ucsearch.verify.checkpoints import Pins, read_checkpoint
 from ucsearch.verify.claims import verify_decision
@@ -165,6 +166,8 @@ def _verify(entry: Entry, terms: _Terms) -> Verdict:
             verify_report(record, *_target(entry, record, "decision"))
         elif kind == "control":
             verify_control(record)
+        elif kind == "allocation":
+            verify_allocation(record, [_decision(entry, m, i) for i, m in enumerate(record["members"])], terms.task_of)
         else:
             version = version_of(record)
             if terms.gate is not None:
@@ -179,6 +182,16 @@ def _verify(entry: Entry, terms: _Terms) -> Verdict:
         text = f"within {budget} nodes these could not be verified: {', '.join(dict.fromkeys(doubts))}"
         return Verdict("weaker", name, doubts[0], f"{note}; {text}" if note else text)
     return Verdict("valid", name, message=note)
+
+
+def _decision(entry: Entry, member: Mapping[str, Any], i: int) -> tuple[dict[str, Any], bytes]:
+    """The earlier decision that a member of an allocation is about, and its bytes."""
+    seq, body = entry.find(member["decision"], member["entry"]) or (0, b"{}")
+    target = read_record(body) if 0 < seq < (entry.seq or 0) else {}
+    expect(f"members[{i}].decision", member["decision"], target.get("id"))
+    if check_known(target) != "decision":
+        raise Invalid(f"members[{i}].decision", target["kind"], "a decision")
+    return target, body
 
 
 def _target(entry: Entry, record: Mapping[str, Any], member: str) -> tuple[dict[str, Any], bytes]:

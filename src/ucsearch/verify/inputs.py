@@ -32,13 +32,13 @@ AT_LEAST = {
 
 
 def problem_of(r: Record, blobs: Blobs, task: Any) -> Problem:
-    state, params, actions = _rules(r, task)
+    state, params, actions = rules_of(r, task)
     p = Problem(task, r["settings"], state, params, actions, _trace(r, blobs, task))
     _settings(r, p)
     return p
 
 
-def _rules(r: Record, task: Any) -> tuple[Any, Any, list[float]]:
+def rules_of(r: Record, task: Any) -> tuple[Any, Any, list[float]]:
     """State, parameters and actions, NaN where unavailable."""
     t, inputs = r["task"], r["inputs"]
     actions = [num(a) for a in t["actions"]]
@@ -159,7 +159,7 @@ def verify_override(r: Record, target: Record, body: bytes, task: Callable[[], A
     if "inputs" not in target:
         raise Invalid("override.overrides", target["id"], f"a {target['kind']} whose state was not kept")
     rules = task()
-    state, params, actions = _rules(target, rules)
+    state, params, actions = rules_of(target, rules)
     action, labels = r["action"], target["task"]["labels"]
     if isinstance(action, str):  # by its label, in records of the first version
         require("override.action", labels.count(action) == 1, action, f"one of {labels}")
@@ -215,7 +215,7 @@ def verify_refusal(r: Record, task: Callable[[], Any]) -> None:
         fallback, feasible = math.nan, False
         if "inputs" in r:
             rules = task()
-            state, params, actions = _rules(r, rules)
+            state, params, actions = rules_of(r, rules)
             try:
                 fallback = float(rules.fallback(state, params))
                 feasible = fallback in actions and _may(rules, state, fallback, params)

@@ -41,6 +41,8 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "figure": lambda v: v is None or _real(v),  # null where it does not apply
     "action": lambda v: _number(v) or (isinstance(v, str) and v != ""),  # by value or by label
     "reading": lambda v: _number(v) or (isinstance(v, list) and bool(v) and all(map(_number, v))),
+    "group": lambda v: v is None or isinstance(v, str),
+    "limits": lambda v: isinstance(v, dict) and bool(v) and all(_number(x) and x >= 0 for x in v.values()),
     "hex": lambda v: isinstance(v, str) and re.fullmatch("[0-9a-f]{64}", v) is not None,
 }
 
@@ -181,10 +183,25 @@ CONTROL: dict[str, Any] = {
     "schema": ("ucsearch.control/1",), "kind": ("control",), "request?": REQUEST, "action": ("pause", "resume"),
     **_form(hex="id", text="plan who why at until?"),
 }  # fmt: skip
+ALLOCATION: dict[str, Any] = {
+    "schema": ("ucsearch.allocation/1",), "kind": ("allocation",), "id": "hex",
+    "members": [{
+        "outcome": ("RELEASED", "FALLBACK", "HOLD"),
+        **_form(text="series", hex="decision digest", count="entry", maybe="action"),
+    }],
+    "shared": [{"limits": "limits", "groups": ["group"], **_form(text="name use", limit="[times]")}],
+    "prices": [["number"]],
+    "terms": {"serve": ("fallback", "best"), **_form(limit="gap_limit", number="gap_share")},
+    "claim": {
+        "reason": ("none", "budget_infeasible", "allocation_gap"),
+        **_form(real="lower upper", truth="passed served", count="adjusted"),
+    },
+}  # fmt: skip
+
 # By kind and version of a record's schema.
 FORMS: dict[str, dict[str, Any]] = {
     form["schema"][0]: form
-    for form in (DECISION_1, DECISION_2, REFUSAL_1, REFUSAL, OVERRIDE_1, OVERRIDE, REPORT, CONTROL)
+    for form in (DECISION_1, DECISION_2, REFUSAL_1, REFUSAL, OVERRIDE_1, OVERRIDE, REPORT, CONTROL, ALLOCATION)
 }
 
 

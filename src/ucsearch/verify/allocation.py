@@ -1,0 +1,236 @@
+"""An allocation's claims, derived again from the decisions it names: uses by the task's functions, sums, bound, shares.
+
+O(series x actions x limits). Values of first actions are those of the decisions' records, which have entries of their
+own and verdicts of their own; how the allocation was found plays no part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ucsearch.verify.formats import Invalid, Malformed, Record, digest, expect, num, require
+from ucsearch.verify.inputs import rules_of
+
+SMALL, ROUNDING = 1e-9, 8 * 2.0**-52  # of the tolerance of two figures
+ADDED = 1e-12  # of a total's
+Targets = list[tuple[Record, bytes]]
+
+
+class _Member:
+    """One series: its decision, its values, and what its actions use of each limit."""
+
+    def __init__(self, i: int, r: Record, target: Record, body: bytes, task: Any) -> None:
+        where, own = f"members[{i}]", r["members"][i]
+        expect(f"{where}.series", own["series"], target["series"])
+        expect(f"{where}.digest", own["digest"], digest("audit-entry/1", body))
+        state, params, self.actions = rules_of(target, task)
+        self.own, self.outcome = own, target["outcome"]
+        self.lower, self.upper = {}, {}
+        for rival in target["rivals"]:
+            low, high = num(rival["score"]), num(rival["upper"])
+            if low == low:
+                self.lower[rival["index"]] = low
+            self.upper[rival["index"]] = high if low != low else max(high, low)
+        released = self.outcome["outcome"] == "RELEASED"
+        self.takes_part = released and bool(target["claim"]["proved"]) and bool(self.lower)
+        self.uses: list[list[float]] = []
+        for k, shared in enumerate(r["shared"]):
+            place = f"shared[{k}]"
+            function = getattr(task, "uses", {}).get(shared["use"])
+            require(f"{place}.use", function is not None, shared["use"], "no use of the task")
+            times = num(shared["times"][i])
+            self.uses.append([_use(function, state, a, params, times, f"{place}.use") for a in self.actions])
+
+    def place(self, action: float | None) -> int | None:
+        return None if action is None or action not in self.actions else self.actions.index(action)
+
+    @property
+    def kept(self) -> int | None:
+        """The action it keeps when it does not take part; None for nothing."""
+        return self.place(self.outcome["action"])
+
+
+def _use(function: Any, state: Any, action: float, params: Any, times: float, where: str) -> float:
+    if action != action:
+        return 0.0
+    try:
+        amount = float(function(state, action, params)) * times
+    except Exception as error:
+        raise Invalid(where, action, f"{type(error).__name__}") from None
+    require(where, 0.0 <= amount < math.inf, action, amount)
+    return amount
+
+
+def verify_allocation(r: Record, targets: Targets, task_of: Callable[[str], Any]) -> None:
+    """Raises at the first false claim."""
+    count = len(r["members"])
+    names = [m["series"] for m in r["members"]]
+    require("members", count > 0 and len(set(names)) == count, names[:3], "every series once, at least one")
+    for k, s in enumerate(r["shared"]):
+        if len(s["groups"]) != count or len(s["times"]) != count:
+            raise Malformed(f"shared[{k}]: groups and times for {count} members are expected")
+        known = all(g is None or g in s["limits"] for g in s["groups"])
+        require(f"shared[{k}].groups", known, s["groups"][:3], f"groups of {sorted(s['limits'])[:5]}")
+    require("shared", len({s["name"] for s in r["shared"]}) == len(r["shared"]) > 0, "names", "each once")
+    basis = [(t["settings"]["mode"], t["settings"]["risk"], t["settings"]["spread"]) for t, _ in targets]
+    alike = all(b[:2] == basis[0][:2] and (not b[1] or b[2] == basis[0][2]) for b in basis)
+    require("members", alike, "decisions", "of different modes, risks or spreads")
+    members = [_Member(i, r, *t, task_of(t[0]["task"]["object"])) for i, t in enumerate(targets)]
+    _Allocated(r, members).verify()
+
+
+class _Allocated:
+    def __init__(self, r: Record, members: list[_Member]) -> None:
+        self.r, self.members = r, members
+        self.free = [i for i, m in enumerate(members) if m.takes_part]
+        self.claim, self.terms = r["claim"], r["terms"]
+
+    def verify(self) -> None:
+        missing = self._missing()
+        served = self.claim["served"]
+        require("claim.served", not served or bool(self.free), served, "nobody takes part")
+        if served:
+            require("claim.served", not missing, served, "a limit cannot be kept")
+            choice = self._choice()
+            self._limits(choice)
+            lower, upper = self._figures(choice)
+            passed = self._passes(choice, lower, upper)
+            expect("claim.passed", self.claim["passed"], passed)
+            require("claim.served", passed or self.terms["serve"] == "best", served, "the gap is above the limit")
+            self._reason("none" if passed else "allocation_gap")
+            return
+        expect("claim.passed", self.claim["passed"], False)
+        self._reason("budget_infeasible" if missing else "allocation_gap" if self.free else "none")
+        self._fallbacks()
+
+    def _reason(self, derived: str) -> None:
+        expect("claim.reason", self.claim["reason"], derived)
+
+    def _groups(self, k: int) -> dict[str, list[int]]:
+        out: dict[str, list[int]] = {g: [] for g in self.r["shared"][k]["limits"]}
+        for i, g in enumerate(self.r["shared"][k]["groups"]):
+            if g is not None:
+                out[g].append(i)
+        return out
+
+    def _missing(self) -> bool:
+        """Whether some limit cannot be kept whatever is chosen."""
+        for k, s in enumerate(self.r["shared"]):
+            for g, rows in self._groups(k).items():
+                least = []
+                for i in rows:
+                    m = self.members[i]
+                    if m.takes_part:
+                        least.append(min(m.uses[k][a] for a in m.lower))
+                    elif m.kept is not None:
+                        least.append(m.uses[k][m.kept])
+                if not math.fsum(least) <= s["limits"][g]:
+                    return True
+        return False
+
+    def _choice(self) -> dict[int, int]:
+        """Of those who take part; the others must stand as their decision left them."""
+        chosen = {}
+        for i, m in enumerate(self.members):
+            where = f"members[{i}]"
+            if m.takes_part:
+                place = m.place(m.own["action"])
+                require(f"{where}.action", place in m.lower, m.own["action"], "an action with a value")
+                expect(f"{where}.outcome", m.own["outcome"], "RELEASED")
+                chosen[i] = -1 if place is None else place
+            else:
+                expect(f"{where}.action", m.own["action"], m.outcome["action"])
+                expect(f"{where}.outcome", m.own["outcome"], m.outcome["outcome"])
+        return chosen
+
+    def _limits(self, choice: dict[int, int]) -> None:
+        for k, s in enumerate(self.r["shared"]):
+            for g, rows in self._groups(k).items():
+                places = [(self.members[i], choice.get(i, self.members[i].kept)) for i in rows]
+                total = math.fsum(m.uses[k][a] for m, a in places if a is not None)
+                require(f"shared[{k}].limits", total <= s["limits"][g], s["limits"][g], f"{total} is used")
+
+    def _figures(self, choice: dict[int, int]) -> tuple[float, float]:
+        """Value and bound; how many series were moved off what is best for them at the prices."""
+        prices = self._prices()
+        lower, top, surely, maybe = [], [], 0, 0
+        for i in self.free:
+            m, mine = self.members[i], choice[i]
+            charge = [
+                math.fsum(self._price(prices, k, i) * m.uses[k][a] for k in range(len(prices)))
+                for a in range(len(m.actions))
+            ]
+            best = max(m.upper[a] - charge[a] for a in m.upper)
+            own = m.lower[mine] - charge[mine]
+            at = next(a for a in m.upper if m.upper[a] - charge[a] == best)
+            size = max(abs(m.upper[at]) + charge[at], abs(m.lower[mine]) + charge[mine])
+            tau = SMALL * max(abs(best), abs(own)) + ROUNDING * size
+            surely, maybe = surely + (best - own > 2.0 * tau), maybe + (best - own > 0.5 * tau)
+            lower.append(m.lower[mine])
+            top.append(best)
+        rent = []
+        for k, s in enumerate(self.r["shared"]):
+            for at, (g, rows) in enumerate(sorted(self._groups(k).items())):
+                taken = [self.members[i].kept for i in rows if not self.members[i].takes_part]
+                fixed = [i for i in rows if not self.members[i].takes_part]
+                used = [-self.members[i].uses[k][a] for i, a in zip(fixed, taken, strict=True) if a is not None]
+                rent.append(prices[k][at] * math.fsum([s["limits"][g], *used]))
+        value, bound = math.fsum(lower), math.fsum([*top, *rent])
+        self._close("lower", value)
+        self._close("upper", bound)
+        # The last digits can move a series across its tolerance.
+        require("claim.adjusted", surely <= self.claim["adjusted"] <= maybe, self.claim["adjusted"], maybe)
+        return value, bound
+
+    def _prices(self) -> list[list[float]]:
+        prices = [[num(x) for x in p] for p in self.r["prices"]]
+        shapes = [len(p) for p in prices] == [len(s["limits"]) for s in self.r["shared"]]
+        fine = shapes and all(0.0 <= x < math.inf for p in prices for x in p)
+        require("prices", fine, self.r["prices"], "one of at least 0 for each limit")
+        return prices
+
+    def _price(self, prices: list[list[float]], k: int, i: int) -> float:
+        s = self.r["shared"][k]
+        g = s["groups"][i]
+        return 0.0 if g is None else prices[k][sorted(s["limits"]).index(g)]
+
+    def _close(self, name: str, derived: float) -> None:
+        own = num(self.claim[name])
+        fine = abs(own - derived) <= SMALL * max(abs(own), abs(derived))
+        require(f"claim.{name}", fine, self.claim[name], derived)
+
+    def _passes(self, choice: dict[int, int], lower: float, upper: float) -> bool:
+        gap = upper - lower
+        without = math.fsum(max(self.members[i].upper.values()) for i in self.free)
+        limit = num(self.terms["gap_limit"])
+        allowed = num(self.terms["gap_share"]) * (without - upper)
+        sizes = [abs(self.members[i].lower[choice[i]]) + abs(max(self.members[i].upper.values())) for i in self.free]
+        return gap <= allowed or (limit == limit and gap <= limit) or gap <= ADDED * math.fsum(sizes)
+
+    def _fallbacks(self) -> None:
+        """Nothing was allocated: everybody's fallback, if together they keep the limits, else nothing leaves."""
+        places = []
+        for m in self.members:
+            keeps = m.outcome["outcome"] != "RELEASED"
+            own = (
+                m.outcome["action"]
+                if keeps
+                else m.outcome["fallback_action"]
+                if m.outcome["fallback_feasible"]
+                else None
+            )
+            places.append(m.place(own))
+        fit = all(
+            math.fsum(self.members[i].uses[k][a] for i in rows if (a := places[i]) is not None) <= s["limits"][g]
+            for k, s in enumerate(self.r["shared"])
+            for g, rows in self._groups(k).items()
+        )
+        for i, (m, place) in enumerate(zip(self.members, places, strict=True)):
+            where, outcome, action = f"members[{i}]", m.outcome["outcome"], m.outcome["action"]
+            if m.takes_part:
+                leaves = fit and place is not None and m.outcome["fallback_feasible"]
+                outcome, action = ("FALLBACK", m.outcome["fallback_action"]) if leaves else ("HOLD", None)
+            expect(f"{where}.outcome", m.own["outcome"], outcome)
+            expect(f"{where}.action", m.own["action"], action)
