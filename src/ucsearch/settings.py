@@ -36,6 +36,7 @@ __all__ = [
     "Run",
     "Settings",
     "SettingsError",
+    "SharedLimit",
     "field_notes",
     "forecaster_classes",
     "json_schema",
@@ -136,6 +137,19 @@ class Proof(_Table):
     node_budget: int = Field(default=20_000, ge=1, description="nodes per decision before it counts as not proved")
 
 
+class SharedLimit(_Table):
+    """A limit that the decisions of all series share; `ucsearch allocate` keeps it."""
+
+    name: str = Field(description="what is shared, such as 'truck volume'")
+    limit: float | dict[str, float] = Field(description="units of it; with `per` a table with one for each group")
+    use: str = Field(description="which of the task's uses counts, such as 'units', 'spend' or 'lines'")
+    times: float | str = Field(
+        default=1.0,
+        description="use is multiplied by this: a number, or a column of the states such as litres of a unit",
+    )
+    per: str = Field(default="", description="column of the states with the group of each series, such as its truck")
+
+
 class Backtest(_Table):
     """How much of the history is replayed."""
 
@@ -175,6 +189,7 @@ class Settings:
     columns: Columns
     backtest: Backtest
     run: Run
+    shared: tuple[SharedLimit, ...] = ()
 
     @property
     def season(self) -> int:
@@ -294,6 +309,7 @@ def _file_model() -> type[BaseModel]:
         columns=(Columns, Columns()),
         backtest=(Backtest, Backtest()),
         run=(Run, Run()),
+        shared=(tuple[SharedLimit, ...], ()),
     )
 
 
@@ -353,7 +369,7 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
         file=file, digest=hashlib.sha256(data).hexdigest(), units=found.units, currency=found.currency,
         period=found.period, task=task, policy=policy, gate=gate, calibration=calibration, proof=found.proof,
         actions=found.actions, forecast=found.forecast, forecaster=forecaster, columns=found.columns,
-        backtest=found.backtest, run=found.run,
+        backtest=found.backtest, run=found.run, shared=found.shared,
     )  # fmt: skip
 
 

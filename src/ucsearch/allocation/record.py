@@ -16,9 +16,10 @@ from ucsearch.records.audit import AuditLog
 from ucsearch.records.canonical import decode_number, encode_number, seal
 from ucsearch.records.chain import Row
 from ucsearch.records.inputs import built_in_task, recorded_inputs
+from ucsearch.records.reader import AuditReader
 from ucsearch.task import Task
 
-__all__ = ["SCHEMA", "allocation_record", "newest_decisions", "recorded_case", "write_allocation"]
+__all__ = ["SCHEMA", "allocation_record", "allocation_words", "newest_decisions", "recorded_case", "write_allocation"]
 
 SCHEMA = "ucsearch.allocation/1"
 
@@ -32,6 +33,23 @@ def newest_decisions(rows: Iterable[Row]) -> dict[str, Row]:
             found.pop(record["series"], None)
             found[record["series"]] = row
     return found
+
+
+def allocation_words(reader: AuditReader, row: Row) -> str:
+    """What the newest allocation after a decision made of it; "" when there is none."""
+    for other in reader.list(kind="allocation", newest_first=True, limit=1):
+        record = other.record
+        mine = [m for m in record["members"] if m["entry"] == row.seq]
+        if other.seq < row.seq or not mine:
+            return ""
+        shared = " and ".join(s["name"] for s in record["shared"])
+        alone, given = row.record["outcome"]["action"], mine[0]["action"]
+        if not record["claim"]["served"]:
+            return f"Sharing {shared} failed ({record['claim']['reason']}): {mine[0]['outcome']} {given} left instead."
+        if given == alone:
+            return f"Sharing {shared} left it as it is (entry {other.seq})."
+        return f"Sharing {shared} made it {given} instead of {alone} (entry {other.seq})."
+    return ""
 
 
 def recorded_case(row: Row, task: Task | None = None) -> Case:

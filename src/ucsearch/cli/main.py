@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from ucsearch.cli.allocate import allocate
 from ucsearch.cli.bench_lost_sales import lost_sales
 from ucsearch.cli.compare import compare
 from ucsearch.cli.data import data_app
@@ -44,7 +45,21 @@ app.add_typer(log_app, name="log", short_help="Look into an audit log; override 
 app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")
 app.add_typer(evidence_app, name="evidence")
-for _command in (new, forecast, decide, backtest, explain, tasks, schema, compare, suites, evaluate, claims, report):
+for _command in (
+    new,
+    forecast,
+    decide,
+    allocate,
+    backtest,
+    explain,
+    tasks,
+    schema,
+    compare,
+    suites,
+    evaluate,
+    claims,
+    report,
+):
     app.command()(_command)
 
 

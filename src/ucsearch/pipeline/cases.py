@@ -150,6 +150,7 @@ class StateFile:
         self.dates: dict[str, Any] = {}  # what day a state is of, where the file says so
         self.names = usual_names(table, settings.columns)
         self._arguments = state_columns(settings.task)
+        self._shared = {c for s in settings.shared for c in (s.times, s.per)}  # read by `allocate`
         self._columns, strange = self._known_columns()
         for block in table.blocks([c for c in table.columns if c in self._columns or c in strange]):
             self._refuse_numbers(block, strange)
@@ -169,7 +170,7 @@ class StateFile:
             ours = name in ("series", "date") or name in a.single or name in a.numbers or name in a.words
             if ours or (prefix in a.several and number.isdecimal()):
                 known[column] = name
-            elif column not in names.ignore:
+            elif column not in names.ignore and column not in self._shared:
                 close = f"{name}_1, {name}_2, ..." if name in a.several else near(name, ours_all)
                 if close is not None or column in names.rename:
                     raise InputError(

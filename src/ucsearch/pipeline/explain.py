@@ -7,13 +7,14 @@ to follow the plan through the forecast for a picture; without it the words are 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.allocation.record import allocation_words
 from ucsearch.dispatch.words import explain_condition, explain_keeping, explain_mode
 from ucsearch.errors import RecordError
 from ucsearch.layout import Layout
@@ -55,8 +56,10 @@ def explain_series(log: str | Path, series: str, settings: Settings | None = Non
         row = reader.newest(series) or _by_id(reader, series)
         blobs = {name: decode_array(data) for name, data in reader.blobs_of(row).items()}
         overrides = [r.record for r in reader.overrides(row.seq)]
+        shared = allocation_words(reader, row)
     try:
-        return _tell(row, blobs, overrides, settings)
+        told = _tell(row, blobs, overrides, settings)
+        return replace(told, text=f"{told.text}\n{shared}") if shared else told
     except (KeyError, TypeError, IndexError) as error:
         raise RecordError(f"entry {row.seq} of {log} is no decision this version can read ({error!r})") from error
 

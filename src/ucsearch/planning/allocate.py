@@ -1,0 +1,130 @@
+"""The job behind `ucsearch allocate`: the newest decision of every series in a log, shared limits from the settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ucsearch.allocation.api import Allocation, Serve, Shared, allocate_cases
+from ucsearch.allocation.record import newest_decisions, recorded_case, write_allocation
+from ucsearch.errors import DataError, InputError
+from ucsearch.planning.tables import open_table, write_table
+from ucsearch.records.audit import AuditLog
+from ucsearch.settings import Settings, SharedLimit
+
+__all__ = ["run_allocate", "write_next", "write_prices", "write_shares"]
+
+
+def run_allocate(
+    settings: Settings,
+    log: str | Path,
+    states: str | Path | None = None,
+    *,
+    gap_limit: float | None = None,
+    gap_share: float = 0.01,
+    serve: Serve = "fallback",
+    clock: Any = None,
+) -> Allocation:
+    """Share the settings' limits among the newest decisions in the log; the allocation is in the log on return.
+
+    `states` holds the columns that `times` and `per` name.
+    """
+    if not settings.shared:
+        raise InputError(
+            f"{settings.file}: shared", "nothing", "at least one [[shared]] table with name, limit and use"
+        )
+    columns = _columns(settings, states)
+    with AuditLog(log, clock=clock) as book:
+        rows = newest_decisions(book)
+        if not rows:
+            raise DataError(f"{log}: saw no decision of a named series; run `ucsearch decide` first")
+        cases = [recorded_case(row) for row in rows.values()]
+        shared = [_shared(s, columns, list(rows), settings.file) for s in settings.shared]
+        found = allocate_cases(cases, shared, gap_limit=gap_limit, gap_share=gap_share, serve=serve)
+        return write_allocation(found, book, rows)
+
+
+def _columns(settings: Settings, states: str | Path | None) -> dict[str, dict[str, Any]]:
+    """Column -> series -> value, of the columns that the limits name."""
+    texts = {s.per for s in settings.shared if s.per}
+    numbers = {s.times for s in settings.shared if isinstance(s.times, str)}
+    wanted = texts | numbers
+    if not wanted:
+        return {}
+    if states is None:
+        raise InputError("--states", "nothing", f"the file with the columns {', '.join(sorted(wanted))}")
+    table = open_table(states)
+    name = settings.columns.series
+    for column in (name, *sorted(wanted)):
+        if column not in table.columns:
+            raise InputError(f"{states}", f"the columns {', '.join(table.columns)}", f"one called {column!r}")
+    found: dict[str, dict[str, Any]] = {column: {} for column in wanted}
+    for block in table.blocks([name, *sorted(wanted)]):
+        series = block.texts(name)
+        for column in wanted:
+            values: Any = block.numbers(column)[0] if column in numbers else block.texts(column)
+            for row, (key, value) in enumerate(zip(series, values, strict=True)):
+                if column in numbers and not 0.0 <= value < math.inf:
+                    place = f"{states}: {table.unit} {int(block.places[row])}, column {column!r}"
+                    raise InputError(place, value, "a finite number of at least 0")
+                found[column][key] = float(value) if column in numbers else value
+    return found
+
+
+def _shared(s: SharedLimit, columns: dict[str, dict[str, Any]], series: Sequence[str], file: str) -> Shared:
+    times: Any = columns[s.times] if isinstance(s.times, str) else s.times
+    per = columns[s.per] if s.per else None
+    for values, name in ((times if isinstance(s.times, str) else None, s.times), (per, s.per)):
+        lacking = [] if values is None else [x for x in series if x not in values]
+        if lacking:
+            raise InputError(
+                f"{file}: shared {s.name!r}", f"no {name} of {lacking[0]!r}", "one for every decided series"
+            )
+    return Shared(name=s.name, limit=s.limit, use=s.use, times=times, per=per)
+
+
+SHARES: dict[str, type] = {
+    "series": str, "outcome": str, "action": float, "alone": float, "reason": str, "binding": str, "price": float,
+    "loss": float,
+}  # fmt: skip
+
+
+def write_shares(allocation: Allocation, path: str | Path) -> int:
+    """One row per series: what it gets, what it would have done alone, what binds, what it uses."""
+    used = {f"use of {s.name}": float for s in allocation.shared}
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for s in allocation.shares:
+            action, alone = (math.nan if x is None else x for x in (s.action, s.alone))
+            yield s.series, s.outcome.value, action, alone, s.reason.value, s.binding, s.price, s.loss, *s.uses
+
+    return write_table(path, {**SHARES, **used}, rows)
+
+
+def write_prices(allocation: Allocation, path: str | Path) -> int:
+    """One row per limit."""
+    columns: dict[str, type] = {"resource": str, "limit": float, "used": float, "shadow_price": float}
+    result = allocation.result
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for p in () if result is None else result.table():
+            yield p.resource, p.limit, p.used, p.shadow_price
+
+    return write_table(path, columns, rows)
+
+
+def write_next(allocation: Allocation, path: str | Path, most: int = 1_000) -> int:
+    """Who would get more of each limit first, with the gain per unit."""
+    columns: dict[str, type] = {"resource": str, "series": str, "per_unit": float, "units": float}
+    result = allocation.result
+
+    def rows() -> Iterator[Sequence[Any]]:
+        if result is None or not result.feasible:
+            return
+        for p in result.table():
+            for series, slope, units in result.next_in_line(p.resource, most):
+                yield p.resource, series, slope, units
+
+    return write_table(path, columns, rows)
