@@ -56,7 +56,8 @@ COMMANDS = dict(commands())
 
 
 def test_all_commands_are_there() -> None:
-    expected = "new forecast decide allocate backtest explain tasks schema demo verify version compare suites evaluate claims report; "
+    expected = "new forecast decide allocate backtest explain tasks schema demo verify version compare suites "
+    expected += "evaluate claims report; "
     expected += "evidence verify; cache dir, cache clear; "
     expected += "bench lost-sales; data list, data get, data check; "
     expected += "log list, log show, log verify, log export, log checkpoint, log override, "
