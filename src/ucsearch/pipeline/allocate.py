@@ -10,7 +10,7 @@ from typing import Any
 from ucsearch.allocation.api import Allocation, Serve, Shared, allocate_cases
 from ucsearch.allocation.record import newest_decisions, recorded_case, write_allocation
 from ucsearch.errors import DataError, InputError
-from ucsearch.planning.tables import open_table, write_table
+from ucsearch.pipeline.tables import open_table, write_table
 from ucsearch.records.audit import AuditLog
 from ucsearch.settings import Settings, SharedLimit
 
