@@ -16,6 +16,7 @@ __all__ = [
     "check_weights",
     "refuse_negative",
     "shape_members",
+    "tree_order",
     "uniform",
     "weighted_mean",
 ]
@@ -86,6 +87,50 @@ def canonical_order(array: Floats, weights: Floats) -> tuple[Floats, Floats]:
         if not uniform:
             out_weights[lo : lo + chunk] = np.take_along_axis(np.broadcast_to(weight, part.shape[:2]), order, axis=1)
     return out.reshape(array.shape), out_weights
+
+
+def tree_order(
+    array: Floats, weights: Floats, node: ArrayLike
+) -> tuple[Floats, Floats, NDArray[np.int64]]:  # fmt: skip
+    """Members, weights and nodes (J, H) or (W, J, H) in canonical order, nodes numbered by first appearance.
+
+    Members in one node have the same past and the same outcome; anything else is refused.
+    """
+    count, size, horizon, _ = array.shape
+    given = np.asarray(node)
+    if given.dtype.kind not in "iu" or given.shape not in ((size, horizon), (count, size, horizon)):
+        raise InputError(
+            "trace.node", f"{given.dtype} of shape {given.shape}", f"whole numbers of shape ({size}, {horizon})"
+        )  # fmt: skip
+    nodes = np.broadcast_to(given, (count, size, horizon)).astype(np.int64)
+    out, out_weights, out_nodes = np.empty_like(array), np.empty((count, size)), np.empty_like(nodes)
+    for w in range(count):
+        own = weights[w if weights.shape[0] > 1 else 0].tolist()
+        rows, names = array[w].reshape(size, -1).tolist(), nodes[w].tolist()
+        _check_tree(array[w].tolist(), names)
+        order = sorted(range(size), key=lambda j: (rows[j], own[j], names[j]))
+        out[w], out_weights[w] = array[w, order], [own[j] for j in order]
+        for h in range(horizon):
+            seen: dict[int, int] = {}
+            out_nodes[w, :, h] = [seen.setdefault(names[j][h], len(seen)) for j in order]
+    return out, out_weights if len(set(weights.ravel().tolist())) > 1 else weights, out_nodes
+
+
+def _check_tree(rows: list[list[list[float]]], names: list[list[int]]) -> None:
+    for h in range(len(names[0])):
+        first: dict[int, int] = {}
+        for j, name in enumerate(names):
+            i = first.setdefault(name[h], j)
+            if h > 0 and name[h - 1] != names[i][h - 1]:
+                raise InputError(
+                    "trace.node", f"node {name[h]} after node {name[h - 1]}",
+                    f"after node {names[i][h - 1]}, as for member {i}: a node has one past", index=(j, h),
+                )  # fmt: skip
+            if rows[j][h] != rows[i][h]:
+                raise InputError(
+                    "trace.node", f"outcome {rows[j][h]} in node {name[h]}",
+                    f"{rows[i][h]}, as for member {i}: members in one node have equal outcomes", index=(j, h),
+                )  # fmt: skip
 
 
 def _byte_keys(values: Floats) -> NDArray[np.bytes_]:

@@ -13,8 +13,8 @@ from ucsearch.trace import Trace
 
 __all__ = ["MCTS", "CertifiedBeam", "ConstrainedBeam", "Exact", "ParetoBeam", "Policy", "Settings", "UCBeam", "resolve"]
 
-MODES = {"mean": 0, "scores": 1, "members": 2}
-SPREADS = {"variance": 0, "std": 1, "downside": 2}
+MODES = {"mean": 0, "scores": 1, "members": 2, "closed": 3}
+SPREADS = {"variance": 0, "std": 1, "downside": 2, "cvar": 3}
 KEEP_SCORE, KEEP_PARETO, KEEP_CERTIFIED = 0, 1, 2
 MAX_DEPTH = 10_000
 MAX_NODES = 1 << 40
@@ -31,8 +31,10 @@ class Policy:
     prune_risk: float | None = None  # lambda_c of the candidate score; equal to risk unless given
     info_bonus: float = 0.0  # alpha of the candidate score
     discount: float = 1.0  # gamma
-    mode: Literal["mean", "members", "scores"] = "mean"
-    spread: Literal["variance", "std", "downside"] | None = None  # std, or downside in members mode
+    mode: Literal["mean", "members", "scores", "closed"] = "mean"
+    # std; downside in members mode; in closed mode cvar, step by step, because no other measure has a recursion there
+    spread: Literal["variance", "std", "downside", "cvar"] | None = None
+    tail: float = 0.2  # cvar looks at this worst share
     order: Literal["auto", "score", "bound"] = "auto"  # auto: the bound where the task has one
 
     def __post_init__(self) -> None:
@@ -48,11 +50,36 @@ class Policy:
         if self.spread is not None:
             _choice("spread", self.spread, tuple(SPREADS))
         _choice("order", self.order, ("auto", "score", "bound"))
-        if self.mode == "members" and self.spread in (None, "downside") and not self.risk <= 1.0:
+        _real("tail", self.tail, 0.0, math.inf)
+        if not 0.0 < self.tail <= 1.0:
+            raise InputError("tail", self.tail, "a share in (0, 1]")
+        if self.mode == "closed":
+            self._check_closed()
+        elif self.spread == "cvar" and self.mode != "members":
             raise InputError(
-                "risk", self.risk, "at most 1 with spread='downside' in members mode",
+                "spread", "'cvar'", f"another spread in {self.mode} mode", hint="cvar is for members mode."
+            )
+        if self.mode == "members" and self.spread in (None, "downside", "cvar") and not self.risk <= 1.0:
+            raise InputError(
+                "risk", self.risk, f"at most 1 with spread={self.spread or 'downside'!r} in members mode",
                 hint="Beyond 1 a plan that is better for every member can score worse; spread='std' lifts the limit.",
             )  # fmt: skip
+
+    def _check_closed(self) -> None:
+        """Policies are valued by one exact recursion, and only expectation and a nested tail measure have one."""
+        if self.algorithm != "exact":
+            raise InputError(
+                "mode", "'closed'", f"another mode for {type(self).__name__}", hint="Use uc.Exact(mode='closed')."
+            )
+        if self.spread not in (None, "cvar"):
+            raise InputError(
+                "spread", repr(self.spread), "'cvar', or nothing, in closed mode",
+                hint="No recursion over policies holds for the variance, deviation or semideviation of a return.",
+            )  # fmt: skip
+        if not self.risk <= 1.0:
+            raise InputError("risk", self.risk, "at most 1 in closed mode: (1 - risk) x mean + risk x tail mean")
+        if self.order != "auto":
+            raise InputError("order", repr(self.order), "'auto' in closed mode, which looks at every state")
 
     def extra_i(self, actions: int) -> tuple[int, ...]:
         """Whole numbers an algorithm of its own appends to the settings its kernel reads."""
@@ -117,10 +144,13 @@ class ConstrainedBeam(CertifiedBeam):
 
 @dataclass(frozen=True, kw_only=True)
 class Exact(Policy):
-    """Proves the best first action: branch and bound, dynamic programming or enumeration, whichever is cheaper."""
+    """Proves the best first action: branch and bound, dynamic programming or enumeration, whichever is cheaper.
+
+    With mode="closed" it values every policy: the action of a later step may depend on the outcomes before it.
+    """
 
     algorithm: ClassVar[str] = "exact"
-    node_budget: int = 2_000_000  # children created before it answers "not proved"
+    node_budget: int = 2_000_000  # children created (closed mode: transitions) before it answers "not proved"
     every_action: bool = False  # exact value of every first action, not of the best only
 
     def __post_init__(self) -> None:
@@ -166,6 +196,7 @@ class Settings(NamedTuple):
     c_uct: float
     extra_i: tuple[int, ...] = ()  # what a registered algorithm needs besides
     extra_f: tuple[float, ...] = ()
+    tail: float = 0.2  # share of cvar
 
 
 def resolve(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
@@ -179,7 +210,7 @@ def resolve(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
         )  # fmt: skip
     if trace.is_scores != (policy.mode == "scores"):
         have = "a trace of action scores" if trace.is_scores else "a trace of members"
-        want = "mode='scores'" if trace.is_scores else "mode='mean' or 'members'"
+        want = "mode='scores'" if trace.is_scores else "mode='mean', 'members' or 'closed'"
         raise InputError("policy.mode", repr(policy.mode), f"{want} for {have}")
     if trace.is_scores and trace.q.shape[2] != actions:
         raise InputError("trace.q", f"{trace.q.shape[2]} actions", f"{actions}, one score per action of the task")
@@ -188,7 +219,7 @@ def resolve(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
             "trace.members", f"{trace.mean.shape[2]} fields per outcome", f"{task.fields} as the task's outcome has",
             hint="Pass fields= to Trace.from_members for (members, horizon, fields) arrays.",
         )  # fmt: skip
-    members = policy.mode == "members"
+    members, closed = policy.mode == "members", policy.mode == "closed"
     width = getattr(policy, "width", 1)
     top_k = min(getattr(policy, "top_k", None) or actions, actions)
     keep = getattr(policy, "keep", KEEP_SCORE)
@@ -197,9 +228,9 @@ def resolve(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
             "policy.width", width, f"at least {top_k}, one place for every first action that top_k generates"
         )
     return Settings(
-        algorithm=policy.algorithm,
+        algorithm="closed" if closed else policy.algorithm,
         mode=MODES[policy.mode],
-        spread=SPREADS[policy.spread or ("downside" if members else "std")],
+        spread=SPREADS[policy.spread or ("downside" if members else "cvar" if closed else "std")],
         depth=int(policy.depth),
         reach=trace.horizon if members and task.continuations else int(policy.depth),
         width=int(width),
@@ -216,12 +247,13 @@ def resolve(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
         c_uct=float(getattr(policy, "c_uct", 0.0)),
         extra_i=policy.extra_i(actions),
         extra_f=policy.extra_f(),
+        tail=float(policy.tail),
     )
 
 
 def _use_bound(policy: Policy, task: Task) -> bool:
     """A bound speaks of undiscounted rewards, so it is set aside when discount is not 1."""
-    if policy.order == "score":
+    if policy.order == "score" or policy.mode == "closed":
         return False
     has = task.terminal is None if policy.mode == "scores" else task.bound is not None
     if policy.order == "bound":

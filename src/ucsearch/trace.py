@@ -28,18 +28,22 @@ from ucsearch.ensembles import (
     check_weights,
     refuse_negative,
     shape_members,
+    tree_order,
     uniform,
     weighted_mean,
 )
 from ucsearch.errors import InputError
+from ucsearch.law import RATIO_STEPS, Declared, Law, Laws, check_declared, law_arrays, law_of, variance_ratio
 from ucsearch.layout import as_finite
 
 __all__ = ["Trace"]
 
 Floats = NDArray[np.float64]
-Coupling = Literal["joint", "comonotone", "independent"]
-_COUPLINGS = ("joint", "comonotone", "independent")
+Coupling = Literal["joint", "comonotone", "independent", "tree", "markov"]
+_COUPLINGS = ("joint", "comonotone", "independent", "tree", "markov")
+_LAWS = ("independent", "tree", "markov")  # couplings that say what is learned when
 _ARRAYS = ("members", "weights", "mean", "q", "u")
+_NOTHING = Declared()
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +62,8 @@ class Trace:
     cutoff: tuple[str, ...] = ()  # last observed time, one for all windows or one each
     issued: tuple[str, ...] = ()  # when the forecast was made
     notes: tuple[str, ...] = field(default=())  # repairs and assumptions made on the way in
+    declared: Declared = _NOTHING  # what makes a law of the outcomes out of the members
+    node: NDArray[np.int64] | None = None  # (W, J, H) of a tree: members in one node are one until then
 
     def __post_init__(self) -> None:
         for name in _ARRAYS:
@@ -86,6 +92,8 @@ class Trace:
         points: int = 3,
         fields: int | None = None,
         coupling: Coupling = "joint",
+        node: ArrayLike | None = None,
+        bins: int | None = None,
         model: str = "",
         cutoff: Any = None,
         issued: Any = None,
@@ -94,7 +102,8 @@ class Trace:
         """Ensemble, bootstrap or sample paths: (J, H), with `fields` (J, H, F); panels (W, J, H) or (W, J, H, F).
 
         `sigma`, shaped like the members, is each member's own standard deviation (a heteroscedastic head): every
-        member is expanded into `points` equally likely quantile points.
+        member is expanded into `points` equally likely quantile points. `coupling="tree"` needs `node` (J, H):
+        members in one node have been one until then; `coupling="markov"` needs `bins` per step.
         """
         array, panel = shape_members(as_finite(members, "trace.members"), fields)
         weight = check_weights(weights, array.shape[0], array.shape[1])
@@ -110,7 +119,7 @@ class Trace:
             )
             weight = np.repeat(weight / z.size, z.size, axis=1)
             notes = (*notes, f"each member expanded into {z.size} quantile points of its own deviation")
-        return cls._of_members(array, weight, panel, coupling, model, cutoff, issued, notes)
+        return cls._of_members(array, weight, panel, coupling, model, cutoff, issued, notes, node, bins)
 
     @classmethod
     def from_mean(
@@ -268,13 +277,19 @@ class Trace:
     @classmethod
     def _of_members(
         cls, array: Floats, weights: Floats, panel: bool, coupling: Any, model: str, cutoff: Any, issued: Any,
-        notes: Sequence[str],
+        notes: Sequence[str], node: ArrayLike | None = None, bins: int | None = None,
     ) -> Trace:  # fmt: skip
         if coupling not in _COUPLINGS:
             raise InputError("trace.coupling", repr(coupling), f"one of {_COUPLINGS}")
         if array.size == 0:
             raise InputError("trace", f"shape {array.shape[:-1]}", "at least one window, member and step")
-        array, weights = canonical_order(array + 0.0, weights)
+        declared = Declared(bins=0 if bins is None else bins)
+        check_declared(coupling, declared, array.shape, node is not None)
+        array, nodes = array + 0.0, None
+        if node is not None:
+            array, weights, found = tree_order(array, weights, node)
+            nodes = _freeze_nodes(found)
+        array, weights = canonical_order(array, weights)
         with np.errstate(over="ignore", invalid="ignore"):
             mean = weighted_mean(array, weights)
         if not (np.isfinite(array).all() and np.isfinite(mean).all()):
@@ -283,8 +298,70 @@ class Trace:
         none = np.zeros((count, horizon, 0))
         return cls.trusted(
             _freeze(array), _freeze(weights), _freeze(mean), none, none, panel, coupling, model,
-            _times(cutoff, "trace.cutoff", count), _times(issued, "trace.issued", count), tuple(notes),
+            _times(cutoff, "trace.cutoff", count), _times(issued, "trace.issued", count), tuple(notes), declared,
+            nodes,
         )  # fmt: skip
+
+    # ---------------------------------------------------------------- the law of its outcomes
+
+    def declare(self, coupling: Coupling, *, node: ArrayLike | None = None, bins: int | None = None) -> Trace:
+        """The same members under another coupling: "independent", "tree" with `node` (in the order of `members`) or
+        "markov" with `bins`. What was declared before is forgotten."""
+        self._need_members()
+        made = Trace._of_members(
+            self.members, self.weights, self.panel, coupling, self.model, self.cutoff or None, self.issued or None,
+            self.notes, node, bins,
+        )  # fmt: skip
+        return made._with(coupling, Declared(origin=self._origin())) if coupling == "independent" else made
+
+    def on_lattice(self, unit: float, points: int = 9) -> Trace:
+        """The law of independent steps with, per step, `points` block means of equal weight, each split onto the two
+        neighbouring multiples of `unit` so that the mean is kept. Members stay as they are for the other modes."""
+        self._need_members()
+        declared = Declared(origin=self._origin(), unit=unit, points=points)
+        check_declared("independent", declared, self.members.shape, False)
+        made = self._with("independent", declared._replace(unit=float(unit)))
+        made.laws  # noqa: B018 - a unit too fine for these outcomes is refused here
+        return made
+
+    def _with(self, coupling: Coupling, declared: Declared) -> Trace:
+        """The same members under another law that needs no nodes."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return Trace.trusted(*{**values, "coupling": coupling, "declared": declared, "node": None}.values())
+
+    def _origin(self) -> str:
+        return self.declared.origin or self.coupling
+
+    def _need_members(self) -> None:
+        if self.is_scores:
+            raise InputError("trace", "a trace of action scores", "a trace of members")
+
+    @property
+    def has_law(self) -> bool:
+        """Whether it says what is learned when: joint or comonotone members alone do not."""
+        return self.coupling in _LAWS and not self.is_scores
+
+    @cached_property
+    def laws(self) -> Laws:
+        """Every window's law as arrays; only where `has_law`."""
+        if not self.has_law:
+            raise InputError(
+                "trace.coupling", repr(self.coupling), f"one of {_LAWS}",
+                hint="Declare what is learned when: trace.on_lattice(unit) or trace.declare('markov', bins=8).",
+            )  # fmt: skip
+        return law_arrays(self.members, self.weights, self.coupling, self.declared, self.node)
+
+    def law(self, w: int = 0) -> Law:
+        """One window's law: per class of information its points, weights and what follows."""
+        return law_of(self.laws, range(self.windows)[w], self.coupling, self.declared)
+
+    def variance_ratios(self, w: int = 0) -> dict[int, float]:
+        """Var(sum) / sum of Var over the first 2, 3 and 7 steps of the members, where an independent law was made of
+        them; empty otherwise. Above 1.5 sums vary far more than the law says."""
+        if self.coupling != "independent" or self._origin() == "comonotone":
+            return {}
+        weights = self.weights[w if self.weights.shape[0] > 1 else 0].tolist()
+        return {n: variance_ratio(self.members[w], weights, n) for n in RATIO_STEPS if n <= self.horizon}
 
     # ---------------------------------------------------------------- what it is
 
@@ -313,12 +390,15 @@ class Trace:
         weights = self.weights if self.weights.shape[0] == 1 else self.weights[one]
         return Trace.trusted(
             self.members[one], weights, self.mean[one], self.q[one], self.u[one], False, self.coupling, self.model,
-            _pick(self.cutoff, w), _pick(self.issued, w), self.notes,
+            _pick(self.cutoff, w), _pick(self.issued, w), self.notes, self.declared,
+            None if self.node is None else self.node[one],
         )  # fmt: skip
 
     def meta(self) -> dict[str, Any]:
         """Everything but the arrays, as it enters the hash."""
+        law = {k: v for k, v in self.declared._asdict().items() if v}
         return {
+            **({"law": law} if law else {}),
             "coupling": self.coupling,
             "cutoff": list(self.cutoff),
             "issued": list(self.issued),
@@ -334,6 +414,9 @@ class Trace:
         for array in (self.members, self.weights, self.mean, self.q, self.u):
             digest.update(f"\0{','.join(map(str, array.shape))}\0".encode())
             digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+        if self.node is not None:
+            digest.update(f"\0{','.join(map(str, self.node.shape))}\0".encode())
+            digest.update(np.ascontiguousarray(self.node, dtype="<f8").tobytes())
         return digest.hexdigest()
 
     # ---------------------------------------------------------------- save and load
@@ -346,6 +429,7 @@ class Trace:
             with os.fdopen(handle, "wb") as stream:
                 np.savez_compressed(
                     stream, members=self.members, weights=self.weights, mean=self.mean, q=self.q, u=self.u,
+                    node=np.zeros(0) if self.node is None else self.node,
                     meta=np.array(json.dumps({**self.meta(), "panel": self.panel, "hash": self.hash})),
                 )  # fmt: skip
                 stream.flush()
@@ -362,9 +446,11 @@ class Trace:
             with np.load(path, allow_pickle=False) as file:
                 meta = json.loads(str(file["meta"]))
                 arrays = [_freeze(file[name]) for name in _ARRAYS]
+                node = _freeze_nodes(file["node"]) if "node" in file.files and file["node"].size else None
             unread = cls.trusted(
                 *arrays, meta["panel"], meta["coupling"], meta["model"],
-                tuple(meta["cutoff"]), tuple(meta["issued"]), tuple(meta["notes"]),
+                tuple(meta["cutoff"]), tuple(meta["issued"]), tuple(meta["notes"]), Declared(**meta.get("law", {})),
+                node,
             )  # fmt: skip
             recorded = str(meta["hash"])
             content = unread.hash
@@ -385,6 +471,12 @@ class Trace:
         what = f"{self.q.shape[2]} action scores" if self.is_scores else f"{self.size} members"
         size = f"{self.windows} windows x " if self.panel else ""
         return f"Trace({size}{what} x {self.horizon} steps, {self.coupling}, {self.model or 'no model name'})"
+
+
+def _freeze_nodes(node: Any) -> NDArray[np.int64]:
+    nodes = np.array(node, dtype=np.int64)
+    nodes.flags.writeable = False
+    return nodes
 
 
 def _times(value: Any, name: str, windows: int) -> tuple[str, ...]:
@@ -432,6 +524,11 @@ def check_trace(trace: Trace) -> None:
         raise InputError("trace.panel", repr(trace.panel), f"True or False, and True for {count} windows")
     if trace.coupling not in _COUPLINGS:
         raise InputError("trace.coupling", repr(trace.coupling), f"one of {_COUPLINGS}")
+    check_declared(trace.coupling, trace.declared, trace.members.shape, trace.node is not None)
+    if trace.node is not None:
+        _, _, nodes = tree_order(trace.members, trace.weights, trace.node)
+        if trace.node.shape != nodes.shape or not bool((trace.node == nodes).all()):
+            raise InputError("trace.node", "other numbers", "nodes numbered by first appearance")
     for name in ("cutoff", "issued", "notes"):
         texts = getattr(trace, name)
         if not isinstance(texts, tuple) or not all(isinstance(x, str) for x in texts):

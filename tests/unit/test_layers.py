@@ -25,6 +25,7 @@ LAYERS = {
     "reach": 3,
     "ensembles": 2,
     "marginals": 2,
+    "law": 3,
     "lint": 3,
     "task": 4,
     "trace": 4,

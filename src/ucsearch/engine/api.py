@@ -31,6 +31,7 @@ Faults = dict[int, TaskFault]  # by window
 
 # Edge evaluations that take the plain engine about as long as compiling a kernel takes (some five seconds).
 _WORTH_COMPILING = 5_000_000
+_CLOSED_STATES = 100  # a layer's, guessed
 _PREPARED = 256  # combinations of task, policy and shapes remembered
 
 
@@ -57,9 +58,11 @@ def search(
         known = _prepare(task, state, trace, policy, params, actions, engine)
     row = known.layout.flatten(state, "state")
     inputs = known.inputs._replace(states=_row(row))
-    outputs = Outputs.empty(1, inputs.actions.shape[1], known.settings.depth, True)
+    outputs = Outputs.empty(1, inputs.actions.shape[1], known.settings.depth, True, _branches(known.settings))
     kernel, faults = known.kernel, Faults()
-    if kernel is None:
+    if _unstructured(trace, known.settings).any():
+        outputs.blank(0, Status.NO_STRUCTURE)
+    elif kernel is None:
         _plain(task, known.settings, known.layout, inputs, outputs, 0, faults)
     else:
         try:
@@ -100,22 +103,27 @@ def search_panel(
     layout, rows = _panel_states(task, states, trace.windows)
     grid = _actions(task, actions, trace.windows)
     settings = resolve(policy, task, trace, grid.shape[1])
-    inputs = _inputs(rows, _params(task, params, trace.windows), grid, trace)
+    inputs = _inputs(rows, _params(task, params, trace.windows), grid, trace, settings)
     count = _threads(threads)
     kernel = _choose(task, layout, settings, engine, _work(task, settings, inputs))
-    outputs = Outputs.empty(trace.windows, grid.shape[1], settings.depth, keep_paths)
+    outputs = Outputs.empty(trace.windows, grid.shape[1], settings.depth, keep_paths, _branches(settings))
+    unstructured = _unstructured(trace, settings)
     faults: Faults = {}
 
     def plainly(w: int) -> None:
         _plain(task, settings, layout, inputs, outputs, w, faults)
 
-    if kernel is not None:
+    if unstructured.all():
+        pass
+    elif kernel is not None:
         run(kernel, settings, inputs, outputs, plainly, count, progress)
     else:
         for w in range(trace.windows):
             plainly(w)
             if progress is not None:
                 progress(1)
+    for bare in np.flatnonzero(unstructured):
+        outputs.blank(int(bare), Status.NO_STRUCTURE)
     chosen = "python" if kernel is None else "compiled"
     said = {w: fault.detail for w, fault in faults.items()}
     return PanelPlan(task, trace, policy, settings, layout, inputs, outputs, chosen, said)
@@ -164,7 +172,7 @@ def _prepare(
     layout = task.layout(state)
     grid = _actions(task, actions, 1)
     settings = resolve(policy, task, trace, grid.shape[1])
-    inputs = _inputs(_row(layout.flatten(state, "state")), _params(task, params, 1), grid, trace)
+    inputs = _inputs(_row(layout.flatten(state, "state")), _params(task, params, 1), grid, trace, settings)
     kernel = _choose(task, layout, settings, engine, _work(task, settings, inputs))
     return _Known(task, policy, trace, layout, settings, inputs, kernel)
 
@@ -175,14 +183,32 @@ def _row(values: list[float]) -> Floats:
     return row
 
 
-def _inputs(states: Floats, params: Floats, actions: Floats, trace: Trace) -> Inputs:
+def _inputs(states: Floats, params: Floats, actions: Floats, trace: Trace, settings: Settings) -> Inputs:
+    forecast = (trace.members, trace.weights, trace.q, trace.u)
+    if settings.mode == MODES["closed"] and trace.has_law:
+        law = trace.laws  # packed as `Inputs` says
+        forecast = (law.points[:, :, None], law.weights, law.after[:, None], law.starts[:, None])
     arrays = []
-    for array in (states, params, actions, trace.mean, trace.members, trace.weights, trace.q, trace.u):
+    for array in (states, params, actions, trace.mean, *forecast):
         if array.flags.writeable or not array.flags.c_contiguous:
             array = np.ascontiguousarray(array).view()
             array.flags.writeable = False
         arrays.append(array)
     return Inputs(*arrays)
+
+
+def _branches(settings: Settings) -> int:
+    """Rows of `paths` beside those of the first actions."""
+    return 2 if settings.mode == MODES["closed"] else 0
+
+
+def _unstructured(trace: Trace, settings: Settings) -> NDArray[np.bool_]:
+    """(W,) closed mode without a law, or with a tree in which nothing is learned after step 0."""
+    if settings.mode != MODES["closed"]:
+        return np.zeros(trace.windows, bool)
+    if not trace.has_law:
+        return np.ones(trace.windows, bool)
+    return np.asarray((settings.depth > 1) & (trace.laws.learns >= settings.depth))
 
 
 def _actions(task: Task, actions: ArrayLike | None, windows: int) -> Floats:
@@ -237,7 +263,7 @@ def _stack(traces: Sequence[Trace]) -> Trace:
         expected = (first.members.shape[1:], first.mean.shape[1:], first.q.shape[1:], 1)
         if shape != expected:
             raise InputError("traces", f"{t!r}", f"one window shaped like {first!r}", index=i)
-        for name in ("coupling", "model", "notes"):
+        for name in ("coupling", "model", "notes", "declared"):
             if getattr(t, name) != getattr(first, name):
                 wanted = f"{name} {getattr(first, name)!r} as in the first trace"
                 raise InputError("traces", repr(getattr(t, name)), wanted, index=i)
@@ -250,7 +276,11 @@ def _stack(traces: Sequence[Trace]) -> Trace:
         array.flags.writeable = False
     cutoff = tuple(t.cutoff[0] for t in traces) if first.cutoff else ()
     issued = tuple(t.issued[0] for t in traces) if first.issued else ()
-    return Trace.trusted(members, weights, mean, q, u, True, first.coupling, first.model, cutoff, issued, first.notes)
+    node = None if first.node is None else np.concatenate([t.node for t in traces if t.node is not None])
+    return Trace.trusted(
+        members, weights, mean, q, u, True, first.coupling, first.model, cutoff, issued, first.notes, first.declared,
+        node,
+    )  # fmt: skip
 
 
 def _panel_states(task: Task, states: Any, windows: int) -> tuple[Layout, Floats]:
@@ -312,7 +342,10 @@ def _work(task: Task, settings: Settings, inputs: Inputs) -> int:
     """Edge evaluations asked for, roughly."""
     windows, m = inputs.states.shape[0], inputs.actions.shape[1]
     per_edge = 1 if settings.mode == MODES["scores"] else inputs.members.shape[1] + 1
-    if settings.algorithm == "beam":
+    if settings.algorithm == "closed":
+        # Distinct states of a layer where they repeat, as a rule, and the points of a step.
+        per_edge, nodes = max(1, inputs.members.shape[1] // inputs.u.shape[2]), _CLOSED_STATES * settings.depth
+    elif settings.algorithm == "beam":
         nodes = 1 + settings.width * (settings.depth - 1)
     elif settings.algorithm == "mcts":
         nodes = settings.simulations * settings.depth

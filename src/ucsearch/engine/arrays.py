@@ -6,6 +6,11 @@ Columns of the results:
   flags  (W, m) bits of `First`;  table (W, m, 7) of each first action: score, reward, uncertainty,
          upper bound, q and u of its first step, and the path's gross (sum of absolute rewards)
   path   (W, d) action indices;   paths (W or 0, m, d) the best path of each first action
+
+Closed mode has no members but a law: Inputs.members are its points (W, P, 1, F), weights theirs (W, P), q the class
+that follows each (W, 1, P), u where the points of each class begin (W, 1, C + 1). Expansions are transitions and
+simulations states. A path is what the policy does when every outcome is the middle one, and paths has two rows more:
+what follows the first action put forward when every outcome is low, and when every one is high.
 """
 
 from __future__ import annotations
@@ -44,12 +49,20 @@ class Outputs(NamedTuple):
     paths: NDArray[np.int32]  # (W or 0, m, d)
 
     @classmethod
-    def empty(cls, windows: int, actions: int, depth: int, keep_paths: bool) -> Outputs:
+    def empty(cls, windows: int, actions: int, depth: int, keep_paths: bool, branches: int = 0) -> Outputs:
         return cls(
             np.empty((windows, OUT_I), np.int64),
             np.empty((windows, OUT_F)),
             np.empty((windows, actions), np.uint8),
             np.empty((windows, actions, TABLE)),
             np.empty((windows, depth), np.int32),
-            np.full((windows if keep_paths else 0, actions, depth), -1, np.int32),
+            np.full((windows if keep_paths else 0, actions + branches, depth), -1, np.int32),
         )
+
+    def blank(self, w: int, status: int) -> None:
+        """Window w without an answer, for the reason `status` gives."""
+        self.out_i[w] = (status, -1, 0, 0, 0, -1, 0, 0, 0)
+        self.out_f[w], self.table[w] = np.nan, np.nan
+        self.flags[w], self.path[w] = 0, -1
+        if self.paths.shape[0]:
+            self.paths[w] = -1

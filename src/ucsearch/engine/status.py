@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["COMPLETION_CAP", "DP_SWITCH", "ENUMERATE_BELOW", "Fault", "First", "Status"]
+__all__ = ["COMPLETION_CAP", "DP_SWITCH", "ENUMERATE_BELOW", "HIGH", "LOW", "MIDDLE", "Fault", "First", "Status"]
 
 COMPLETION_CAP = 100_000  # nodes spent on telling a dead end from an exhausted search
 ENUMERATE_BELOW = 4_096  # paths; below this, plain enumeration beats hashing states
+LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9  # levels of the outcomes after which a closed-loop policy is shown
 DP_SWITCH = 20_000  # branch-and-bound nodes after which dynamic programming is tried
 
 
@@ -20,6 +21,7 @@ class Status(IntEnum):
     DEAD_END = 3  # no first action has a completion of full depth
     SEARCH_EXHAUSTED = 4  # the search lost all paths although one exists (or none was found within the cap)
     TASK_ERROR = 5  # a task function raised, or gave something unusable
+    NO_STRUCTURE = 6  # closed mode, but the forecast does not say what is learned when
 
     def __str__(self) -> str:
         return self.name

@@ -36,6 +36,15 @@ def uc_inline(function):
         function
     )
 
+def uc_lean(function):
+    # No reference counting: nothing in here may allocate. Counting is atomic and would cost more than the work itself.
+    return njit(
+        nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True, _nrt=False
+    )(function)
+
+def uc_lean_call(function):
+    return njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(function)
+
 def uc_entry(function):
     return njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, cache={cache})(function)
 """
@@ -50,7 +59,7 @@ def _core() -> str:
 
 def kernel_text(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> str:
     """The whole module for on-disk caching. Raises `Unsourced` when a function cannot be written out."""
-    bundle = Bundle(wrap="uc_inner")
+    bundle = Bundle(wrap=_wrap(algorithm))
     names = {role: bundle.add(plain_function(f), f"user_{role}") for role, f in _used(task, use_bound).items()}
     kinds = {
         "state": bundle.add(layout.kind, "UserState"),
@@ -69,12 +78,17 @@ def kernel_namespace(task: Task, layout: Layout, mode: int, algorithm: str, use_
     names = {}
     for role, function in _used(task, use_bound).items():
         names[role] = f"user_{role}"
-        space[names[role]] = _jitted(plain_function(function), space["uc_inner"], done)
+        space[names[role]] = _jitted(plain_function(function), space[_wrap(algorithm)], done)
     kinds = {"state": "UserState", "params": "UserParams", "outcome": "UserOutcome"}
     space["UserState"], space["UserOutcome"], space["UserParams"] = layout.kind, task.outcome, type(task.params)
     text = _prelude(task, layout, mode, names, kinds, use_bound) + _body(algorithm, mode)
     exec(compile(text, f"<ucsearch kernel of {task.name}>", "exec"), space)
     return space
+
+
+def _wrap(algorithm: str) -> str:
+    """Closed mode calls each of the user's functions in one place, millions of times: there they are pasted in."""
+    return "uc_inline" if algorithm == "closed" else "uc_inner"
 
 
 def _used(task: Task, use_bound: bool) -> dict[str, Callable[..., Any]]:
@@ -132,7 +146,7 @@ def _prelude(
         f"uc_step = {names['step']}",
         f"uc_reward = {names['reward']}",
         "",
-        *_function("uc_load(st, i, r)", f"return {_build(kinds['state'], layout, 'st[i, r, {}]')}"),
+        *_function("uc_load(st, i, r)", f"return {_build(kinds['state'], layout, 'st[i, r, {}]')}", wrap="uc_lean"),
         *_store(layout),
         *_coerce(kinds["state"], layout),
         *_params(task, kinds["params"]),
@@ -143,8 +157,8 @@ def _prelude(
     return "\n".join(lines) + "\n\n"
 
 
-def _function(signature: str, *body: str) -> list[str]:
-    return ["@uc_inner", f"def {signature}:", *(f"    {line}" for line in body), ""]
+def _function(signature: str, *body: str, wrap: str = "uc_inner") -> list[str]:
+    return [f"@{wrap}", f"def {signature}:", *(f"    {line}" for line in body), ""]
 
 
 def _build(kind: str, layout: Layout, cell: str) -> str:
@@ -181,7 +195,7 @@ def _store(layout: Layout) -> list[str]:
     for at, cell in enumerate(_cells(layout)):
         body.append(f"st[i, r, {at}] = float({cell})")
     test = " and ".join(f"np.isfinite(st[i, r, {at}])" for at in range(layout.size))
-    return _function("uc_store(st, i, r, new)", *body, f"return {test}")
+    return _function("uc_store(st, i, r, new)", *body, f"return {test}", wrap="uc_lean")
 
 
 def _coerce(kind: str, layout: Layout) -> list[str]:
@@ -209,7 +223,7 @@ def _outcomes(task: Task, kind: str, scores: bool) -> list[str]:
         member = f"{kind}({', '.join(f'members[w, j, h, {f}]' for f in one)})"
     return [
         *_function("uc_outcome(mean, w, h)", f"return {mean}"),
-        *_function("uc_member(members, w, j, h)", f"return {member}"),
+        *_function("uc_member(members, w, j, h)", f"return {member}", wrap="uc_lean"),
     ]
 
 

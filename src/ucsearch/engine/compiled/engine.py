@@ -132,7 +132,7 @@ def _pack(settings: Settings) -> tuple[Ints, Floats, Floats]:
             [s.depth, s.reach, s.width, s.top_k, s.keep, s.spread, s.use_bound, COMPLETION_CAP, s.node_budget,
              s.every_action, s.simulations, ENUMERATE_BELOW, DP_SWITCH, *s.extra_i], np.int64,
         )  # fmt: skip
-        fset = np.array([s.risk, s.prune_risk, s.info_bonus, s.c_uct, *s.extra_f])
+        fset = np.array([s.risk, s.prune_risk, s.info_bonus, s.c_uct, s.tail, *s.extra_f])
         discounts = [1.0]
         for _ in range(max(s.reach, s.depth)):
             discounts.append(discounts[-1] * s.discount)

@@ -27,6 +27,7 @@ class Outcome:
     bounds: list[float] = field(default_factory=list)  # (m,) upper bound per first action, NaN unknown
     firsts: list[Node | None] = field(default_factory=list)  # (m,) best full path per first action
     steps: list[tuple[float, float]] = field(default_factory=list)  # (m,) q and u of the first step, NaN infeasible
+    branches: list[tuple[int, ...]] = field(default_factory=list)  # closed mode: what follows low and high outcomes
 
     def __post_init__(self) -> None:
         self.flags = [0] * self.size

@@ -9,6 +9,7 @@ import numpy as np
 
 from ucsearch.engine.arrays import TABLE, Inputs, Outputs
 from ucsearch.engine.plain.beam import beam
+from ucsearch.engine.plain.closed import closed
 from ucsearch.engine.plain.exact import exact
 from ucsearch.engine.plain.mcts import mcts
 from ucsearch.engine.plain.outcome import Outcome
@@ -24,6 +25,7 @@ __all__ = ["make_window", "run_window"]
 _TEMPLATES = "ucsearch.engine.compiled.templates"
 register("beam", beam, _TEMPLATES, "beam.py")
 register("exact", exact, _TEMPLATES, "hashing.py", "exact_perfect.py", "exact_programme.py", "exact.py")
+register("closed", closed, _TEMPLATES, "closed.py")
 register("mcts", mcts, _TEMPLATES, "mcts.py")
 
 
@@ -85,5 +87,7 @@ def run_window(
             table[i, 6] = node.gross
             if outputs.paths.shape[0]:
                 outputs.paths[w, i] = node.path
+    for i, path in enumerate(out.branches if outputs.paths.shape[0] else ()):
+        outputs.paths[w, m + i] = path
     outputs.table[w] = table
     return failed

@@ -7,7 +7,7 @@ def uc_hash(tag, pool_bits, i):
     value = np.uint64(tag) * np.uint64(0x9E3779B97F4A7C15)
     for f in range(N):
         value = (value ^ pool_bits[i, f]) * np.uint64(0xBF58476D1CE4E5B9)
-        value = value ^ (value >> np.uint64(29))
+        value = value ^ (value >> np.uint64(47))  # whole floats differ in high bits only
     return value
 
 

@@ -1,0 +1,240 @@
+"""Closed-loop search in plain Python: the exact value of every first action when later ones may depend on what is seen.
+
+This is the specification of ../compiled/templates/closed.py. Forward over layers from the root: states are told apart
+by their class of information and their bits. Then backward:
+
+    Q(s, a) = sum_k w_k [reward(s, a, y_k) + discount * V(step(s, a, y_k))],    V(s) = max over feasible a of Q(s, a)
+
+with (1 - risk) * sum + risk * (mean of the worst `tail` share) in place of the sum where risk > 0. The law arrives
+packed into a window's arrays (see ../arrays.py): points in `members`, following classes in `q`, starts in `u`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ucsearch.engine.plain.outcome import Outcome, better
+from ucsearch.engine.plain.window import Node, TaskFault, Window
+from ucsearch.engine.status import HIGH, LOW, MIDDLE, Fault, First, Status
+
+__all__ = ["closed", "tail_mean"]
+
+END = -1  # the class of every state past the last step
+
+
+def tail_mean(values: Sequence[float], weights: Sequence[float], tail: float) -> float:
+    """Mean of the worst `tail` share; shifted by the first value, so equal values give that value exactly.
+
+    The threshold is the smallest value with at least that share at or below it. Sums run in the given order.
+    """
+    threshold = math.inf
+    for value in sorted(set(values)):
+        mass = 0.0
+        for w, x in zip(weights, values, strict=True):
+            if x <= value:
+                mass += w
+        if mass >= tail:
+            threshold = value
+            break
+    else:
+        threshold = max(values)
+    first, total, below = values[0], 0.0, 0.0
+    for w, x in zip(weights, values, strict=True):
+        if x < threshold:
+            total += w * (x - first)
+            below += w
+    return first + (total + (tail - below) * (threshold - first)) / tail
+
+
+@dataclass
+class _Graph:
+    """Everything that can be reached: states layer by layer, their actions, and a transition for every point."""
+
+    states: list[Any] = field(default_factory=list)
+    classes: list[int] = field(default_factory=list)
+    index: dict[tuple[int, Any], int] = field(default_factory=dict)
+    layers: list[int] = field(default_factory=list)  # index of each layer's first state
+    edges: list[list[tuple[int, int]]] = field(default_factory=list)  # of each state: action, its first transition
+    rewards: list[float] = field(default_factory=list)  # of each transition
+    following: list[int] = field(default_factory=list)  # the state it leads to
+
+    def place(self, kind: int, state: Any) -> int:
+        key = (kind, state)
+        found = self.index.get(key)
+        if found is None:
+            found = self.index[key] = len(self.states)
+            self.states.append(state)
+            self.classes.append(kind)
+        return found
+
+
+@dataclass
+class _Values:
+    """Per state; -inf where no policy keeps the rules."""
+
+    score: list[float]  # V
+    mean: list[float]  # expected return of the same policy
+    size: list[float]  # sum of absolute values that were added up
+    action: list[int]  # -1 at a dead end
+
+
+def closed(window: Window, state: Any) -> Outcome:
+    """The recursion over every policy, or status NOT_PROVED when the budget of transitions is too small."""
+    out = Outcome(window.size)
+    after, starts = [int(x) for x in window.q[0]], [int(x) for x in window.u[0]]
+    graph = _forward(window, state, after, starts)
+    out.action_scores, out.expansions, out.simulations = window.action_scores, len(graph.rewards), len(graph.states)
+    if len(graph.layers) != window.depth + 2:
+        out.status = Status.NOT_PROVED
+        return out
+    values = _backward(window, graph, starts)
+    _first_actions(window, graph, values, starts, out)
+    return out
+
+
+def _forward(window: Window, state: Any, after: list[int], starts: list[int]) -> _Graph:
+    """Layers 0..d; fewer where the budget ends before."""
+    graph, budget = _Graph(layers=[0]), window.settings.node_budget
+    graph.place(0, _plain_zero(window, state))
+    for h in range(window.depth):
+        graph.layers.append(len(graph.states))
+        last = h + 1 == window.depth
+        for i in range(graph.layers[h], graph.layers[h + 1]):
+            here, kind = graph.states[i], graph.classes[i]
+            points = range(starts[kind], starts[kind + 1])
+            graph.edges.append([])
+            for x in window.available:
+                if not window.allowed((here,), x, h):
+                    continue
+                if len(graph.rewards) + len(points) > budget:
+                    return graph
+                window.action_scores += 1
+                graph.edges[i].append((x, len(graph.rewards)))
+                for k in points:
+                    y = window.members[k][0]
+                    reward = window.call(
+                        window.task.reward, Fault.REWARD, h, x, here, window.actions[x], y, window.params
+                    )
+                    if not math.isfinite(number := float(reward)):
+                        raise TaskFault(Fault.REWARD, h, x)
+                    new = _plain_zero(window, window.move(here, x, y, h))
+                    graph.rewards.append(number)
+                    graph.following.append(graph.place(END if last else after[k], new))
+    graph.layers.append(len(graph.states))
+    return graph
+
+
+def _plain_zero(window: Window, state: Any) -> Any:
+    """-0.0 is 0.0, so that equal states have equal bits."""
+    return window.layout.kind(*(tuple(x + 0.0 for x in i) if isinstance(i, tuple) else i + 0.0 for i in state))
+
+
+def _backward(window: Window, graph: _Graph, starts: list[int]) -> _Values:
+    size = len(graph.states)
+    values = _Values([0.0] * size, [0.0] * size, [0.0] * size, [-1] * size)
+    for i in range(graph.layers[window.depth], size):
+        end = window.terminal(graph.states[i], window.depth - 1, 0)
+        values.score[i] = values.mean[i] = end
+        values.size[i] = abs(end)
+    for h in range(window.depth - 1, -1, -1):
+        for i in range(graph.layers[h], graph.layers[h + 1]):
+            values.score[i] = -math.inf
+            for x, at in graph.edges[i]:
+                score, mean, total = _value(window, graph, values, starts, i, x, at, h)
+                if score > values.score[i]:
+                    values.score[i], values.mean[i], values.size[i], values.action[i] = score, mean, total, x
+    return values
+
+
+def _value(
+    window: Window, graph: _Graph, values: _Values, starts: list[int], i: int, x: int, at: int, h: int
+) -> tuple[float, float, float]:
+    """Score, mean and size of action x in state i, whose transitions begin at `at`."""
+    low, high = starts[graph.classes[i]], starts[graph.classes[i] + 1]
+    discount, risk, weights = window.settings.discount, window.risk, window.weights[low:high]
+    total = mean = size = 0.0
+    scores = []
+    for k, w in enumerate(weights):
+        to, reward = graph.following[at + k], graph.rewards[at + k]
+        if values.score[to] == -math.inf:
+            return -math.inf, -math.inf, 0.0
+        score = reward + discount * values.score[to]
+        total += w * score
+        mean += w * (reward + discount * values.mean[to])
+        size += w * (abs(reward) + discount * values.size[to])
+        scores.append(score)
+    if risk > 0.0 and math.isfinite(total):
+        total = (1.0 - risk) * total + risk * tail_mean(scores, weights, window.settings.tail)
+    if not (math.isfinite(total) and math.isfinite(mean) and math.isfinite(size)):
+        raise TaskFault(Fault.VALUE, h, x)
+    return total, mean, size
+
+
+def _first_actions(window: Window, graph: _Graph, values: _Values, starts: list[int], out: Outcome) -> None:
+    """The table of first actions, the one put forward, and what the policy would do after some outcomes."""
+    points, risk = starts[1], window.risk
+    effects: list[tuple[Any, Any]] = []
+    for x, at in graph.edges[0]:
+        out.flags[x] |= First.FEASIBLE
+        rewards = graph.rewards[at : at + points]
+        out.steps[x] = _first_step(window, rewards)
+        effect = (rewards, graph.following[at : at + points])
+        if effect in effects:
+            out.flags[x] |= First.DUPLICATE
+            continue
+        effects.append(effect)
+        score, mean, _ = _value(window, graph, values, starts, 0, x, at, 0)
+        out.flags[x] |= First.GENERATED
+        if score == -math.inf:
+            out.flags[x] |= First.DEAD
+            continue
+        spread = max(0.0, (mean - score) / risk) if risk > 0.0 else 0.0
+        path = _follow(window, graph, values, starts, x, MIDDLE)
+        node = Node((), (), mean, spread, score, 0.0, path)
+        out.bounds[x], out.firsts[x] = score, node
+        out.flags[x] |= First.RETAINED | First.EXACT
+        if better(node, out.best):
+            out.best = node
+    out.status = Status.DEAD_END if out.best is None else Status.PROVED
+    if out.best is not None:
+        first = out.best.path[0]
+        out.upper = out.best.score
+        out.branches = [_follow(window, graph, values, starts, first, level) for level in (LOW, HIGH)]
+
+
+def _first_step(window: Window, rewards: list[float]) -> tuple[float, float]:
+    """Mean of the first step's rewards, and how far their tail lies below it."""
+    weights = window.weights[: len(rewards)]
+    total = 0.0
+    for w, r in zip(weights, rewards, strict=True):
+        total += w * r
+    if window.risk > 0.0:
+        return total, max(0.0, total - tail_mean(rewards, weights, window.settings.tail))
+    return total, 0.0
+
+
+def _follow(
+    window: Window, graph: _Graph, values: _Values, starts: list[int], first: int, level: float
+) -> tuple[int, ...]:
+    """Action indices of the policy that begins with `first`, when every outcome is the one at this level."""
+    path, i, x = [first], 0, first
+    for _ in range(window.depth - 1):
+        at = next(t for a, t in graph.edges[i] if a == x)
+        low, high = starts[graph.classes[i]], starts[graph.classes[i] + 1]
+        i = graph.following[at + at_level(window.weights[low:high], level)]
+        x = values.action[i]
+        path.append(x)
+    return tuple(path)
+
+
+def at_level(weights: Sequence[float], level: float) -> int:
+    """The first point with at least this share at or before it."""
+    mass = 0.0
+    for k, w in enumerate(weights):
+        mass += w
+        if mass >= level:
+            return k
+    return len(weights) - 1
