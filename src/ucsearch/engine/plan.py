@@ -11,16 +11,28 @@ from typing import Any
 import numpy as np
 
 from ucsearch.engine.arrays import Inputs, Outputs
+from ucsearch.engine.plain.closed import at_level
 from ucsearch.engine.plain.run import make_window
 from ucsearch.engine.plain.window import Node, Window
-from ucsearch.engine.status import Fault, First, Status
+from ucsearch.engine.status import HIGH, LOW, MIDDLE, Fault, First, Status
 from ucsearch.errors import InputError, TaskError
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Policy, Settings
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["FirstAction", "Plan"]
+__all__ = ["Branch", "FirstAction", "Plan"]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """What a closed-loop policy does when every outcome is low, middle or high under the law."""
+
+    name: str  # "low", "middle" or "high": the outcome at the 10, 50 and 90 % level of its step
+    outcomes: tuple[Any, ...]  # (d,) as the task's functions see them
+    states: tuple[Any, ...]  # (d + 1,) the start included
+    actions: tuple[float, ...]  # (d,) the first one is the same in all branches
+    rewards: tuple[float, ...]  # (d,)
 
 
 @dataclass(frozen=True)
@@ -140,7 +152,12 @@ class Plan:
 
     @property
     def simulations(self) -> int:
-        return int(self.outputs.out_i[self.window, 4])
+        return 0 if self.is_closed else int(self.outputs.out_i[self.window, 4])
+
+    @property
+    def reached(self) -> int:
+        """Closed mode: distinct states that were valued; its expansions are transitions (state, action, outcome)."""
+        return int(self.outputs.out_i[self.window, 4]) if self.is_closed else 0
 
     @property
     def continuation(self) -> int:
@@ -187,6 +204,10 @@ class Plan:
         """Nodes along the path and (q, u) of each step, by the plain engine."""
         if not self.found:
             return [], []
+        if self.is_closed:
+            middle = self.branches[1]
+            nodes = [Node((x,), (), 0.0, 0.0, 0.0, 0.0, ()) for x in middle.states]
+            return nodes, [(r, 0.0) for r in middle.rewards]
         window = self._plain_window()
         node = window.root(self.layout.build(self.inputs.states[self.window].tolist()))
         nodes, edges = [node], []
@@ -205,6 +226,37 @@ class Plan:
         settings = self.settings._replace(use_bound=False)
         window = make_window(self.task, settings, self.layout, self.inputs, self.window)
         return window, self.layout.build(self.inputs.states[self.window].tolist())
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether policies were valued, not fixed plans."""
+        return self.settings.mode == MODES["closed"]
+
+    @cached_property
+    def branches(self) -> tuple[Branch, ...]:
+        """Closed mode: the policy's steps after low, middle and high outcomes; () when there is none to show."""
+        paths = self.outputs.paths
+        if not self.is_closed or not self.found or not paths.shape[0]:
+            return ()
+        m = len(self.actions)
+        rows = ((LOW, "low", m), (MIDDLE, "middle", self.action_index), (HIGH, "high", m + 1))
+        return tuple(self._branch(name, level, paths[self.window, row].tolist()) for level, name, row in rows)
+
+    def _branch(self, name: str, level: float, path: list[int]) -> Branch:
+        window = self._plain_window()
+        after, starts = [int(x) for x in window.q[0]], [int(x) for x in window.u[0]]
+        kind, state = 0, self.layout.build(self.inputs.states[self.window].tolist())
+        outcomes, states, rewards = [], [state], []
+        for h, index in enumerate(path):
+            low, high = starts[kind], starts[kind + 1]
+            k = low + at_level(window.weights[low:high], level)
+            y = window.members[k][0]
+            rewards.append(float(self.task.reward(state, window.actions[index], y, window.params)))
+            state, kind = window.move(state, index, y, h), after[k]
+            outcomes.append(y)
+            states.append(state)
+        actions = tuple(window.actions[i] for i in path)
+        return Branch(name, tuple(outcomes), tuple(states), actions, tuple(rewards))
 
     def _plain_window(self) -> Window:
         return make_window(self.task, self.settings, self.layout, self.inputs, self.window)

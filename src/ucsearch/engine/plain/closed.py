@@ -20,7 +20,7 @@ from ucsearch.engine.plain.outcome import Outcome, better
 from ucsearch.engine.plain.window import Node, TaskFault, Window
 from ucsearch.engine.status import HIGH, LOW, MIDDLE, Fault, First, Status
 
-__all__ = ["closed", "tail_mean"]
+__all__ = ["at_level", "closed", "tail_mean"]
 
 END = -1  # the class of every state past the last step
 
