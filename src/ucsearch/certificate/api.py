@@ -28,6 +28,7 @@ __all__ = ["CertifiedPanel", "certify", "certify_panel"]
 
 Kind = Literal["auto", "oracle", "bound"]
 Floats = NDArray[np.float64]
+CLOSED = "closed_exact"  # the kind of a proof against every policy
 _FEW_PLANS = 4_096  # common plans below which members mode is solved by enumeration
 _PATH = [0, 1, 2, 6]  # columns of the table that describe a path: score, reward, uncertainty, gross
 
@@ -37,7 +38,7 @@ class CertifiedPanel:
     """A searched panel with what is proved about it. `released` is what would leave, gate permitting."""
 
     plan: PanelPlan
-    kind: str  # "oracle" or "bound"
+    kind: str  # "oracle", "bound" or "closed_exact"
     eps_m: float
     node_budget: int  # nodes each proof might spend
     evidence: Evidence
@@ -124,7 +125,8 @@ def certify_panel(
     constrained = isinstance(policy, ConstrainedBeam)
     chosen = _kind(kind, plan, protect or constrained)
     every = chosen == "oracle"
-    exact = _exact(policy, policy.risk, node_budget, every)
+    # In closed mode the search is its own proof: it has the value of every policy.
+    exact = policy if chosen == CLOSED else _exact(policy, policy.risk, node_budget, every)
 
     def run(p: Policy) -> PanelPlan:
         # An exact policy is its own proof. Paths without risk are needed only where they are put in.
@@ -150,7 +152,8 @@ def certify_panel(
         values, paths = _put_in(plan, proof, in_a, protect, constrained, reward_only)
         selected = _select(values, in_a)
     else:
-        values, paths, selected = plan.outputs.table[:, :, _PATH], plan.outputs.paths, plan.outputs.out_i[:, 1]
+        values, selected = plan.outputs.table[:, :, _PATH], plan.outputs.out_i[:, 1]
+        paths = plan.outputs.paths[:, : in_a.shape[1]]  # closed mode has more, which start with the same action
     settings = plan.settings
     score, reward, uncertainty, gross = columns(values, 0, 1, 2, 3)
     size = path_size(gross, uncertainty, settings, settings.risk)
@@ -203,13 +206,17 @@ def certify_panel(
         route=route,
         released=np.where(plan.status == Status.TASK_ERROR, -1, evidence.selected),
         paths=paths,
-        upper_paths=np.where(unreached[:, :, None], proof.outputs.paths, np.int32(-1)),
+        upper_paths=np.where(unreached[:, :, None], proof.outputs.paths[:, : in_a.shape[1]], np.int32(-1)),
         oracle_nodes=nodes + activity,
         activity_nodes=activity,
     )
 
 
 def _kind(kind: Kind, plan: PanelPlan, needs_oracle: bool) -> str:
+    if plan.policy.mode == "closed":
+        if kind != "auto":
+            raise InputError("kind", repr(kind), "'auto' in closed mode, whose proof is the search itself")
+        return CLOSED
     if kind != "auto":
         return kind
     if needs_oracle:

@@ -40,6 +40,7 @@ class Reason(StrEnum):
     NODE_BUDGET = "node_budget"
     TIME_BUDGET = "time_budget"
     TASK_ERROR = "task_error"
+    NO_INFORMATION_STRUCTURE = "no_information_structure"
     FALLBACK_INFEASIBLE = "fallback_infeasible"
     BUDGET_INFEASIBLE = "budget_infeasible"  # of an allocation: a shared limit cannot be kept
     ALLOCATION_GAP = "allocation_gap"  # of an allocation: not proved good enough
@@ -128,6 +129,9 @@ def evaluate(gate: Gate, panel: CertifiedPanel, context: Context) -> list[Condit
         add("eps_c", context.calibration.eps_c, "<=", gate.max_eps_c, Reason.CALIBRATION)
     if gate.max_undercoverage is not None:
         add("undercoverage", context.calibration.undercoverage, "<=", gate.max_undercoverage, Reason.CALIBRATION)
+    if panel.plan.policy.mode == "closed":
+        add("law", status != Status.NO_STRUCTURE, "==", 1, Reason.NO_INFORMATION_STRUCTURE)
+        add("transitions_within_budget", status != Status.NOT_PROVED, "==", 1, Reason.NODE_BUDGET)
     add("completion", status != Status.DEAD_END, "==", 1, Reason.DEAD_END)
     add("path", panel.released >= 0, "==", 1, Reason.SEARCH_EXHAUSTED)
     if gate.certificate:

@@ -14,6 +14,8 @@ __all__ = ["explain_condition", "explain_fallback", "explain_keeping", "explain_
 _CONDITIONS = {
     "task": "the task's rules ran without a fault",
     "conditions": "the gate asks for something",
+    "law": "the forecast says what is learned when",
+    "transitions_within_budget": "every state that can be reached was valued within node_budget",
     "completion": "some plan keeps the rules to the end",
     "path": "the search found a plan",
     "certificate_pass": "the first action is proved best under the forecast",
@@ -94,6 +96,9 @@ def explain_fallback(reason: Reason, c: Certificate | None, detail: str, fallbac
 
 _WHY = {
     Reason.DEAD_END: "No action keeps the rules to the end of the horizon.",
+    Reason.NO_INFORMATION_STRUCTURE: (
+        "The forecast's members do not say what is learned when, so policies cannot be valued under it."
+    ),
     Reason.SEARCH_EXHAUSTED: "The search lost every path although some action may keep the rules to the end.",
     Reason.NOT_PROVED: "{label} scores {score:.6g}, but some alternative could not be bounded, so nothing is proved.",
     Reason.NOT_OPTIMAL: "{label} scores {score:.6g}, but {rival} may reach {upper:.6g}, {regret:.6g} more.",
@@ -118,6 +123,10 @@ _WHY = {
 
 _NEXT = {
     Reason.DEAD_END: " Check the starting state against the limits, or plan fewer steps.",
+    Reason.NO_INFORMATION_STRUCTURE: (
+        " Declare it: trace.on_lattice(unit), trace.declare('independent'), a tree or a markov chain; or plan in"
+        " members mode."
+    ),
     Reason.SEARCH_EXHAUSTED: " Widen the beam or raise top_k.",
     Reason.NOT_PROVED: " Raise node_budget, search less deep, or give the task a bound.",
     Reason.NOT_OPTIMAL: " Widen the beam, order it by a bound, or use CertifiedBeam(protect=True).",
