@@ -170,7 +170,7 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[], object], str]] = {
     "scores asked of members": (
         InputError,
         lambda: resolve(uc.UCBeam(depth=1, mode="scores"), CLOCK, MEMBERS, 3),
-        "policy.mode: saw 'scores', expected mode='mean' or 'members' for a trace of members",
+        "policy.mode: saw 'scores', expected mode='mean', 'members' or 'closed' for a trace of members",
     ),
     "scores of other actions": (
         InputError,

@@ -523,7 +523,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "coupling": (
         lambda: uc.Trace.from_members(GRID, coupling="loose"),  # type: ignore[arg-type]
-        "trace.coupling: saw 'loose', expected one of ('joint', 'comonotone', 'independent')",
+        "trace.coupling: saw 'loose', expected one of ('joint', 'comonotone', 'independent', 'tree', 'markov')",
     ),
     "NaN mean": (
         lambda: uc.Trace.from_mean([1.0, NAN], [1.0, 1.0]),

@@ -609,7 +609,7 @@ def lines(*records: tuple[dict[str, Any], dict[str, bytes]], path: Path) -> Path
         dict(claim__kind="oral"),
         dict(claim__counters=[]),
         dict(claim__counters__expansions=-1),
-        dict(settings__mode=3),
+        dict(settings__mode=4),
         dict(settings__mode=False),
         dict(settings__depth="3"),
         dict(settings__extra_i=["12"]),

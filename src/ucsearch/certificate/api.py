@@ -59,7 +59,7 @@ class CertifiedPanel:
     @cached_property
     def member_feasible(self) -> Floats:
         """(W,) weight of members for which the path put forward keeps every rule; NaN without a path or members."""
-        if self.plan.policy.mode == "members":
+        if self.plan.policy.mode in ("members", "closed"):
             return np.where(self.released >= 0, 1.0, np.nan)
         return np.array([self[w].member_feasible for w in range(len(self))])
 

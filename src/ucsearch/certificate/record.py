@@ -43,10 +43,27 @@ class Rival:
 
 
 @dataclass(frozen=True)
+class Closed:
+    """What a proof against every policy rests on (kind closed_exact)."""
+
+    law: dict[str, Any]  # kind, unit (None without a lattice), points, hash, variance_ratio by number of steps
+    states: int  # distinct ones that were valued
+    transitions: int  # of state, action and outcome
+    open_value: float  # the best fixed plan's value under the same law; NaN when it was not computed
+    flexibility: float  # what re-planning is worth: best policy minus best fixed plan; NaN when not computed
+
+    @property
+    def worst_ratio(self) -> float:
+        """The largest variance ratio; NaN when the law was not made of joint members."""
+        known = [x for x in self.law["variance_ratio"].values() if not math.isnan(x)]
+        return max(known, default=math.nan)
+
+
+@dataclass(frozen=True)
 class Certificate:
     """What is proved about the put-forward first action under the forecast (SPEC section 4). NaN: does not apply."""
 
-    kind: str  # "oracle" or "bound"
+    kind: str  # "oracle", "bound" or "closed_exact"
     action: float | None  # put forward; None when no path was found
     action_index: int
     selected_index: int  # argmax of the retained scores; differs from action_index only on the planning-value route
@@ -78,6 +95,7 @@ class Certificate:
     counters: dict[str, int]
     node_budget: int  # nodes each proof might spend
     plan: Plan
+    closed: Closed | None = None  # only of kind closed_exact
 
     @cached_property
     def member_feasible(self) -> float:
@@ -85,14 +103,16 @@ class Certificate:
         path = next((r.path for r in self.rivals if r.index == self.action_index), ())
         if not path:
             return math.nan
-        # In members mode every path that was found is feasible for all members.
-        return 1.0 if self.plan.policy.mode == "members" else kept_weight(*self.plan.start(), path)
+        # In members mode every path that was found is feasible for all members, in closed mode the policy for all points.
+        return 1.0 if self.plan.policy.mode in ("members", "closed") else kept_weight(*self.plan.start(), path)
 
     def to_dict(self) -> dict[str, Any]:
         """Claims as plain values; unbounded numbers as they are (records encode them)."""
-        skip = ("plan", "rivals", "member_feasible")
+        skip = ("plan", "rivals", "member_feasible", "closed")
         out = {k: v for k, v in vars(self).items() if k not in skip}
         out["member_feasible"] = self.member_feasible
+        if self.closed is not None:
+            out.update(vars(self.closed))
         out["rivals"] = [dict(vars(r), path=list(r.path), upper_path=list(r.upper_path)) for r in self.rivals]
         return out
 
@@ -180,4 +200,26 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
         },
         node_budget=panel.node_budget,
         plan=plan,
+        closed=_closed(plan) if plan.is_closed else None,
+    )
+
+
+def _closed(plan: Plan) -> Closed:
+    trace, law = plan.trace, None
+    ratios: dict[str, float] = {}
+    if trace.has_law:
+        law = trace.law()
+        ratios = {str(n): ratio for n, ratio in trace.variance_ratios().items()}
+    return Closed(
+        law={
+            "kind": trace.coupling,
+            "unit": None if law is None else law.unit,
+            "points": 0 if law is None else law.most_points,
+            "hash": "" if law is None else law.hash(),
+            "variance_ratio": ratios,
+        },
+        states=plan.reached,
+        transitions=plan.expansions,
+        open_value=math.nan,
+        flexibility=math.nan,
     )

@@ -27,6 +27,9 @@ from ucsearch.task import Task
 __all__ = ["Decision", "DecisionPanel", "GateRow", "Outcome", "Refused"]
 
 
+SHOWN_STEPS = 4  # of a policy, in words
+
+
 class Outcome(StrEnum):
     """The closed list of what may happen."""
 
@@ -99,6 +102,10 @@ class Decision:
                 upper = "not bounded" if math.isnan(r.upper) else f"at most {r.upper:.6g}"
                 chosen = " <- put forward" if r.index == self.certificate.action_index else ""
                 lines.append(f"  {r.label}: {score}, {upper}{chosen}")
+            for branch in self.certificate.plan.branches:
+                steps = ", ".join(f"{a:g}" for a in branch.actions[1:SHOWN_STEPS])
+                if steps:
+                    lines.append(f"  after {branch.name} outcomes the policy goes on with {steps}")
         return "\n".join(lines)
 
     def plot(self, ax: Any = None) -> Any:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ucsearch.certificate.record import Certificate, Rival
+from ucsearch.certificate.record import Certificate, Closed, Rival
 from ucsearch.dispatch.gate import Reason
 from ucsearch.policies import MODES
 
 __all__ = ["explain_condition", "explain_fallback", "explain_keeping", "explain_mode", "explain_release"]
 
+STRONG_RATIO = 1.5  # above it the variance of a sum is far from what independent steps give
 _CONDITIONS = {
     "task": "the task's rules ran without a fault",
     "conditions": "the gate asks for something",
@@ -73,6 +74,8 @@ def explain_release(c: Certificate, label: str, pass_kind: str) -> str:
     rival = _strongest(c)
     if rival is not None:
         text += f"; {rival.label}, the best alternative, cannot score more than {rival.upper:.6g}"
+    if c.closed is not None:
+        text += f". It is the best among all policies under this forecast{_under(c.closed)}"
     if pass_kind == "near":
         text += f" (near-optimal: at most {c.regret_bound:.6g} is given up)"
     if c.risk_active:
@@ -81,6 +84,18 @@ def explain_release(c: Certificate, label: str, pass_kind: str) -> str:
     if blocked:
         text += f". {blocked} of {len(c.plan.first_actions)} actions are not allowed now"
     return text + "."
+
+
+def _under(closed: Closed) -> str:
+    """What the value assumes, and where the members given say otherwise."""
+    words = {"independent": "independent steps", "tree": "the declared tree", "markov": "a chain of bins"}
+    text = f" (value under {words.get(closed.law['kind'], closed.law['kind'])}"
+    ratio = closed.worst_ratio
+    if not math.isnan(ratio):
+        text += f"; variance ratio {ratio:.2f}"
+    if ratio > STRONG_RATIO:
+        text += ": steps hang together, so the value is optimistic"
+    return text + ")"
 
 
 def explain_fallback(reason: Reason, c: Certificate | None, detail: str, fallback: str | None) -> str:

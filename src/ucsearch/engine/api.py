@@ -344,7 +344,7 @@ def _work(task: Task, settings: Settings, inputs: Inputs) -> int:
     per_edge = 1 if settings.mode == MODES["scores"] else inputs.members.shape[1] + 1
     if settings.algorithm == "closed":
         # Distinct states of a layer where they repeat, as a rule, and the points of a step.
-        per_edge, nodes = max(1, inputs.members.shape[1] // inputs.u.shape[2]), _CLOSED_STATES * settings.depth
+        per_edge, nodes = max(1, inputs.members.shape[1] // max(1, inputs.u.shape[2])), _CLOSED_STATES * settings.depth
     elif settings.algorithm == "beam":
         nodes = 1 + settings.width * (settings.depth - 1)
     elif settings.algorithm == "mcts":

@@ -52,7 +52,10 @@ def decision_record(
     task, layout, settings = plan.task, plan.layout, plan.settings
     w = plan.window
     c.member_feasible  # noqa: B018 - computed on demand; from here on one of the claims below
-    claim = {k: _value(v) for k, v in vars(c).items() if k not in ("plan", "rivals", "action", "node_budget")}
+    skipped = ("plan", "rivals", "action", "node_budget", "closed")
+    claim = {k: _value(v) for k, v in vars(c).items() if k not in skipped}
+    if c.closed is not None:
+        claim.update({k: _value(v) for k, v in vars(c.closed).items()})
     record: dict[str, Any] = {
         "schema": SCHEMA,
         "kind": "decision",
@@ -187,6 +190,10 @@ def _trace(trace: Trace, blobs: Blobs) -> dict[str, Any]:
         sha = blob_id(blob)
         blobs[sha] = blob
         out[name] = {"$blob": sha}
+    if trace.node is not None:
+        blob = encode_array(trace.node.astype(np.float64), finite=False)
+        out["node"] = {"$blob": blob_id(blob)}
+        blobs[blob_id(blob)] = blob
     return out
 
 

@@ -10,7 +10,7 @@ from ucsearch.verify.formats import Blobs, Invalid, Record, expect, expect_close
 from ucsearch.verify.gate import certificate, gate_and_outcome
 from ucsearch.verify.inputs import UNUSED, problem_of
 from ucsearch.verify.recalibration import verify_recalibration
-from ucsearch.verify.replay import Edge, Fault, Node, Problem, distinct
+from ucsearch.verify.replay import CLOSED, Edge, Fault, Node, Problem, distinct
 from ucsearch.verify.schema import version_of
 from ucsearch.verify.search import Found, Meter, OutOfNodes, Prover, beam, completes
 
@@ -20,6 +20,8 @@ def verify_decision(r: Record, blobs: Blobs, task: Any, budget: int) -> list[str
     verify_recalibration(r, blobs)
     p = problem_of(r, blobs, task)
     p.meter = Meter(budget)
+    if p.mode == CLOSED:
+        return ["claim.kind"]
     decision = _Decision(r, p, p.meter)
     try:
         return decision.verify()

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from ucsearch.verify.formats import Blobs, Invalid, Malformed, Record, digest, expect, is_close, num, read_blob, require
-from ucsearch.verify.replay import MEMBERS, SCORES, VARIANCE, Problem, mean_and_spread, shape
+from ucsearch.verify.replay import CLOSED, CVAR, MEMBERS, SCORES, VARIANCE, Problem, mean_and_spread, shape
 from ucsearch.verify.schema import version_of
 from ucsearch.verify.verdict import describe
 
@@ -21,9 +21,10 @@ POLICIES = {
 }  # fmt: skip
 UNUSED = {
     "beam": ("node_budget", "every_action", "simulations", "c_uct"), "exact": ("simulations", "c_uct"),
+    "closed": ("simulations", "c_uct", "use_bound"),
     "mcts": ("node_budget", "every_action"),
 }  # fmt: skip
-USED = {"exact": "node_budget", "mcts": "simulations"}
+USED = {"exact": "node_budget", "closed": "node_budget", "mcts": "simulations"}
 OPTIONAL = ("protect", "near_equal", "band", "utility_budget")
 AT_LEAST = {
     "depth": 1, "width": 1, "top_k": 1, "risk": 0, "prune_risk": 0, "info_bonus": 0, "c_uct": 0, "eps_m": 0,
@@ -124,7 +125,11 @@ def _trace(r: Record, blobs: Blobs, task: Any) -> tuple[Any, ...]:
 def _settings(r: Record, p: Problem) -> None:
     """A policy's settings hang together; what it does not use is left at nothing."""
     s, m = r["settings"], len(p.actions)
-    known = POLICIES.get(s["policy"])
+    closed = s["mode"] == CLOSED
+    expect("settings.kind", s["kind"] == "closed_exact", closed)
+    require("settings.spread", s["spread"] != CVAR or s["mode"] in (MEMBERS, CLOSED), s["spread"], "another spread")
+    require("settings.tail", 0 < s.get("tail", 0.2) <= 1, s.get("tail"), "in (0, 1]")
+    known = ("closed", 0) if closed and s["policy"] == "Exact" else POLICIES.get(s["policy"])
     free = known is None and s["algorithm"] not in UNUSED  # another planner: its paths are witnesses, no more
     expect("settings.algorithm", (s["algorithm"], s["keep"]), (s["algorithm"], 0) if free else known)
     own = {"CertifiedBeam": OPTIONAL[:1], "ConstrainedBeam": OPTIONAL}.get(s["policy"], ())
@@ -136,7 +141,8 @@ def _settings(r: Record, p: Problem) -> None:
     require("settings.discount", 0 < s["discount"] <= 1, s["discount"], "in (0, 1]")
     require("settings.top_k", s["top_k"] <= m, s["top_k"], f"at most {m}")
     require("settings.width", s["keep"] < 2 or s["width"] >= s["top_k"], s["width"], f"at least {s['top_k']}")
-    require("settings.risk", s["mode"] != 2 or s["spread"] != 2 or s["risk"] <= 1, s["risk"], "at most 1")
+    tame = s["mode"] not in (MEMBERS, CLOSED) or s["spread"] < 2 or s["risk"] <= 1
+    require("settings.risk", tame, s["risk"], "at most 1")
     require("settings.use_bound", p.has_bound or not s["use_bound"], s["use_bound"], "no bound")
     for name in () if free else UNUSED[s["algorithm"]]:
         expect(f"settings.{name}", s[name], 0)

@@ -16,8 +16,8 @@ from ucsearch.verify.meter import Meter, OutOfNodes
 from ucsearch.verify.trust import is_genuine
 from ucsearch.verify.verdict import describe
 
-MEAN, SCORES, MEMBERS = 0, 1, 2
-VARIANCE, DOWNSIDE = 0, 2  # and 1 for the standard deviation
+MEAN, SCORES, MEMBERS, CLOSED = 0, 1, 2, 3
+VARIANCE, DOWNSIDE, CVAR = 0, 2, 3  # and 1 for the standard deviation
 CACHED = 200_000  # scored nodes kept
 
 

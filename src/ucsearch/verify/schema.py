@@ -136,10 +136,37 @@ RECALIBRATION = {
 }  # fmt: skip
 # `request` says who asked, and as which item of what: words, as far as a decision goes.
 REQUEST = _form(hex="key body?", count="item", text="by?")
+LAW = {
+    "kind": ("joint", "comonotone", "independent", "tree", "markov"), "variance_ratio": _form(figure="2? 3? 7?"),
+    **_form(maybe="unit", count="points", text="hash"),
+}  # fmt: skip
+CLOSED_REASONS = (*REASONS, "no_information_structure")
 DECISION_2 = _with(
     DECISION_1,
     task=_form(hex="text_hash?"),
-    claim=_form(truth="cancellation", maybe="member_feasible"),
+    inputs={
+        "trace": {
+            "node?": BLOB,
+            "meta": {
+                "coupling": ("joint", "comonotone", "independent", "tree", "markov"),
+                "law?": _form(text="origin?", number="unit?", count="points? bins?"),
+            },
+        }
+    },
+    settings={
+        "mode": (0, 1, 2, 3),
+        "spread": (0, 1, 2, 3),
+        "kind": ("oracle", "bound", "closed_exact"),
+        "tail?": "number",
+    },
+    claim={
+        "kind": ("oracle", "bound", "closed_exact"),
+        "law?": LAW,
+        **_form(truth="cancellation", maybe="member_feasible", count="states? transitions?"),
+        "open_value?": "figure",
+        "flexibility?": "figure",
+    },
+    outcome={"reason": (*CLOSED_REASONS, "fallback_infeasible"), "cause": CLOSED_REASONS},
     rivals=_form(maybe="size reward_only_size certain_size", figure="upper_size", count="[upper_path]"),
     **{"schema": ("ucsearch.decision/2",), "recalibration?": RECALIBRATION, "request?": REQUEST},
 )

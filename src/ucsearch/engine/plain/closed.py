@@ -183,14 +183,14 @@ def _first_actions(window: Window, graph: _Graph, values: _Values, starts: list[
             out.flags[x] |= First.DUPLICATE
             continue
         effects.append(effect)
-        score, mean, _ = _value(window, graph, values, starts, 0, x, at, 0)
+        score, mean, size = _value(window, graph, values, starts, 0, x, at, 0)
         out.flags[x] |= First.GENERATED
         if score == -math.inf:
             out.flags[x] |= First.DEAD
             continue
         spread = max(0.0, (mean - score) / risk) if risk > 0.0 else 0.0
         path = _follow(window, graph, values, starts, x, MIDDLE)
-        node = Node((), (), mean, spread, score, 0.0, path)
+        node = Node((), (), mean, spread, score, 0.0, path, -1, size)
         out.bounds[x], out.firsts[x] = score, node
         out.flags[x] |= First.RETAINED | First.EXACT
         if better(node, out.best):

@@ -404,6 +404,7 @@ def uc_panel(
                 table[w, x, 1] = mean_value
                 table[w, x, 2] = spread
                 table[w, x, 3] = value
+                table[w, x, 6] = whole
                 uc_follow_policy(
                     x, 0.5, d, u, w, weights, wrow, tags, sedge, eact, efirst, tto, best, fpath, x
                 )

@@ -1,0 +1,251 @@
+"""Closed mode: laws, both engines, certificate, gate and words."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import ucsearch as uc
+from ucsearch.dispatch.gate import Reason
+from ucsearch.engine.status import Status
+from ucsearch.errors import InputError
+from ucsearch.tasks import LeadTimeInventory
+
+INVENTORY = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 2.0, 4.0, 6.0, 8.0), capacity=30.0, fixed_cost=3.0)
+TASK, STATE = INVENTORY.task(), INVENTORY.state(4.0, (5.0,))
+DEMAND = np.random.default_rng(7).poisson(5.0, (60, 5)).astype(float)
+TRACE = uc.Trace.from_members(DEMAND)
+
+
+def closed(**changes):
+    return uc.Exact(**{"depth": 4, "mode": "closed", **changes})
+
+
+def as_tree(trace, share_until=2):
+    """A tree whose members are one for as long as their outcomes agree up to a step, then apart."""
+    rows = trace.members[0, :, :, 0].tolist()
+    names: dict[tuple[int, tuple[float, ...]], int] = {}
+    node = [[names.setdefault((h, tuple(row[: h + 1])), len(names)) for h in range(len(row))] for row in rows]
+    return trace.declare("tree", node=node)
+
+
+# ---------------------------------------------------------------- laws
+
+
+def test_lattice_keeps_the_mean_and_lies_on_the_unit():
+    for unit, points in ((1.0, 9), (0.25, 4), (3.0, 1), (7.0, 60), (1e-9, 5), (1e9, 3)):
+        law = TRACE.on_lattice(unit, points).law()
+        for h, (values, weights) in enumerate(zip(law.points, law.weights, strict=True)):
+            mean = math.fsum(w * y[0] for w, y in zip(weights, values, strict=True))
+            assert mean == pytest.approx(DEMAND[:, h].mean(), rel=1e-12, abs=1e-9 * unit)
+            assert math.fsum(weights) == pytest.approx(1.0, abs=1e-12)
+            assert all(w > 0.0 for w in weights)
+            assert values == sorted(set(values))
+            assert all(y[0] == round(y[0] / unit) * unit for y in values)
+
+
+def test_lattice_weighs_members_by_their_weight():
+    heavy = uc.Trace.from_members([[0.0], [4.0]], [0.75, 0.25]).on_lattice(1.0, 4).law()
+    assert heavy.points == [[(0.0,), (4.0,)]]
+    assert heavy.weights[0] == pytest.approx([0.75, 0.25], abs=1e-11)
+    same = uc.Trace.from_members([[0.0], [0.0], [0.0], [4.0]]).on_lattice(1.0, 4).law()
+    assert same.weights == [[0.75, 0.25]]
+
+
+def test_law_and_results_do_not_depend_on_the_order_of_members():
+    turned = uc.Trace.from_members(DEMAND[::-1])
+    for one, other in ((TRACE, turned), (TRACE.declare("markov", bins=2), turned.declare("markov", bins=2))):
+        if one.has_law:
+            assert one.law().hash() == other.law().hash()
+            assert one.hash == other.hash
+        assert one.on_lattice(1.0, 5).law().hash() == other.on_lattice(1.0, 5).law().hash()
+    assert as_tree(TRACE).hash == as_tree(turned).hash
+
+
+def test_independent_merges_equal_points():
+    law = uc.Trace.from_members([[1.0, 2.0], [1.0, -0.0], [3.0, 0.0]], coupling="independent").law()
+    assert law.points == [[(1.0,), (3.0,)], [(0.0,), (2.0,)]]
+    assert law.weights[1] == pytest.approx([2 / 3, 1 / 3])
+
+
+def test_markov_needs_members_and_one_bin_is_independence():
+    with pytest.raises(InputError, match="30 members for each bin"):
+        TRACE.declare("markov", bins=3)
+    one, plain = TRACE.declare("markov", bins=1), TRACE.declare("independent")
+    a, b = (uc.search(TASK, STATE, t, closed(), engine="python") for t in (one, plain))
+    assert a.score == pytest.approx(b.score, rel=1e-12)
+
+
+def test_markov_shares_are_those_of_the_members():
+    law = TRACE.declare("markov", bins=2).law()
+    ordered = np.argsort(DEMAND[:, 0], kind="stable")
+    low_first = np.zeros(60, bool)
+    edge = DEMAND[ordered[30], 0]
+    low_first = edge > DEMAND[:, 0]  # equal values share the lower bin of their first rank
+    if DEMAND[ordered[29], 0] == edge:
+        low_first |= DEMAND[:, 0] == edge
+    mean_after_low = sum(w * y[0] for w, y in zip(law.weights[1], law.points[1], strict=True))
+    assert math.fsum(law.weights[1]) == pytest.approx(1.0)
+    high = [y[0] for y, c in zip(law.points[0], law.after[0], strict=True) if c == 2]
+    low = [y[0] for y, c in zip(law.points[0], law.after[0], strict=True) if c == 1]
+    assert max(low) < min(high)
+    assert min(DEMAND[:, 1]) < mean_after_low < max(DEMAND[:, 1])
+
+
+def test_tree_is_checked():
+    rows = [[1.0, 2.0], [1.0, 3.0]]
+    with pytest.raises(InputError, match=r"trace.node\[1, 1\].*outcome"):
+        uc.Trace.from_members(rows, coupling="tree", node=[[0, 0], [0, 0]])
+    with pytest.raises(InputError, match=r"trace.node\[1, 1\].*one past"):
+        uc.Trace.from_members([[1.0, 2.0], [4.0, 2.0]], coupling="tree", node=[[0, 0], [1, 0]])
+    with pytest.raises(InputError, match="nodes with coupling='tree'"):
+        uc.Trace.from_members(rows, coupling="tree")
+    with pytest.raises(InputError, match="only then"):
+        uc.Trace.from_members(rows, coupling="markov")
+
+
+def test_traces_with_laws_are_saved_and_split(tmp_path):
+    for trace in (TRACE.on_lattice(0.5, 3), TRACE.declare("markov", bins=2), as_tree(TRACE)):
+        trace.save(tmp_path / "t.npz")
+        again = uc.Trace.load(tmp_path / "t.npz")
+        assert again.hash == trace.hash
+        assert again.law().hash() == trace.law().hash()
+        assert trace.window(0).law().hash() == trace.law().hash()
+    assert TRACE.on_lattice(0.5, 3).hash != TRACE.on_lattice(0.5, 4).hash != TRACE.hash
+
+
+def test_variance_ratio_tells_joint_members():
+    level = np.random.default_rng(1).normal(size=(200, 1)) + np.zeros((1, 7))
+    ratios = uc.Trace.from_members(level).on_lattice(0.1, 5).variance_ratios()
+    assert ratios == pytest.approx({2: 2.0, 3: 3.0, 7: 7.0})
+    assert uc.Trace.from_mean([1.0] * 7, [1.0] * 7).on_lattice(0.1, 5).variance_ratios() == {}
+
+
+# ---------------------------------------------------------------- engines
+
+
+def test_both_engines_give_the_same_bytes():
+    for trace in (TRACE.on_lattice(1.0, 5), TRACE.declare("markov", bins=2), as_tree(TRACE)):
+        for policy in (closed(), closed(risk=0.5, tail=0.3), closed(node_budget=300), closed(discount=0.9)):
+            plain, fast = (uc.search(TASK, STATE, trace, policy, engine=e) for e in ("python", "compiled"))
+            for one, other in zip(plain.outputs, fast.outputs, strict=True):
+                assert one.tobytes() == other.tobytes()
+
+
+def test_a_panel_is_its_windows():
+    r = np.random.default_rng(3)
+    members = r.poisson(4.0, (6, 20, 4)).astype(float)
+    panel = uc.Trace.from_members(members).on_lattice(1.0, 4)
+    states = [INVENTORY.state(float(x), (float(y),)) for x, y in r.integers(0, 8, (6, 2))]
+    whole = uc.search_panel(TASK, states, panel, closed(), engine="python", keep_paths=True)
+    for w, state in enumerate(states):
+        one = uc.search(TASK, state, uc.Trace.from_members(members[w]).on_lattice(1.0, 4), closed(), engine="python")
+        assert one.outputs.table.tobytes() == whole.outputs.table[w].tobytes()
+        assert one.reached == whole[w].reached
+    stacked = [uc.Trace.from_members(m).on_lattice(1.0, 4) for m in members]
+    again = uc.search_panel(TASK, states, stacked, closed(), engine="python")
+    assert again.outputs.table.tobytes() == whole.outputs.table.tobytes()
+
+
+def test_one_point_laws_equal_mean_mode_and_one_step_equals_members_mode():
+    sure = uc.Trace.from_members(DEMAND[:1], coupling="independent")
+    a = uc.search(TASK, STATE, sure, closed(), engine="python")
+    b = uc.search(TASK, STATE, sure, uc.Exact(depth=4, every_action=True), engine="python")
+    for x, y in zip(a.first_actions, b.first_actions, strict=True):
+        assert x.score == pytest.approx(y.score, rel=1e-12, nan_ok=True)
+    law = TRACE.declare("independent")
+    a = uc.search(TASK, STATE, law, closed(depth=1), engine="python")
+    b = uc.search(TASK, STATE, law, uc.Exact(depth=1, mode="members", every_action=True), engine="python")
+    for x, y in zip(a.first_actions, b.first_actions, strict=True):
+        assert x.score == pytest.approx(y.score, rel=1e-12, nan_ok=True)
+
+
+def test_a_tree_is_worth_at_least_the_best_common_plan():
+    tree = as_tree(TRACE)
+    best = uc.search(TASK, STATE, tree, closed(), engine="python").score
+    plan = uc.search(TASK, STATE, tree, uc.Exact(depth=4, mode="members", risk=0.0), engine="python").score
+    assert best >= plan - 1e-9
+
+
+# ---------------------------------------------------------------- certificate, gate, words
+
+
+def test_certificate_is_exact_for_every_first_action():
+    c = uc.certify(TASK, STATE, TRACE.on_lattice(1.0, 5), closed(risk=0.4), engine="python")
+    assert c.kind == "closed_exact"
+    assert c.certificate_pass
+    assert c.proved
+    assert c.optimal
+    assert all(r.upper == r.score for r in c.rivals)
+    assert len(c.rivals) == 5
+    ranked = sorted((r.score for r in c.rivals), reverse=True)
+    assert c.gap == ranked[0] - ranked[1]
+    assert c.exact_regret == 0.0
+    assert c.regret_bound == 0.0
+    assert c.closed is not None
+    assert c.closed.law["kind"] == "independent"
+    assert c.closed.law["unit"] == 1.0
+    assert c.closed.transitions == c.counters["expansions"] > c.closed.states > 0
+    low, middle, high = c.plan.branches
+    assert low.actions[0] == middle.actions[0] == high.actions[0] == c.action == c.plan.path[0]
+    assert middle.actions == c.plan.path
+    assert sum(low.actions) <= sum(high.actions)
+
+
+def test_joint_members_and_trees_of_single_paths_say_nothing_of_what_is_learned():
+    single = TRACE.declare("tree", node=np.arange(60)[:, None] + np.zeros((1, 5), int))
+    for trace in (TRACE, uc.Trace.from_mean([4.0] * 5, [1.0] * 5), single):
+        d = uc.decide(TASK, STATE, trace, closed(), engine="python")
+        assert d.cause is Reason.NO_INFORMATION_STRUCTURE
+        assert "on_lattice" in d.sentence
+        assert uc.search(TASK, STATE, trace, closed(), engine="python").status is Status.NO_STRUCTURE
+    assert uc.decide(TASK, STATE, single, closed(depth=1), engine="python").released
+
+
+def test_a_small_budget_is_a_no_go_and_nothing_is_spent_beyond_it():
+    trace = TRACE.on_lattice(1.0, 5)
+    need = uc.search(TASK, STATE, trace, closed(), engine="python").expansions
+    d = uc.decide(TASK, STATE, trace, closed(node_budget=need - 1), engine="python")
+    assert d.cause is Reason.NODE_BUDGET
+    assert d.certificate.counters["expansions"] < need
+    assert uc.decide(TASK, STATE, trace, closed(node_budget=need), engine="python").released
+
+
+def test_words_name_the_opponents_and_the_assumption():
+    level = np.repeat(np.arange(8.0)[:, None], 5, axis=1)
+    d = uc.decide(TASK, STATE, uc.Trace.from_members(level).on_lattice(1.0, 8), closed(), engine="python")
+    assert d.released
+    assert "best among all policies under this forecast" in d.sentence
+    assert "under independent steps" in d.sentence
+    assert "variance ratio 5.00" not in d.sentence
+    assert "variance ratio 3.00: steps hang together" in d.sentence
+    assert "after high outcomes the policy goes on with" in d.explain()
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: uc.UCBeam(depth=3, mode="closed"), "uc.Exact"),
+        (lambda: uc.MCTS(depth=3, mode="closed"), "uc.Exact"),
+        (lambda: closed(spread="std"), "No recursion"),
+        (lambda: closed(risk=1.5), "at most 1"),
+        (lambda: closed(order="bound"), "closed mode"),
+        (lambda: closed(tail=0.0), "tail"),
+        (lambda: uc.Exact(depth=3, spread="cvar"), "members mode"),
+    ],
+)
+def test_what_closed_mode_cannot_do_is_refused(make, text):
+    with pytest.raises(InputError, match=text):
+        make()
+
+
+def test_a_broken_rule_names_its_step_and_action():
+    broken = uc.Task(
+        "broken", TASK.state, TASK.actions, TASK.feasible, TASK.step,
+        lambda s, a, y, p: math.nan if s.on_hand > 9.0 else 1.0, TASK.fallback, params=TASK.params,
+    )  # fmt: skip
+    d = uc.decide(broken, STATE, TRACE.on_lattice(1.0, 5), closed(), engine="python")
+    assert d.cause is Reason.TASK_ERROR
+    assert "step" in d.sentence
