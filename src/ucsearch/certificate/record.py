@@ -103,7 +103,7 @@ class Certificate:
         path = next((r.path for r in self.rivals if r.index == self.action_index), ())
         if not path:
             return math.nan
-        # In members mode every path that was found is feasible for all members, in closed mode the policy for all points.
+        # Paths of members mode are feasible for all members, policies of closed mode at all points.
         return 1.0 if self.plan.policy.mode in ("members", "closed") else kept_weight(*self.plan.start(), path)
 
     def to_dict(self) -> dict[str, Any]:
