@@ -4,7 +4,8 @@ Compiled code can be wrong about a rule (an index past the end of an array, a co
 which Python and Numba differ), and a rule can be no rule at all (a clock or a random number in it). What the plain
 functions do not confirm is not released. Mean and scores modes: the whole path at the planning outcomes, and what it
 earns. Members mode: the first action, and the path of the heaviest member and of one drawn by the window's content,
-with the first reward of each asked for twice. A doubt is looked into by the plain engine step by step before it counts.
+with the first reward of each asked for twice. Closed mode: the policy after low, middle and high outcomes, and the
+first step's reward. A doubt is looked into by the plain engine step by step before it counts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from ucsearch.certificate.api import CertifiedPanel
 from ucsearch.certificate.tolerance import RELATIVE, ROUNDING
 from ucsearch.engine.plain.run import make_window
 from ucsearch.engine.plain.window import TaskFault
+from ucsearch.engine.plan import Plan
+from ucsearch.engine.status import Fault
 from ucsearch.policies import MODES
 
 __all__ = ["last_look"]
@@ -33,10 +36,40 @@ def last_look(certified: CertifiedPanel, released: NDArray[np.bool_]) -> dict[in
     windows = np.flatnonzero(released)
     if not windows.size:
         return {}
+    if certified.plan.policy.mode == "closed":
+        found = {int(w): _policy_look(certified.plan[int(w)]) for w in windows}
+        return {w: why for w, why in found.items() if why}
     look = _Look(certified, windows)
     doubtful = [w for k, w in enumerate(windows.tolist()) if not look.quick(k, w)]
     found = {w: look.careful(w) for w in doubtful}
     return {w: why for w, why in found.items() if why}
+
+
+def _policy_look(plan: Plan) -> str:
+    """Closed mode: the policy after low, middle and high outcomes, every action allowed, and the first step's mean
+    reward twice; "" when all is as the search found it."""
+    window, start = plan.start()
+    try:
+        for branch in plan.branches:
+            for h, (state, a) in enumerate(zip(branch.states, branch.actions, strict=False)):
+                if not window.allowed((state,), window.actions.index(a), h):
+                    return f"the plain rules do not allow action {a:g} at step {h} after {branch.name} outcomes"
+        found = []
+        for _ in range(2):
+            total = 0.0
+            for k in range(int(window.u[0][1])):
+                args = (start, plan.action, window.members[k][0], window.params)
+                total += window.weights[k] * window.number(plan.task.reward, Fault.REWARD, 0, plan.action_index, *args)
+            found.append(total)
+    except TaskFault as fault:
+        return f"{fault} (step {fault.step}, action {window.actions[fault.action]})"
+    if found[0] != found[1]:
+        return f"the rules are not deterministic: the first step earns {found[0]!r} and {found[1]!r}"
+    first = plan.outputs.table[plan.window, plan.action_index]
+    tau = RELATIVE * max(abs(found[0]), abs(first[4])) + ROUNDING * plan.settings.depth * float(first[6])
+    if not abs(found[0] - first[4]) <= tau:
+        return f"the plain rules give a first reward of {found[0]:.9g} where the search found {first[4]:.9g}"
+    return ""
 
 
 class _Look:
