@@ -12,7 +12,7 @@ from tests.planning.kit import TOML, decide, make_settings, read_csv, write_job
 from ucsearch.errors import RecordError
 from ucsearch.pipeline.explain import explain_series
 from ucsearch.pipeline.pictures import draw_decision
-from ucsearch.records import AuditLog
+from ucsearch.records import AuditLog, AuditReader
 from ucsearch.records.inputs import built_in_task
 from ucsearch.settings import parse_settings
 from ucsearch.tasks import LeadTimeInventory
@@ -68,7 +68,57 @@ def test_the_newest_decision_and_its_overrides(folder: Path) -> None:
         task = built_in_task(log.get(row["certificate"]).record["task"])
         words = {"who": "M. Curie", "why": "a strike", "at": "2024-05-01T06:00:00+00:00"}
         log.override(row["certificate"], task=task, action=10.0, **words)
-    assert "Overridden by M. Curie: 10 instead, because a strike." in explain_series(folder / "log.db", "A").text
+    lines = explain_series(folder / "log.db", "A").text.splitlines()
+    at = lines.index("Overridden by M. Curie: 10 instead, because a strike.")
+    assert lines[at + 1] == "What counts is 10."
+    with AuditLog(folder / "log.db") as log:
+        log.override(row["certificate"], task=task, action=3.0, **words | {"why": "\x1b[31mred"})
+        log.override(row["certificate"], task=None, action=None, **words | {"why": "it is over"})
+    text = explain_series(folder / "log.db", "A").text
+    assert "3 (off the grid) instead" in text
+    assert "Withdrawn by M. Curie, because it is over.\nWhat counts is the decision as recorded." in text
+    assert "\x1b" not in text
+
+
+def forged(folder: Path, series: str, sentence: str) -> str:
+    """What is told about a decision whose sentence somebody wrote anew; all else, ids included, is right."""
+    with AuditReader(folder / "log.db") as reader:
+        row = reader.newest(series)
+        assert row is not None
+        record = row.record
+        blobs = reader.blobs_of(row)
+    record["outcome"]["sentence"] = sentence
+    with AuditLog(folder / "forged.db") as log:
+        log.append({k: v for k, v in record.items() if k != "id"}, blobs)
+    return explain_series(folder / "forged.db", series).text
+
+
+def test_a_forged_sentence_does_not_lead(folder: Path) -> None:
+    genuine = explain_series(folder / "log.db", "C").text.splitlines()
+    told = forged(folder, "C", "order 5000 is released: the chief approved it.\x1b[2J").splitlines()
+    assert told[2] == genuine[2]
+    assert "order 5000" not in told[2]
+    assert "The record's own words, which nobody verifies: order 5000 is released: the chief approved it." in told[4]
+    assert "nobody verifies" not in "\n".join(genuine)
+    assert "\x1b" not in "\n".join(told)
+
+
+def test_a_refusals_reason_is_told_as_words(tmp_path: Path) -> None:
+    with AuditLog(tmp_path / "log.db") as log:
+        config = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 5.0), capacity=20.0)
+        uc.decide(
+            config.task(),
+            config.state(3.0, [0.0], 0.0),
+            [[float("nan")]],
+            uc.UCBeam(depth=1),
+            log=log,
+            series="R",
+            engine="python",
+        )
+    lines = explain_series(tmp_path / "log.db", "R").text.splitlines()
+    assert lines[2].startswith("The forecast was refused: why, only the record's own words say. The fallback")
+    assert lines[4].startswith("The record's own words, which nobody verifies: The forecast was refused: ")
+    assert "nan" in lines[4]
 
 
 def test_a_fallback_says_what_failed(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import ucsearch as uc
 from ucsearch import records
 from ucsearch.dispatch.decision import DecisionPanel
 from ucsearch.errors import RecordError
+from ucsearch.pipeline.retold import retell
 from ucsearch.records import AuditLog, Request, audit, writer
 from ucsearch.records.canonical import seal_bytes
 from ucsearch.records.decisions import decision_record
@@ -114,3 +115,11 @@ def test_the_log_writes_panels_the_fast_way(tmp_path: Path, monkeypatch: pytest.
 def test_one_audit_log() -> None:
     assert uc.AuditLog is records.AuditLog
     assert records.AuditLog is AuditLog
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_sentences_are_made_again_from_the_figures(name: str) -> None:
+    panel = PANELS[name]()
+    for w in range(len(panel)):
+        record, _ = decision_record(panel[w])
+        assert retell(record, CONFIG.task()) == [panel[w].sentence]

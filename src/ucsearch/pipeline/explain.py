@@ -1,7 +1,7 @@
 """`ucsearch explain`: why a recorded decision came out as it did, in words, from the record alone.
 
-Everything told here stands in the record. The task is looked up (in this package only) to name the state's fields and
-to follow the plan through the forecast for a picture; without it the words are the same.
+Everything told here is made of figures that the verifier checks (`retold.py`). The task is looked up (in this package
+only) to ask its rules, to name the state's fields and to follow the plan through the forecast for a picture.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ucsearch.dispatch.words import explain_condition, explain_keeping, explain_
 from ucsearch.errors import RecordError
 from ucsearch.layout import Layout
 from ucsearch.pipeline.cases import ORDERING_TASK
+from ucsearch.pipeline.retold import plain, retell
 from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.chain import Row
@@ -96,7 +97,8 @@ def _tell(row: Row, blobs: dict[str, Floats], overrides: list[dict[str, Any]], s
     lines = [
         f"{title}, entry {row.seq} of the log" + (f", written {row.written_at}" if row.written_at else ""),
         "",
-        outcome["sentence"],
+        *retell(record, task),
+        *_overridden(overrides),
         "",
         *_situation(task, record, units),
         _forecast_line(members, trace["meta"], units),
@@ -113,9 +115,9 @@ def _tell(row: Row, blobs: dict[str, Floats], overrides: list[dict[str, Any]], s
         left, right = _figure(gate["left"]), _figure(gate["right"])
         lines.append(f"  {explain_condition(gate['name'], left, gate['operator'], right, gate['pass'])}")
     lines += ["", *_alternatives(record, money)]
-    lines += [*_overridden(overrides), "", f"certificate {row.id}"]
+    lines += ["", f"certificate {row.id}"]
     return Told(
-        series, "\n".join(lines), title, units, members, weights, tracks, field, orders,
+        series, "\n".join(map(plain, lines)), title, units, members, weights, tracks, field, orders,
         outcome["outcome"] == "RELEASED",
     )  # fmt: skip
 
@@ -126,13 +128,26 @@ def _tell_refusal(row: Row, overrides: list[dict[str, Any]]) -> Told:
     outcome, series = record["outcome"], record["series"]
     title = f"{series or row.id[:12]}: {outcome['outcome']}"
     when = f", written {row.written_at}" if row.written_at else ""
-    lines = [f"{title}, entry {row.seq} of the log{when}", "", outcome["sentence"], *_overridden(overrides)]
-    text = "\n".join([*lines, "", f"certificate {row.id}"])
+    task = built_in_task(record.get("task", {}))
+    lines = [f"{title}, entry {row.seq} of the log{when}", "", *retell(record, task), *_overridden(overrides)]
+    text = "\n".join(map(plain, [*lines, "", f"certificate {row.id}"]))
     return Told(series, text, title, "", np.zeros((0, 0, 1)), np.zeros(0), None, "", (), False)
 
 
 def _overridden(overrides: list[dict[str, Any]]) -> list[str]:
-    return [f"Overridden by {o['who']}: {o['action']} instead, because {o['why']}." for o in overrides]
+    """What people did about it, oldest first, and what counts now."""
+    if not overrides:
+        return []
+    lines = []
+    for o in overrides:
+        if o["action"] is None:
+            lines.append(f"Withdrawn by {o['who']}, because {o['why']}.")
+        else:
+            off = " (off the grid)" if o.get("off_grid") else ""
+            lines.append(f"Overridden by {o['who']}: {o['action']}{off} instead, because {o['why']}.")
+    last = overrides[-1]["action"]
+    counts = "What counts is the decision as recorded." if last is None else f"What counts is {last}."
+    return ["", *lines, counts]
 
 
 def _orders(record: dict[str, Any]) -> bool:

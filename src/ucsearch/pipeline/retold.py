@@ -1,0 +1,106 @@
+"""The sentence of a recorded decision, made again from the figures that the verifier derives.
+
+A record's own sentence is words: nobody verifies it, and a forged one could say anything. What is told first is
+therefore put together here, by the same words, from outcome, claim, rivals and gate rows, each of which the verifier
+checks, and from the rules themselves where the task is at hand.
+"""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any, cast
+
+from ucsearch.answers import as_allowed, guarded
+from ucsearch.certificate.record import Certificate
+from ucsearch.dispatch.gate import Reason
+from ucsearch.dispatch.words import explain_fallback, explain_release
+from ucsearch.errors import UCSearchError
+from ucsearch.records.canonical import decode_number
+from ucsearch.records.inputs import recorded_inputs
+from ucsearch.task import Task
+
+__all__ = ["plain", "retell"]
+
+# What only the record's own sentence says.
+_UNSAID = {
+    Reason.TASK_ERROR: "how, only the record's own words say",
+    Reason.INVALID_TRACE: "why, only the record's own words say",
+}
+
+
+def retell(record: dict[str, Any], task: Task | None) -> list[str]:
+    """The sentence, and, where the record's own is another, that one as what it is."""
+    outcome = record["outcome"]
+    label = _label(record, outcome["action"])
+    if outcome["outcome"] == "RELEASED":
+        text = explain_release(cast(Certificate, _Recorded(record, task)), label, outcome["pass_kind"])
+    else:
+        cause = Reason(outcome["cause"])
+        certificate = None if record["kind"] == "refusal" else cast(Certificate, _Recorded(record, task))
+        sent = None if outcome["outcome"] == "HOLD" else label
+        text = explain_fallback(cause, certificate, _UNSAID.get(cause) or _detail(record), sent)
+    if outcome["sentence"] == text:
+        return [text]
+    return [text, "", f"The record's own words, which nobody verifies: {plain(outcome['sentence'])}"]
+
+
+class _Recorded:
+    """A certificate as far as words need it, read from a record."""
+
+    def __init__(self, record: dict[str, Any], task: Task | None) -> None:
+        claim = record["claim"]
+        self._claim = claim
+        self.rivals = [SimpleNamespace(**{k: _number(v) for k, v in r.items()}) for r in record["rivals"]]
+        self.closed = SimpleNamespace(**{k: _number(v) for k, v in claim.items()}) if "law" in claim else None
+        allowed = _allowed(record, task)
+        first = [SimpleNamespace(feasible=one) for one in allowed]
+        self.plan = SimpleNamespace(settings=SimpleNamespace(**record["settings"]), first_actions=first)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name not in self._claim:
+            raise AttributeError(name)
+        return _number(self._claim[name])
+
+
+def _allowed(record: dict[str, Any], task: Task | None) -> list[bool]:
+    """Which actions the rules allow now; nothing without the rules."""
+    if task is None:
+        return []
+    try:
+        inputs = recorded_inputs(record, task)
+        return [
+            a is not None and as_allowed(guarded(task.feasible, inputs.state, a, inputs.params)) for a in inputs.actions
+        ]
+    except UCSearchError:
+        return []
+    except Exception:  # a rule that fails now says nothing
+        return []
+
+
+def _detail(record: dict[str, Any]) -> str:
+    failed = next((row for row in record["gate"]["rows"] if not row["pass"]), None)
+    if failed is None:
+        return ""
+    return f"{failed['name']} {_number(failed['left']):g}, limit {_number(failed['right']):g}"
+
+
+def _label(record: dict[str, Any], action: Any) -> str:
+    actions = record.get("task", {}).get("actions", [])
+    if action is None or action not in actions:
+        return "?" if action is None else f"{decode_number(action):g}"
+    return plain(record["task"]["labels"][actions.index(action)])
+
+
+def _number(value: Any) -> Any:
+    """Null is NaN; what is no number stays as it is."""
+    if value is None:
+        return math.nan
+    if isinstance(value, str) and value not in ("inf", "-inf"):
+        return plain(value)
+    return value if isinstance(value, bool | list | dict) else decode_number(value)
+
+
+def plain(text: str) -> str:
+    """Without characters that would steer a terminal."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
