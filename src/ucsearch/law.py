@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,16 @@ class Declared(NamedTuple):
     unit: float = 0.0  # lattice spacing in outcome units; 0 without a lattice
     points: int = 0  # blocks per step on the lattice; 0 without one
     bins: int = 0  # K of a markov law; 0 otherwise
+
+    def written(self) -> dict[str, str | int]:
+        """What is said, and nothing else, as it enters hashes: the unit as hexadecimal text, which has one form."""
+        said = {name: value for name, value in self._asdict().items() if value}
+        return {**said, "unit": float(self.unit).hex()} if self.unit else said
+
+    @classmethod
+    def read(cls, said: Mapping[str, Any]) -> Declared:
+        """What `written` wrote."""
+        return cls(**{**said, "unit": float.fromhex(said.get("unit", "0x0p+0"))})
 
 
 def check_declared(kind: str, declared: Declared, shape: tuple[int, ...], has_nodes: bool) -> None:

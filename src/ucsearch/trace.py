@@ -396,7 +396,7 @@ class Trace:
 
     def meta(self) -> dict[str, Any]:
         """Everything but the arrays, as it enters the hash."""
-        law = {k: v for k, v in self.declared._asdict().items() if v}
+        law = self.declared.written()
         return {
             **({"law": law} if law else {}),
             "coupling": self.coupling,
@@ -449,7 +449,7 @@ class Trace:
                 node = _freeze_nodes(file["node"]) if "node" in file.files and file["node"].size else None
             unread = cls.trusted(
                 *arrays, meta["panel"], meta["coupling"], meta["model"],
-                tuple(meta["cutoff"]), tuple(meta["issued"]), tuple(meta["notes"]), Declared(**meta.get("law", {})),
+                tuple(meta["cutoff"]), tuple(meta["issued"]), tuple(meta["notes"]), Declared.read(meta.get("law", {})),
                 node,
             )  # fmt: skip
             recorded = str(meta["hash"])

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ucsearch.verify.closed import verify_closed
 from ucsearch.verify.formats import Blobs, Invalid, Record, expect, expect_close, is_close, near, num, require, slack
 from ucsearch.verify.gate import certificate, gate_and_outcome
 from ucsearch.verify.inputs import UNUSED, problem_of
@@ -21,7 +22,7 @@ def verify_decision(r: Record, blobs: Blobs, task: Any, budget: int) -> list[str
     p = problem_of(r, blobs, task)
     p.meter = Meter(budget)
     if p.mode == CLOSED:
-        return ["claim.kind"]
+        return verify_closed(r, p, blobs)
     decision = _Decision(r, p, p.meter)
     try:
         return decision.verify()

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from ucsearch.verify.formats import Record, expect, near, num, require, tolerance
-from ucsearch.verify.replay import MEMBERS, Problem
+from ucsearch.verify.replay import CLOSED, MEMBERS, Problem
 from ucsearch.verify.schema import version_of
 
 Figures = dict[int, float]
@@ -57,7 +57,7 @@ def certificate(
         if order0 and lower0.get(c["baseline_index"]) == lower0[first0]:
             baseline = c["baseline_index"]
         chosen, route = _route(s, rivals, retained, selected, baseline, tau)
-    elif s["algorithm"] not in ("beam", "exact", "mcts") and c["action_index"] in retained:
+    elif s["algorithm"] not in ("beam", "exact", "mcts", "closed") and c["action_index"] in retained:
         chosen = c["action_index"]  # another planner's own choice among its paths
 
     found, alone = chosen >= 0, len(rivals) == 1
@@ -204,6 +204,8 @@ def _rows(
         (g["max_trace_age_s"], "trace_age_s", age, "<=", g["max_trace_age_s"], "stale_trace"),
         (g["max_eps_c"], "eps_c", eps_c, "<=", g["max_eps_c"], "calibration"),
         (g["max_undercoverage"], "undercoverage", under, "<=", g["max_undercoverage"], "calibration"),
+        (p.mode == CLOSED, "law", c.get("structured", False), "==", 1, "no_information_structure"),
+        (p.mode == CLOSED, "transitions_within_budget", c.get("within", False), "==", 1, "node_budget"),
         (True, "completion", not dead_end, "==", 1, "dead_end"),
         (True, "path", c["action_index"] >= 0, "==", 1, "search_exhausted"),
         (g["certificate"], "certificate_pass", passed, "==", 1, unproved),

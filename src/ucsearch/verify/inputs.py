@@ -89,6 +89,9 @@ def _trace(r: Record, blobs: Blobs, task: Any) -> tuple[Any, ...]:
     for name in ("members", "weights", "mean", "q", "u"):
         shapes[name], raw, flat[name] = read_blob(t[name]["$blob"], blobs)
         sha.update(f"\0{','.join(map(str, shapes[name]))}\0".encode() + raw)
+    if "node" in t:
+        shape_of, raw, _ = read_blob(t["node"]["$blob"], blobs)
+        sha.update(f"\0{','.join(map(str, shape_of))}\0".encode() + raw)
     expect("inputs.trace.hash", t["hash"], sha.hexdigest())
     if [len(x) for x in shapes.values()] != [4, 2, 3, 3, 3]:
         raise Malformed(f"inputs.trace: the shapes {shapes} have other dimensions")

@@ -149,7 +149,7 @@ DECISION_2 = _with(
             "node?": BLOB,
             "meta": {
                 "coupling": ("joint", "comonotone", "independent", "tree", "markov"),
-                "law?": _form(text="origin?", number="unit?", count="points? bins?"),
+                "law?": _form(text="origin? unit?", count="points? bins?"),
             },
         }
     },
