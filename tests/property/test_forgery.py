@@ -286,7 +286,9 @@ def still_bounds(r: dict[str, Any], blobs: dict[str, bytes], task: uc.Task) -> b
 def same_witness(r: dict[str, Any], blobs: dict[str, bytes], task: uc.Task) -> bool:
     scores = {p.actions: p.score for p in brute(r, blobs, task).paths}
     kept = [x for x in r["rivals"] if x["retained"]]
-    return all(math.isclose(scores[tuple(x["path"])], x["score"], rel_tol=1e-9, abs_tol=1e-9) for x in kept)
+    shown = [(x["path"], x["score"]) for x in kept] + [(x["upper_path"], x["upper"]) for x in r["rivals"]]
+    pairs = [(scores[tuple(path)], score) for path, score in shown if path]
+    return all(math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9) for a, b in pairs)
 
 
 def holds_by_brute(r: dict[str, Any], blobs: dict[str, bytes], task: uc.Task) -> bool:
@@ -317,7 +319,7 @@ def why_true(mutant: dict[str, Any], blobs: dict[str, bytes], task: uc.Task, pat
         return "not repeated"
     if path[0] == "rivals" and path[-1] in BOUNDS:
         return "bounds" if still_bounds(mutant, blobs, task) else ""
-    if path[0] == "rivals" and "path" in path:
+    if path[0] == "rivals" and ("path" in path or "upper_path" in path):
         return "witness" if same_witness(mutant, blobs, task) else ""
     if place == "claim.eps_a" and not mutant["rivals"]:
         return "about nothing"  # how exact no values are

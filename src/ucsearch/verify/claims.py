@@ -38,6 +38,7 @@ class _Decision:
         self.exact = r["claim"]["eps_a"] is not None  # the values of all first actions are claimed to be exact
         self.version = version_of(r)
         self.own: dict[int, dict[str, Any]] = {}  # the rivals with figures that were derived here
+        self.bests: dict[Edge, Node | None] = {}  # by first step, the best path at risk 0
         self.doubts: list[str] = []
         self.prover = Prover(p, meter)
         self.found: Found | None = None  # what a beam retains
@@ -231,16 +232,30 @@ class _Decision:
             else:
                 self.own[i].update(certain_score=None, certain_upper=None)
             if self.version > 1:
-                self._sizes(where, rival)
+                self._size(f"{where}.reward_only_size", low, rival["reward_only_size"], self.edges[i], reward_only)
+                if p.is_members:
+                    self._size(f"{where}.certain_size", low_c, rival["certain_size"], known.get(i), sure)
+                else:
+                    expect(f"{where}.certain_size", rival["certain_size"], rival["reward_only_size"])
 
-    def _sizes(self, where: str, rival: Record) -> None:
-        """Paths at risk 0 are not in the record. A size that is too large only adds reward-only optima."""
-        for name in ("reward_only", "certain"):
-            score, size = num(rival[f"{name}_score"]), num(rival[f"{name}_size"])
-            fits = size >= abs(score) * (1.0 - 1e-9) or (size != size and score != score)
-            require(f"{where}.{name}_size", fits, rival[f"{name}_size"], f"at least {abs(score)}")
-        if not self.p.is_members:
-            expect(f"{where}.certain_size", rival["certain_size"], rival["reward_only_size"])
+    def _size(self, where: str, score: Any, size: Any, first: Edge | None, prover: Prover) -> None:
+        """Paths at risk 0 are not in the record: one that scores as recorded must have the recorded size."""
+        if score is None or first is None:
+            require(where, size is None, size, math.nan)
+            return
+        room, wanted = self._slack(score), num(size)
+
+        def fits(n: Node) -> bool:
+            own = prover.p.size(n)
+            return n.score <= score + room and abs(own - wanted) <= 1e-9 * max(own, wanted)
+
+        best = self.bests.get(first)
+        try:
+            known = best is not None and fits(best)
+            found = known or prover.among(first, math.nextafter(score - room, -math.inf), fits)
+            require(where, found, size, "no path that scores as much has this size")
+        except (OutOfNodes, Fault):
+            self.doubts.append(where)
 
     def _upper(self, where: str, rival: Record) -> None:
         """What bounds a first action from above: a path that reaches it, or a bound; and no path scores more."""
@@ -304,6 +319,7 @@ class _Decision:
             require(where, high is None and spent, low if high is None else high, f"a failure: {error}")
             self.doubts.append(where)
             return low, high
+        self.bests[first] = best
         score = None if best is None else best.score
         require(where, low is None or score is not None, low, "no path scores as much")
         require(where, high is None or score is None or score <= upper + above, high, score)

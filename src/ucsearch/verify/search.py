@@ -168,6 +168,25 @@ class Prover:
             stack += sorted([(limit(c), c) for c in children if c is not None], key=lambda item: item[0])
         return best
 
+    def among(self, first: Edge, floor: float, fits: Callable[[Node], bool]) -> bool:
+        """Whether one of the paths that score more than `floor` fits."""
+        limit = self.limit
+        if limit is None:
+            limit = self.limit = self.ways[0](self.meter)
+        start = self.p.extend(self.p.root(), first)
+        stack = [] if start is None else [start]
+        while stack:
+            node = stack.pop()
+            if not limit(node) > floor:
+                continue
+            self.meter.spend(len(node.states))
+            if len(node.path) < self.p.depth:
+                children = [self.p.extend(node, e) for e in self.p.edges(node.states, len(node.path))]
+                stack += [c for c in children if c is not None]
+            elif fits(node):
+                return True
+        return False
+
     def look_everywhere(self, root: Iterable[Edge]) -> None:
         """Follow every path, as far as the budget goes, and raise what a task function raises on the way."""
 
