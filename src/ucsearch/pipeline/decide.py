@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import platform
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -410,8 +411,9 @@ def _lock(file: Any, folder: Path) -> None:
 
 
 def _fingerprint(settings: Settings, *files: str | Path) -> str:
-    """Everything that decisions depend on."""
-    sha = hashlib.sha256(f"{version('ucsearch')}\0{settings.digest}".encode())
+    """Everything that decisions and their records depend on."""
+    versions = f"{version('ucsearch')}\0{platform.python_version()}\0{np.__version__}"
+    sha = hashlib.sha256(f"{versions}\0{settings.digest}".encode())
     for name in files:
         with open(name, "rb") as file:
             sha.update(hashlib.file_digest(file, "sha256").digest())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ucsearch.verify.allocation import verify_allocation
-from ucsearch.verify.chain import follow, last_number
+from ucsearch.verify.chain import follow, reach
 from ucsearch.verify.checkpoints import Pins, read_checkpoint
 from ucsearch.verify.claims import verify_decision
 from ucsearch.verify.demands import demand
@@ -26,7 +26,7 @@ from ucsearch.verify.formats import (
     read_record,
 )
 from ucsearch.verify.inputs import verify_control, verify_override, verify_refusal, verify_report
-from ucsearch.verify.schema import check_known, version_of
+from ucsearch.verify.schema import UNCHECKED, check_known, version_of
 from ucsearch.verify.trust import NoTask, find_task, is_genuine, tasks
 from ucsearch.verify.verdict import Verdict, describe
 
@@ -90,9 +90,11 @@ def verify_file(
 
     try:
         pins = None if checkpoint is None else read_checkpoint(Path(checkpoint), key)
+        # Under a checkpoint the chain is walked twice: no entry is called valid before the pin behind it was seen.
+        known = 0 if pins is None else reach(read_entries(Path(path)), pins)
         source = read_entries(Path(path))
         try:
-            for entry, reached in follow(taken(), pins, 0 if pins is None else last_number(Path(path))):
+            for entry, reached in follow(taken(), pins, known):
                 yield _pinned(_safely(entry, terms), pins, reached)
         except Invalid as error:
             yield Verdict("invalid", _name(last[0]) if last else str(path), error.where, str(error))
@@ -166,6 +168,8 @@ def _verify(entry: Entry, terms: _Terms) -> Verdict:
             verify_report(record, *_target(entry, record, "decision"))
         elif kind == "control":
             verify_control(record)
+        elif kind in UNCHECKED.values():
+            return Verdict("weaker", name, "kind", f"no rule here derives a {kind} entry")
         elif kind == "allocation":
             verify_allocation(record, [_decision(entry, m, i) for i, m in enumerate(record["members"])], terms.task_of)
         else:

@@ -8,42 +8,31 @@ before it) may be right in itself, but nobody vouches for it.
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from ucsearch.verify.checkpoints import Pins, Tree
-from ucsearch.verify.formats import GENESIS, Entry, Invalid, digest, expect, require
-from ucsearch.verify.opening import lines, opened
-
-_NUMBER = re.compile(rb'"seq":([1-9][0-9]{0,15}),"written_at":(?:null|"(?:[^"\\]|\\.)*")\}$')
+from ucsearch.verify.formats import GENESIS, Entry, Invalid, Malformed, digest, expect, require
 
 
-def last_number(path: Path) -> int:
-    """The number that a file's last entry bears. Whoever lies about it breaks the chain, which `follow` finds."""
+def reach(entries: Iterable[Entry], pins: Pins) -> int:
+    """Number of the last entry that an unbroken chain and a pin vouch for; all entries of the chain before it are
+    reached by the checkpoint. What is wrong beyond it, `follow` will say."""
+    confirmed = 0
     try:
-        with path.open("rb") as file:
-            start = file.read(16)
-        if start == b"SQLite format 3\0":
-            with opened(path) as (log, _):
-                (number,) = log.execute("SELECT seq FROM entries ORDER BY seq DESC LIMIT 1").fetchone() or (0,)
-            return number if type(number) is int else 0
-        found = 0
-        for _, line in lines(path):
-            if line is not None and (match := _NUMBER.search(line)):
-                found = int(match[1])
-    except (OSError, sqlite3.Error):
-        return 0  # reading the entries will say why
-    return found
+        for entry, _ in follow(entries, pins, 0):
+            if entry.seq is not None and entry.seq in pins.heads:
+                confirmed = entry.seq
+    except (Invalid, Malformed, sqlite3.Error):
+        pass
+    return confirmed
 
 
-def follow(entries: Iterable[Entry], pins: Pins | None, last: int) -> Iterator[tuple[Entry, bool]]:
-    """The same entries, each after its digest, its head and the checkpoint's pins were found right, and whether a pin
-    reaches it. `last` is the last entry's number."""
+def follow(entries: Iterable[Entry], pins: Pins | None, reached: int) -> Iterator[tuple[Entry, bool]]:
+    """The same entries, each after its digest, its head and the checkpoint's pins were found right, and whether it is
+    among those that are `reached`, by number."""
     seq, head, tree = 0, GENESIS, Tree()
     known = {} if pins is None else pins.heads
-    reachable = max((n for n in known if n <= last), default=0)
     part = False
     for entry in entries:
         if entry.seq is None:  # a bare record, or what could not be read
@@ -70,7 +59,7 @@ def follow(entries: Iterable[Entry], pins: Pins | None, last: int) -> Iterator[t
             if seq == pins.size:
                 seen = tree.root()
                 require(f"entry {seq}.root", seen == pins.root, seen.hex(), f"{pins.root.hex()} in the checkpoint")
-        yield entry, before is not None and seq <= reachable
-    wanted = reachable if pins is None or part else pins.size
+        yield entry, before is not None and seq <= reached
+    wanted = reached if pins is None or part else pins.size
     if seq < wanted:
         raise Invalid(f"entry {seq + 1}", "missing", f"{wanted} entries, which the checkpoint saw")
