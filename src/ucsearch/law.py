@@ -37,19 +37,27 @@ class Declared(NamedTuple):
     """What is said about members across steps, besides the coupling's name."""
 
     origin: str = ""  # the coupling of the members before an independent law was made of them; "" when none was
-    unit: float = 0.0  # lattice spacing in outcome units; 0 without a lattice
+    unit: float | tuple[float, ...] = 0.0  # lattice spacing in outcome units, or one per window; 0 without a lattice
     points: int = 0  # blocks per step on the lattice; 0 without one
     bins: int = 0  # K of a markov law; 0 otherwise
 
-    def written(self) -> dict[str, str | int]:
-        """What is said, and nothing else, as it enters hashes: the unit as hexadecimal text, which has one form."""
+    def written(self) -> dict[str, Any]:
+        """What is said, and nothing else, as it enters hashes: units as hexadecimal text, which has one form."""
         said = {name: value for name, value in self._asdict().items() if value}
+        if isinstance(self.unit, tuple):
+            return {**said, "unit": [float(x).hex() for x in self.unit]}
         return {**said, "unit": float(self.unit).hex()} if self.unit else said
 
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> Declared:
         """What `written` wrote."""
-        return cls(**{**said, "unit": float.fromhex(said.get("unit", "0x0p+0"))})
+        unit = said.get("unit", "0x0p+0")
+        read = tuple(map(float.fromhex, unit)) if isinstance(unit, list) else float.fromhex(unit)
+        return cls(**{**said, "unit": read})
+
+    def of_window(self, w: int) -> Declared:
+        """What is declared about one window of a panel."""
+        return self._replace(unit=self.unit[w]) if isinstance(self.unit, tuple) else self
 
 
 def check_declared(kind: str, declared: Declared, shape: tuple[int, ...], has_nodes: bool) -> None:
@@ -63,8 +71,12 @@ def check_declared(kind: str, declared: Declared, shape: tuple[int, ...], has_no
     if unit != 0 or points != 0:
         if kind != "independent" or fields != 1:
             raise InputError("trace", f"{kind}, {fields} fields", "independent steps and one field on a lattice")
-        if isinstance(unit, bool) or not isinstance(unit, int | float | np.number) or not 0.0 < float(unit) < math.inf:
-            raise InputError("unit", repr(unit), "a finite number above 0, in units of the outcome")
+        if isinstance(unit, tuple) and len(unit) != shape[0]:
+            raise InputError("unit", f"{len(unit)} numbers", f"one, or {shape[0]}, one per window")
+        for i, one in enumerate(unit if isinstance(unit, tuple) else (unit,)):
+            if isinstance(one, bool) or not isinstance(one, int | float | np.number) or not 0.0 < float(one) < math.inf:
+                index = i if isinstance(unit, tuple) else None
+                raise InputError("unit", repr(one), "a finite number above 0, in units of the outcome", index=index)
         _whole("points", points, MOST_POINTS, f"a whole number from 1 to {MOST_POINTS}")
     if (kind == "markov") != (bins != 0):
         raise InputError("trace.bins", repr(bins), "a number of bins with coupling='markov', and only then")
@@ -124,12 +136,16 @@ def law_of(laws: Laws, w: int, kind: str, declared: Declared) -> Law:
     pairs = list(pairwise(edges))
     return Law(
         kind=kind,
-        unit=declared.unit or None,
+        unit=_single(declared.of_window(w).unit),
         points=[[tuple(row) for row in laws.points[w, a:b].tolist()] for a, b in pairs],
         weights=[laws.weights[w, a:b].tolist() for a, b in pairs],
         after=[[int(x) for x in laws.after[w, a:b]] for a, b in pairs],
         declared_points=declared.points or None,
     )
+
+
+def _single(unit: float | tuple[float, ...]) -> float | None:
+    return None if isinstance(unit, tuple) or not unit else unit
 
 
 def law_arrays(members: Floats, weights: Floats, kind: str, declared: Declared, node: Ints | None) -> Laws:
@@ -187,7 +203,7 @@ def _order_keys(values: Floats, shares: Floats) -> NDArray[np.generic]:
     return flipped.view(f"S{8 * values.shape[3]}")[..., 0]
 
 
-def _lattice(values: Floats, weights: Floats, unit: float, points: int) -> tuple[Floats, Floats]:
+def _lattice(values: Floats, weights: Floats, spacing: float | tuple[float, ...], points: int) -> tuple[Floats, Floats]:
     """(W, J, H) members to (W, H, 2 * points, 1) lattice points and their weights, in order of blocks.
 
     Members ascending are cut into blocks of equal weight (one on the edge is split); each block's mean is split onto
@@ -207,9 +223,10 @@ def _lattice(values: Floats, weights: Floats, unit: float, points: int) -> tuple
             mass = np.broadcast_to(own[:, None] * points, (size, horizon))
             mass = np.take_along_axis(mass, order[w], axis=0)
             means[w] = _block_means(values[w : w + 1], mass[None], int(own.sum()), points)[0]
+    unit = np.array(spacing, dtype=np.float64).reshape(-1, 1, 1)
     place = means / unit
     if not bool((np.abs(place) < _FAR).all()):
-        raise InputError("unit", unit, f"at least {np.abs(means).max() / _FAR:g} for outcomes of this size")
+        raise InputError("unit", spacing, f"at least {np.abs(means).max() / _FAR:g} for outcomes of this size")
     low = np.floor(place)
     share = place - low
     low = np.where(share > 1.0 - SNAP, low + 1.0, low)

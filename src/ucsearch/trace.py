@@ -314,13 +314,17 @@ class Trace:
         )  # fmt: skip
         return made._with(coupling, Declared(origin=self._origin())) if coupling == "independent" else made
 
-    def on_lattice(self, unit: float, points: int = 9) -> Trace:
+    def on_lattice(self, unit: float | ArrayLike, points: int = 9) -> Trace:
         """The law of independent steps with, per step, `points` block means of equal weight, each split onto the two
-        neighbouring multiples of `unit` so that the mean is kept. Members stay as they are for the other modes."""
+        neighbouring multiples of `unit` so that the mean is kept; a panel may have a unit per window. Members stay as
+        they are for the other modes."""
         self._need_members()
-        declared = Declared(origin=self._origin(), unit=unit, points=points)
+        spacing: Any = tuple(np.ravel(unit).tolist()) if np.ndim(unit) else unit
+        declared = Declared(origin=self._origin(), unit=spacing, points=points)
         check_declared("independent", declared, self.members.shape, False)
-        made = self._with("independent", declared._replace(unit=float(unit)))
+        several = isinstance(spacing, tuple) and len(set(spacing)) > 1
+        own = tuple(map(float, spacing)) if several else float(np.ravel(unit)[0])
+        made = self._with("independent", declared._replace(unit=own))
         made.laws  # noqa: B018 - a unit too fine for these outcomes is refused here
         return made
 
@@ -390,7 +394,7 @@ class Trace:
         weights = self.weights if self.weights.shape[0] == 1 else self.weights[one]
         return Trace.trusted(
             self.members[one], weights, self.mean[one], self.q[one], self.u[one], False, self.coupling, self.model,
-            _pick(self.cutoff, w), _pick(self.issued, w), self.notes, self.declared,
+            _pick(self.cutoff, w), _pick(self.issued, w), self.notes, self.declared.of_window(w),
             None if self.node is None else self.node[one],
         )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -249,3 +250,20 @@ def test_a_broken_rule_names_its_step_and_action():
     d = uc.decide(broken, STATE, TRACE.on_lattice(1.0, 5), closed(), engine="python")
     assert d.cause is Reason.TASK_ERROR
     assert "step" in d.sentence
+
+
+def test_a_panel_may_have_a_unit_per_window(tmp_path: Path) -> None:
+    trace = uc.Trace.from_members(np.random.default_rng(0).poisson(9.0, (3, 20, 5)).astype(float))
+    units = [1.0, 2.0, 0.5]
+    panel = trace.on_lattice(units)
+    for w, unit in enumerate(units):
+        alone = trace.window(w).on_lattice(unit)
+        assert panel.law(w).hash() == alone.law().hash()
+        assert panel.window(w).hash == alone.hash
+    panel.save(tmp_path / "panel.npz")
+    assert uc.Trace.load(tmp_path / "panel.npz").declared == panel.declared
+    assert trace.on_lattice([2.0, 2.0, 2.0]).declared == trace.on_lattice(2.0).declared
+    with pytest.raises(uc.InputError, match="3, one per window"):
+        trace.on_lattice([1.0, 2.0])
+    with pytest.raises(uc.InputError, match=r"unit\[1\]"):
+        trace.on_lattice([1.0, 0.0, 1.0])

@@ -263,7 +263,9 @@ def _stack(traces: Sequence[Trace]) -> Trace:
         expected = (first.members.shape[1:], first.mean.shape[1:], first.q.shape[1:], 1)
         if shape != expected:
             raise InputError("traces", f"{t!r}", f"one window shaped like {first!r}", index=i)
-        for name in ("coupling", "model", "notes", "declared"):
+        if t.declared._replace(unit=0.0) != first.declared._replace(unit=0.0):
+            raise InputError("traces", repr(t.declared), f"{first.declared!r} as in the first trace", index=i)
+        for name in ("coupling", "model", "notes"):
             if getattr(t, name) != getattr(first, name):
                 wanted = f"{name} {getattr(first, name)!r} as in the first trace"
                 raise InputError("traces", repr(getattr(t, name)), wanted, index=i)
@@ -277,9 +279,12 @@ def _stack(traces: Sequence[Trace]) -> Trace:
     cutoff = tuple(t.cutoff[0] for t in traces) if first.cutoff else ()
     issued = tuple(t.issued[0] for t in traces) if first.issued else ()
     node = None if first.node is None else np.concatenate([t.node for t in traces if t.node is not None])
+    units = tuple(
+        u for t in traces for u in (t.declared.unit if isinstance(t.declared.unit, tuple) else (t.declared.unit,))
+    )
+    declared = first.declared if len(set(units)) == 1 else first.declared._replace(unit=units)
     return Trace.trusted(
-        members, weights, mean, q, u, True, first.coupling, first.model, cutoff, issued, first.notes, first.declared,
-        node,
+        members, weights, mean, q, u, True, first.coupling, first.model, cutoff, issued, first.notes, declared, node,
     )  # fmt: skip
 
 
