@@ -167,6 +167,9 @@ class Run(_Table):
         default="auto", description="auto compiles when there is enough to decide"
     )
     threads: int | None = Field(default=None, ge=1, le=1024, description="all cores when not given")
+    max_fallback_share: float = Field(
+        default=0.2, ge=0.0, le=1.0, description="with more fallbacks a run ends with exit code 1 and says why"
+    )
 
 
 @dataclass(frozen=True)
@@ -336,6 +339,7 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
         content = tomllib.loads(data.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError([f"{file}: not valid TOML: {error}"]) from error
+    _looking_fallback(content)
     if isinstance(content.get("actions"), dict) and content["actions"].get("multiples") is not None:
         _place_holders(content, file)
     try:
@@ -371,6 +375,16 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
         actions=found.actions, forecast=found.forecast, forecaster=forecaster, columns=found.columns,
         backtest=found.backtest, run=found.run, shared=found.shared,
     )  # fmt: skip
+
+
+# What a planning job falls back to where its settings do not say: an action that looks at the forecast and the state.
+_FALLBACKS = {"lead_time_inventory": "level", "capacity_plan": "need", "delayed_exposure": "flat"}
+
+
+def _looking_fallback(content: dict[str, Any]) -> None:
+    task = content.get("task")
+    if isinstance(task, dict) and task.get("name") in _FALLBACKS and "fallback_order" not in task:
+        content["task"] = {"fallback_rule": _FALLBACKS[task["name"]], **task}
 
 
 def _place_holders(content: dict[str, Any], file: str) -> None:

@@ -7,7 +7,7 @@ settings or a file cannot be used; 3 `--strict` and something is wrong with the 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ucsearch.pipeline.tables import Problem
+    from ucsearch.settings import Settings
 
 __all__ = [
     "EPILOG",
@@ -28,6 +29,7 @@ __all__ = [
     "decide",
     "explain",
     "new",
+    "print_fallbacks",
     "print_problems",
     "progress_bar",
     "reported",
@@ -96,8 +98,8 @@ def decide(
 
     Started again after it was cut off, it goes on where it stopped.
 
-    Exit codes: 0 all decided; 1 done, but some are on HOLD or could not be used; 2 unusable settings or files; 3
-    --strict found something; 130 stopped.
+    Exit codes: 0 all decided; 1 done, but some are on HOLD or could not be used, or too many fell back; 2 unusable
+    settings or files; 3 --strict found something; 130 stopped.
     """
     from datetime import UTC, datetime
 
@@ -132,8 +134,14 @@ def decide(
     for reason, count in report.reasons.items():
         if reason != "none":
             typer.echo(f"  {count} {reason}")
+    if count := report.outcomes.get("FALLBACK", 0):
+        money = found.currency or "units of reward"
+        typer.echo(f"falling back is expected to cost {report.fallback_cost:,.2f} {money} ({count} series)")
     typer.echo(f"decisions in {report.out}, records in {report.log}")
-    if report.needs_a_person:
+    if report.falls_back_too_often:
+        told = {r: n for r, n in report.reasons.items() if r != "invalid_input"}
+        print_fallbacks(report.fallback_share, told, found)
+    if report.needs_a_person or report.falls_back_too_often:
         raise typer.Exit(NEEDS_A_PERSON)
 
 
@@ -151,7 +159,8 @@ def backtest(
 ) -> None:
     """Replay the last periods of a history: your policy against base-stock, (s,S), greedy and hindsight.
 
-    Exit codes: 0 done; 1 done, but some series could not be used; 2 unusable settings or files.
+    Exit codes: 0 done; 1 done, but some series could not be used or too many decisions fell back; 2 unusable settings
+    or files.
     """
     from ucsearch.pipeline.backtest import run_backtest
     from ucsearch.pipeline.tables import check_writable, refuse_overwriting
@@ -177,7 +186,9 @@ def backtest(
                 typer.echo(f"picture in {plot}")
             else:
                 typer.echo("no picture: matplotlib is not installed (pip install 'ucsearch[plot]')", err=True)
-    if any(p.refuses for p in result.problems):
+    if result.falls_back_too_often:
+        print_fallbacks(1.0 - result.released, result.reasons, found)
+    if result.falls_back_too_often or any(p.refuses for p in result.problems):
         raise typer.Exit(NEEDS_A_PERSON)
 
 
@@ -291,6 +302,16 @@ def _lines(what: str) -> Callable[[int, int], None]:
             typer.echo(f"{what}: {done} of {total}", err=True)
 
     return tell
+
+
+def print_fallbacks(share: float, reasons: Mapping[str, int], settings: Settings) -> None:
+    """Too many fallbacks: why, and what to change."""
+    from ucsearch.pipeline.advice import fallback_advice
+
+    limit = settings.run.max_fallback_share
+    typer.echo(f"{100.0 * share:.1f} % fell back, more than {100.0 * limit:g} % ([run] max_fallback_share):", err=True)
+    for line in fallback_advice(reasons, settings):
+        typer.echo(f"  {line}", err=True)
 
 
 def print_problems(problems: Sequence[Problem], more: int, path: Path | None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from ucsearch.backtest.panel import Panel, Stretch
 from ucsearch.backtest.roster import ordering_rules
 from ucsearch.backtest.walk import Choice, Chooser, Seen, Walk, parts_of, walk
 from ucsearch.comparators import DelayAwareGreedy
+from ucsearch.dispatch.decision import DecisionPanel, Outcome
 from ucsearch.engine.api import search_panel
 from ucsearch.errors import DataError, InputError
 from ucsearch.forecast.recalibrate import LEAST_PATHS
@@ -82,6 +84,11 @@ class BacktestResult:
     released: float  # share of the policy's decisions that were released, not a fallback
     problems: tuple[Problem, ...]
     settings: Settings
+    reasons: dict[str, int]  # of the policy's decisions that were not released
+
+    @property
+    def falls_back_too_often(self) -> bool:
+        return 1.0 - self.released > self.settings.run.max_fallback_share
 
     def text(self) -> str:
         """A table in the user's units and currency."""
@@ -146,6 +153,7 @@ def run_backtest(
     done = 0
     results: dict[str, dict[str, Track]] = {}
     released = 0.0
+    reasons: Counter[str] = Counter()
     for group in groups.values():
         for lo in range(0, len(group), _AT_ONCE):
             part = group[lo : lo + _AT_ONCE]
@@ -159,6 +167,7 @@ def run_backtest(
 
             tracks = replay.run(tick)
             released += replay.released
+            reasons += replay.reasons
             for i, one in enumerate(part):
                 results[one.series] = {name: track.of(i) for name, track in tracks.items()}
     names = tuple(one.series for one in found)
@@ -168,7 +177,7 @@ def run_backtest(
         )
         for policy in POLICIES
     }
-    return BacktestResult(names, merged, released / total, tuple(problems), settings)
+    return BacktestResult(names, merged, released / total, tuple(problems), settings, dict(sorted(reasons.items())))
 
 
 # -------------------------------------------------------------------- histories
@@ -234,6 +243,7 @@ class _Replay:
         self.length = test.periods + test.warmup
         self.horizon = max(settings.policy.depth, self.kind.lead_time + 1)
         self.released = 0.0
+        self.reasons: Counter[str] = Counter()
         rng = np.random.default_rng(test.seed)
         key = draw_key(rng)
         found = [self._forecast(one, key) for one in group]
@@ -320,6 +330,10 @@ class _Replay:
         at[late] = y.size - season + (at[late] - y.size) % season
         return y[at]
 
+    def _count(self, t: int, panel: DecisionPanel) -> None:
+        gone = panel.outcome != Outcome.RELEASED.value
+        self.reasons.update(panel.cause[i].value for i in np.flatnonzero(gone).tolist())
+
     # ---------------------------------------------------------------- who decides
 
     def choosers(self, panel: Panel) -> dict[str, Chooser]:
@@ -336,7 +350,7 @@ class _Replay:
             "node_budget": s.proof.node_budget,
         }
         return {
-            "policy": Certified(task, s.policy, kind=s.proof.kind, how=how, gate=gate, **proof),
+            "policy": Certified(task, s.policy, kind=s.proof.kind, how=how, gate=gate, keep=self._count, **proof),
             "base-stock": rules["base-stock"].make(),
             "(s,S)": rules["(s,S)"].make(),
             # At risk 0 only the mean counts.

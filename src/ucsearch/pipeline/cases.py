@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import UnionType
@@ -16,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.dispatch.decision import Decision
+from ucsearch.dispatch.decision import Decision, Outcome
 from ucsearch.errors import DataError, InputError
 from ucsearch.layout import Layout
 from ucsearch.pipeline.columns import near, usual_names
@@ -35,6 +36,7 @@ __all__ = [
     "Kinds",
     "StateColumns",
     "StateFile",
+    "expected_loss",
     "order_size",
     "ordered_by",
     "panel_inputs",
@@ -301,6 +303,18 @@ def order_size(decision: Decision) -> float | None:
     return float(rules.ordered(state, decision.action, params))
 
 
+def expected_loss(decision: Decision) -> float | None:
+    """What falling back is expected to cost: score of the plan that was put forward minus that of the best plan known
+    that begins with the fallback; where none is known, of their first steps. None when nothing fell back."""
+    c = decision.certificate
+    if c is None or decision.outcome is not Outcome.FALLBACK:
+        return None
+    scores = {r.action: r.score for r in c.rivals if r.retained and math.isfinite(r.score)}
+    if decision.rejected_action in scores and decision.fallback_action in scores:
+        return float(scores[decision.rejected_action] - scores[decision.fallback_action])
+    return None if math.isnan(decision.fallback_cost) else float(decision.fallback_cost)
+
+
 def ordered_by(case: Case, action: float | None) -> float | None:
     """Units that an action orders in a series' own state; None when it orders nothing known."""
     if action is None or case.kind.task.name != ORDERING_TASK:
@@ -320,20 +334,49 @@ def panel_inputs(cases: Sequence[Case], trace: Trace, settings: Settings) -> tup
     if not shared and params_layout is not None:
         flat = np.array([params_layout.flatten(c.params, "params") for c in cases])
         params = _by_column(type(params), params_layout.lengths, flat)
+    looks = getattr(kind.config, "fallback_columns", None)
+    if looks is not None:
+        params = params._replace(**looks(trace, params))
     multiples = settings.actions.multiples
     if multiples is None:
-        return states, params, None
+        if kind.task.name != ORDERING_TASK or not _packed(params):
+            return states, params, None
+        grid = np.array(
+            np.broadcast_to(np.asarray(params.grid, dtype=np.float64), (len(cases), len(kind.task.actions)))
+        )
+        actions, grid = _apart(_in_packs(grid, params))
+        return states, params._replace(grid=grid), actions
     _, scaled = kind.config.scaled(trace, (multiples[0] - 1.0, *multiples))
     grid = np.array(scaled.grid)
     grid[:, 0] = np.minimum(grid[:, 0], 0.0)  # to order nothing is always possible
     step = settings.actions.round_to
     if step > 0.0:
         grid = np.ceil(grid / step - 1e-9) * step + 0.0
-    # Equal values are one action: all but the first are unavailable.
-    fresh = np.concatenate([np.ones((len(grid), 1), bool), grid[:, 1:] > grid[:, :-1]], axis=1)
-    actions, scaled = np.where(fresh, grid, np.nan), scaled._replace(grid=grid)
+    actions, grid = _apart(_in_packs(grid, params))
+    scaled = scaled._replace(grid=grid)
     arrays = {n: v for n, v in scaled._asdict().items() if isinstance(v, np.ndarray)}
     return states, params._replace(**arrays), actions
+
+
+def _packed(p: Any) -> bool:
+    return bool((np.asarray(p.by_level) == 0.0).all() and np.any(np.asarray(p.minimum_order) + p.case_pack))
+
+
+def _in_packs(grid: Floats, p: Any) -> Floats:
+    """Orders (W, m) as they are placed, at least the minimum and in whole packs, so that an action says what it orders
+    (`rules.ordered`). Levels stay: what they order depends on the stock."""
+    if not _packed(p):
+        return grid
+    least, pack = (np.reshape(np.asarray(x, dtype=np.float64), (-1, 1)) for x in (p.minimum_order, p.case_pack))
+    out = np.where(grid > 0.0, np.maximum(grid, least), 0.0)
+    size = np.where(pack > 0.0, pack, 1.0)
+    return np.where((pack > 0.0) & (out > 0.0), np.ceil(out / size - 1e-9) * size, out)
+
+
+def _apart(grid: Floats) -> tuple[Floats, Floats]:
+    """Actions and grid: of equal values all but the first are unavailable."""
+    fresh = np.concatenate([np.ones((len(grid), 1), bool), grid[:, 1:] > grid[:, :-1]], axis=1)
+    return np.where(fresh, grid, np.nan), grid
 
 
 def _by_column(kind: type[Any], lengths: Sequence[int], rows: Floats) -> Any:

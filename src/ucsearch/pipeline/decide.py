@@ -28,7 +28,16 @@ from ucsearch.dispatch.api import decide_panel, refuse
 from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.archive import read_corrections
-from ucsearch.pipeline.cases import ORDERING_TASK, Case, Kind, StateFile, order_size, ordered_by, panel_inputs
+from ucsearch.pipeline.cases import (
+    ORDERING_TASK,
+    Case,
+    Kind,
+    StateFile,
+    expected_loss,
+    order_size,
+    ordered_by,
+    panel_inputs,
+)
 from ucsearch.pipeline.dates import date_problems
 from ucsearch.pipeline.forecasts import ForecastFile, Values, make_trace
 from ucsearch.pipeline.recalibrated import correction_for, paths_of, recalibrated_panel
@@ -51,6 +60,7 @@ COLUMNS: dict[str, type] = {
     "reason": str,
     "margin": float,
     "regret_bound": float,
+    "fallback_cost": float,
     "certificate": str,
     "sentence": str,
     "problem": str,
@@ -78,8 +88,18 @@ class DecideReport:
     problems: tuple[Problem, ...]
     more_problems: int  # beyond those kept
     resumed: int  # series taken over from a run that was cut off
+    fallback_cost: float  # expected cost of falling back, all series for which it is known
+    settings: Settings
     out: Path
     log: Path
+
+    @property
+    def fallback_share(self) -> float:
+        return self.outcomes.get("FALLBACK", 0) / max(1, sum(self.outcomes.values()))
+
+    @property
+    def falls_back_too_often(self) -> bool:
+        return self.fallback_share > self.settings.run.max_fallback_share
 
     @property
     def needs_a_person(self) -> bool:
@@ -346,7 +366,7 @@ def logged(plan: Work, chunk: Chunk, book: AuditLog | None, request: Request | N
             d = body.decision
             rows[name] = [
                 name, d.outcome.value, d.action, order_size(d), d.reason.value, d.release_margin, d.regret_bound,
-                body.id, d.sentence, "",
+                expected_loss(d), body.id, d.sentence, "",
             ]  # fmt: skip
     for name, (problem, d) in chunk.refused.items():
         case = plan.states.cases.get(name)
@@ -354,7 +374,7 @@ def logged(plan: Work, chunk: Chunk, book: AuditLog | None, request: Request | N
         sent = d.outcome is Outcome.FALLBACK
         order = ordered_by(plan.states.cases[name], d.action) if sent else None
         outcome, reason = (d.outcome.value, d.reason.value) if sent else (REFUSED, "invalid_input")
-        rows[name] = [name, outcome, d.action, order, reason, None, None, made[name].id, d.sentence, str(problem)]
+        rows[name] = [name, outcome, d.action, order, reason, None, None, None, made[name].id, d.sentence, str(problem)]
     if book is not None:
         book.append_bodies([made[name] for name in chunk.series])
     return [rows[name] for name in chunk.series]
@@ -457,6 +477,8 @@ def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int) -> Dec
     """Put the parts together."""
     outcomes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
+    losses: list[float] = []
+    place = list(COLUMNS).index("fallback_cost")
     found = list(plan.problems)
 
     def rows() -> Iterator[Sequence[Any]]:
@@ -466,11 +488,13 @@ def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int) -> Dec
             for row in part["rows"]:
                 outcomes[row[1]] += 1
                 reasons[row[4]] += 1
+                if row[place] is not None:
+                    losses.append(row[place])
                 yield row if plan.has_orders else row[:3] + row[4:]
 
     columns = {k: v for k, v in COLUMNS.items() if plan.has_orders or k != "order"}
     write_table(out, columns, rows)
     return DecideReport(
         dict(sorted(outcomes.items())), dict(sorted(reasons.items())), tuple(found[:_SHOWN]),
-        max(0, len(found) - _SHOWN), resumed, out, log,
+        max(0, len(found) - _SHOWN), resumed, math.fsum(losses), plan.settings, out, log,
     )  # fmt: skip

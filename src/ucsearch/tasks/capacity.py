@@ -6,6 +6,7 @@ A step runs: decide how many units to start or stop, stop at once, put units int
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,8 +20,9 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.task import Task
 from ucsearch.tasks.binding import Fit
-from ucsearch.tasks.checks import ascending, limit, number, whole
+from ucsearch.tasks.checks import ascending, choice, fractile, limit, number, whole
 from ucsearch.tasks.exposure import SAFETY, StablePlan, change, linear_spread, moments
+from ucsearch.trace import Trace
 
 __all__ = ["CapacityPlan"]
 
@@ -51,6 +53,10 @@ class Params(NamedTuple):
     start_cost: float  # currency per unit started
     stability_cost: float  # currency per unit of departure from the previous plan
     grid: tuple[float, ...]  # (m,) the actions
+
+
+# The same with what is needed, for a fallback that looks; tasks that do not ask for it keep their parameters.
+NeedParams: Any = namedtuple("NeedParams", (*Params._fields, "need"))  # type: ignore[misc]
 
 
 def total_of(items: tuple[float, ...]) -> float:
@@ -108,6 +114,19 @@ def fallback(s: Any, p: Any) -> float:
     best, nearest = 0.0, -1.0
     for a in p.grid:
         if feasible(s, a, p) and (nearest < 0.0 or abs(a - target) < nearest):
+            best, nearest = a, abs(a - target)
+    return float(best)
+
+
+def fallback_need(s: Any, p: Any) -> float:
+    """The feasible change that brings units in service and starting nearest to `need`, the larger on ties; without a
+    need (below 0), nearest to none."""
+    target = 0.0
+    if p.need >= 0.0:
+        target = p.need - s.online - total_of(s.starting)
+    best, nearest = 0.0, -1.0
+    for a in p.grid:
+        if feasible(s, a, p) and (nearest < 0.0 or abs(a - target) <= nearest):
             best, nearest = a, abs(a - target)
     return float(best)
 
@@ -181,22 +200,24 @@ class CapacityPlan(StablePlan):
     idle: float = 1.0  # currency per unit of demand that could have been served besides
     running: float = 0.0  # currency per unit in service and step
     start_cost: float = 0.0  # currency per unit started
+    fallback_rule: Literal["keep", "need"] = "keep"  # need: towards the units that the forecast's upper quantile needs
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "changes", ascending("changes", self.changes))
         self.check_plan_settings()
         self.params()
 
-    def params(self) -> Params:
+    def params(self) -> Any:
         """The parameters as the rules read them; also the base of per-window parameters."""
         grid = ascending("changes", self.changes)
+        rule = choice("fallback_rule", self.fallback_rule, ("keep", "need"))
         if 0.0 not in grid:
             raise InputError("changes", grid, "0 among them", hint="Changing nothing must be possible.")
         for i, x in enumerate(grid):
             if x != floor(x):
                 raise InputError("changes", x, "a whole number of units", index=i)
         largest = whole("largest", self.largest, 0, 10_000)
-        return Params(
+        made = Params(
             delay=float(whole("startup_delay", self.startup_delay, 0, 24)),
             minimum_up=float(whole("minimum_up_time", self.minimum_up_time, 1, 48)),
             output=number("unit_output", self.unit_output),
@@ -210,6 +231,21 @@ class CapacityPlan(StablePlan):
             stability_cost=number("stability_cost", self.stability_cost),
             grid=grid,
         )
+        return NeedParams._make((*made, -1.0)) if rule == "need" else made
+
+    def fallback_columns(self, trace: Trace, p: Any) -> dict[str, Floats]:
+        """Per-window params of the fallback: units that serve the critical fractile of demand when a start made now is
+        in service, the least number that reaches it."""
+        if self.fallback_rule != "need" or self.is_planned or trace.is_scores:
+            return {}
+        demand = np.maximum(trace.members[:, :, min(self.startup_delay, trace.horizon - 1), 0], 0.0)
+        output = np.asarray(p.output)
+        over = np.asarray(p.idle) + np.divide(p.running, output, out=np.zeros(np.shape(output)), where=output > 0.0)
+        both = np.asarray(p.shortage) + over
+        ratio = np.divide(p.shortage, both, out=np.full(np.shape(both), 0.5), where=both > 0.0)
+        level = fractile(demand, trace.weights, np.clip(ratio, 0.01, 0.999))
+        units = np.ceil(np.divide(level, output, out=np.zeros(level.shape), where=output > 0.0) - 1e-9)
+        return {"need": np.clip(units, p.smallest, p.largest)}
 
     def task(self) -> Task:
         """The task; equal settings give the same object, so that it is compiled once."""
@@ -281,7 +317,7 @@ def _task(config: CapacityPlan) -> Task:
         feasible=feasible,
         step=step,
         reward=reward,
-        fallback=fallback,
+        fallback=fallback_need if config.fallback_rule == "need" else fallback,
         invariant=invariant,
         prepare=prepare,
         bound=bound,

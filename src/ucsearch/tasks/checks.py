@@ -6,9 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ucsearch.errors import InputError
 
-__all__ = ["NO_LIMIT", "ascending", "choice", "limit", "number", "planned_actions", "share", "whole"]
+__all__ = ["NO_LIMIT", "ascending", "choice", "fractile", "limit", "number", "planned_actions", "share", "whole"]
 
 NO_LIMIT = 1e18  # stands for "no limit" in params, which must be finite
 
@@ -73,3 +76,12 @@ def planned_actions(values: Sequence[float] | None, steps: int) -> tuple[tuple[f
     given = () if values is None else tuple(values)[:steps]
     items = tuple(number(f"planned[{i}]", x, -math.inf) for i, x in enumerate(given))
     return items + (0.0,) * (steps - len(items)), float(len(items))
+
+
+def fractile(values: NDArray[np.float64], weights: NDArray[np.float64], ratio: Any) -> NDArray[np.float64]:
+    """(W,) least of each row's values (W, J) that so much weight (a number or (W,)) does not exceed."""
+    order = np.argsort(values, axis=1, kind="stable")
+    shares = np.take_along_axis(np.broadcast_to(weights, values.shape), order, 1)
+    reached = np.cumsum(shares, axis=1) >= np.reshape(ratio, (-1, 1)) - 1e-12
+    place = np.where(reached.any(axis=1), reached.argmax(axis=1), values.shape[1] - 1)
+    return np.take_along_axis(np.take_along_axis(values, order, 1), place[:, None], 1)[:, 0]

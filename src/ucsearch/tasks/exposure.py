@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy import zeros
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.task import Task
 from ucsearch.tasks.binding import Fit, OnSeries
-from ucsearch.tasks.checks import NO_LIMIT, ascending, limit, number, planned_actions, whole
+from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, limit, number, planned_actions, whole
 
 __all__ = ["DelayedExposure", "StablePlan"]
 
@@ -152,6 +152,18 @@ def fallback(s: Any, p: Any) -> float:
     return float(best)
 
 
+def fallback_flat(s: Any, p: Any) -> float:
+    """The feasible change that brings position and pending changes nearest to none, the smaller on ties."""
+    target = -s.position
+    for x in s.pending:
+        target -= x
+    best, nearest = 0.0, -1.0
+    for a in p.grid:
+        if feasible(s, a, p) and (nearest < 0.0 or abs(a - target) < nearest):
+            best, nearest = a, abs(a - target)
+    return float(best)
+
+
 def invariant(s: Any, p: Any) -> bool:
     """The position keeps its limits now and after every pending change."""
     total = s.position
@@ -244,6 +256,7 @@ class DelayedExposure(StablePlan):
     ramp: float | None = None  # units: largest change in one step
     cost: float = 0.1  # currency per unit of executed change
     closing_cost: float = 0.0  # currency per unit held or pending at the end of the horizon
+    fallback_rule: Literal["hold", "flat"] = "hold"  # flat: towards no position
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "changes", ascending("changes", self.changes))
@@ -253,6 +266,7 @@ class DelayedExposure(StablePlan):
     def params(self) -> Params:
         """The parameters as the rules read them; also the base of per-window parameters."""
         whole("delay", self.delay, 1, 24)
+        choice("fallback_rule", self.fallback_rule, ("hold", "flat"))
         grid = ascending("changes", self.changes)
         if 0.0 not in grid:
             raise InputError("changes", grid, "0 among them", hint="Holding the position must be possible.")
@@ -327,7 +341,7 @@ def _task(config: DelayedExposure) -> Task:
         feasible=feasible,
         step=step,
         reward=reward,
-        fallback=fallback,
+        fallback=fallback_flat if config.fallback_rule == "flat" else fallback,
         invariant=invariant,
         terminal=terminal if params.closing_cost > 0.0 else None,
         prepare=prepare,

@@ -20,7 +20,7 @@ from ucsearch.task import Continuation, Task
 from ucsearch.tasks import inventory_rules as rules
 from ucsearch.tasks import uses
 from ucsearch.tasks.binding import Fit, OnSeries
-from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, limit, number, planned_actions, share, whole
+from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, fractile, limit, number, planned_actions, share, whole
 from ucsearch.tasks.inventory_bound import bound, prepare
 from ucsearch.trace import Trace
 
@@ -53,7 +53,8 @@ class LeadTimeInventory(OnSeries):
     largest_order: float | None = None  # units
     minimum_order: float = 0.0  # units; smaller orders are raised to it
     case_pack: float = 0.0  # units; orders are rounded up to whole packs
-    fallback_order: float | None = None  # units to fall back to; None: repeat the previous order
+    fallback_order: float | None = None  # units to fall back to; None: repeat the previous order. Rule level: a level
+    fallback_rule: Literal["last", "level"] = "last"  # level: order up to a level, by default that of the forecast
     stability_cost: float = 0.0  # currency per unit by which an order departs from the previous plan
     change_budget: float | None = None  # units of departure allowed over the whole previous plan
     plan_steps: int = 12  # periods of the previous plan that are compared, if either of the two is set
@@ -87,6 +88,7 @@ class LeadTimeInventory(OnSeries):
     def params(self) -> rules.Params:
         """The parameters as the rules read them; also the base of per-window parameters."""
         by_level = choice("orders", self.orders, ("quantity", "level")) == "level"
+        choice("fallback_rule", self.fallback_rule, ("last", "level"))
         unit_cost = number("unit_cost", self.unit_cost)
         salvage = number("salvage", self.salvage)
         if not salvage <= unit_cost:
@@ -145,6 +147,21 @@ class LeadTimeInventory(OnSeries):
         actions, left = planned_actions(planned, self.plan_steps)
         budget = self.change_budget if allowance is None else allowance
         return rules.PlannedState(stock, pipeline, previous, actions, left, limit("allowance", budget))
+
+    def fallback_columns(self, trace: Trace, p: Any) -> dict[str, Floats]:
+        """Per-window params of the fallback, from the same forecast: the base-stock level, that is the critical
+        fractile of demand over lead time + 1 periods. Beyond the forecast's horizon its last period goes on."""
+        if self.fallback_rule != "level" or self.is_planned or trace.is_scores:
+            return {}
+        steps = min(trace.horizon, self.lead_time + 1)
+        demand = np.maximum(trace.members[:, :, :steps, 0], 0.0)
+        total = demand.sum(axis=2) + (self.lead_time + 1 - steps) * demand[:, :, -1]
+        under = np.asarray(p.shortage) + np.maximum(np.asarray(p.price) - np.asarray(p.unit_cost), 0.0)
+        both = under + np.asarray(p.holding)
+        ratio = np.clip(np.divide(under, both, out=np.full(np.shape(both), 0.5), where=both > 0.0), 0.01, 0.999)
+        level = fractile(total, trace.weights, ratio)
+        given = np.broadcast_to(np.asarray(p.fallback_order, dtype=np.float64), level.shape)
+        return {"fallback_order": np.where(given >= 0.0, given, level)}
 
     def scaled(self, trace: Trace, multiples: Sequence[float], arrivals: int = 1) -> tuple[Floats, rules.Params]:
         """Actions (W, m) and per-window params whose grid fits each series: forecast plus `multiples` of its spread.
@@ -268,6 +285,13 @@ def _moments(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
     return mean, np.sqrt((weights * (values - mean[:, None]) ** 2).sum(axis=1))
 
 
+def _fallback(config: LeadTimeInventory) -> Any:
+    """The previous plan while there is one; else the level or the previous order."""
+    if config.is_planned:
+        return rules.fallback_planned
+    return rules.fallback_to_level if config.fallback_rule == "level" else rules.fallback
+
+
 @lru_cache(maxsize=256)
 def _task(config: LeadTimeInventory) -> Task:
     params = config.params()
@@ -287,7 +311,7 @@ def _task(config: LeadTimeInventory) -> Task:
         feasible=rules.feasible_planned if stable else rules.feasible,
         step=rules.step_planned if stable else rules.step,
         reward=rules.reward_planned if stable else rules.reward,
-        fallback=rules.fallback_planned if stable else rules.fallback,
+        fallback=_fallback(config),
         invariant=rules.invariant_planned if stable else rules.invariant,
         terminal=rules.terminal if params.salvage > 0.0 else None,
         prepare=prepare,

@@ -17,6 +17,7 @@ __all__ = [
     "capped_base_stock",
     "fallback",
     "fallback_planned",
+    "fallback_to_level",
     "feasible",
     "feasible_planned",
     "invariant",
@@ -160,6 +161,23 @@ def invariant(s: Any, p: Any) -> bool:
 def fallback(s: Any, p: Any) -> float:
     """The feasible action that orders closest to the previous order (or to `fallback_order`), the smaller on ties."""
     target = s.last if p.fallback_order < 0.0 else p.fallback_order
+    best = p.grid[0]
+    nearest = -1.0
+    for a in p.grid:
+        if feasible(s, a, p):
+            gap = abs(ordered(s, a, p) - target)
+            if nearest < 0.0 or gap < nearest:
+                nearest = gap
+                best = a
+    return float(best)
+
+
+def fallback_to_level(s: Any, p: Any) -> float:
+    """The feasible action that brings stock and open orders closest to the level `fallback_order`, the smaller on ties;
+    without a level, closest to the previous order."""
+    target = s.last
+    if p.fallback_order >= 0.0:
+        target = max(p.fallback_order - position_of(s), 0.0)
     best = p.grid[0]
     nearest = -1.0
     for a in p.grid:
