@@ -126,10 +126,13 @@ class _Walk:
             )  # fmt: skip
         return first
 
+    def _when(self, role: str, step: int) -> tuple[int, ...]:
+        return (step,) if role in self.task.timed else ()
+
     def _feasible(self, state: Any, step: int) -> list[float]:
         found = []
         for a in self.task.actions:
-            answer = self._call("feasible", step, a, state, a, self.p)
+            answer = self._call("feasible", step, a, state, a, *self._when("feasible", step), self.p)
             if not isinstance(answer, bool | np.bool_):
                 raise self._fail(f"feasible returned {answer!r}, expected True or False", step, a)
             if answer:
@@ -137,10 +140,10 @@ class _Walk:
         return found
 
     def _edge(self, state: Any, a: float, y: Any, step: int) -> Any:
-        reward = self._call("reward", step, a, state, a, y, self.p)
+        reward = self._call("reward", step, a, state, a, y, *self._when("reward", step), self.p)
         if not _is_number(reward) or not math.isfinite(reward):
             raise self._fail(f"reward is {reward!r} for outcome {y!r}, expected a finite number", step, a)
-        new = self._call("step", step, a, state, a, y, self.p)
+        new = self._call("step", step, a, state, a, y, *self._when("step", step), self.p)
         if not isinstance(new, tuple) or len(new) != len(self.layout.lengths):
             raise self._fail(
                 f"step returned {new!r}, expected a {self.task.state.__name__} with {len(self.layout.lengths)} fields",
@@ -180,7 +183,7 @@ def _check_fallback(task: Task, states: list[Any]) -> None:
             raise TaskError(reason, task=task.name) from error
         if action not in task.actions:
             raise TaskError(f"fallback returned {action!r}, expected one of {task.actions}", task=task.name)
-        if infeasible is None and not task.feasible(state, float(action), task.params):
+        if infeasible is None and not task.feasible_at(state, float(action), 0, task.params):
             infeasible = (action, state)
     if infeasible is not None:
         warn_user(
@@ -226,10 +229,10 @@ def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
             return float(task.terminal(state, p)) if task.terminal is not None else 0.0
         value = -math.inf
         for a in task.actions:
-            if task.feasible(state, a, p):
-                after = best(task.step(state, a, path[h], p), h + 1)
+            if task.feasible_at(state, a, h, p):
+                after = best(task.step_at(state, a, path[h], h, p), h + 1)
                 if after > -math.inf:
-                    value = max(value, float(task.reward(state, a, path[h], p)) + after)
+                    value = max(value, float(task.reward_at(state, a, path[h], h, p)) + after)
         limit = float(_guarded(task, "bound", h, None, state, h, table, p))
         if math.isnan(limit):
             raise TaskError(f"bound is NaN in {state!r}", task=task.name, step=h)

@@ -7,6 +7,9 @@ All functions are plain Python over a NamedTuple state:
     fallback(s, p) -> action         terminal(s, p) -> float        invariant(s, p) -> bool
     prepare(outcomes, p) -> table    bound(s, h, table, p) -> float
 
+`feasible(s, a, h, p)`, `step(s, a, y, h, p)` and `reward(s, a, y, h, p)` get the step index too, if they ask for it by
+one more argument: 0 is the decision at hand, 1 the next one.
+
 `prepare` runs once per window on the outcomes of the searched steps ((d,) or (d, fields)); `bound` is an
 optimistic value to go: never below the best undiscounted reward still to be had from `s` at step `h`.
 A `prepare` with a third argument gets a `View` and then `bound` speaks of reward minus risk times uncertainty.
@@ -70,10 +73,11 @@ class Continuation:
             )
 
 
+TIMED = ("feasible", "step", "reward")  # these may take the step index before the parameters
 _ARITY = {
-    "feasible": (3, "(s, a, p)"),
-    "step": (4, "(s, a, y, p)"),
-    "reward": (4, "(s, a, y, p)"),
+    "feasible": (3, "(s, a, p) or (s, a, h, p)"),
+    "step": (4, "(s, a, y, p) or (s, a, y, h, p)"),
+    "reward": (4, "(s, a, y, p) or (s, a, y, h, p)"),
     "fallback": (2, "(s, p)"),
     "terminal": (2, "(s, p)"),
     "invariant": (2, "(s, p)"),
@@ -132,7 +136,9 @@ class Task:
             raise InputError("task.labels", f"{len(labels)} labels", f"{actions.size}, one per action")
         object.__setattr__(self, "labels", labels)
         for name, (count, signature) in _ARITY.items():
-            _check_function(name, getattr(self, name), count, signature)
+            function = getattr(self, name)
+            one_more = name in TIMED and callable(function) and _arity(function) == count + 1
+            _check_function(name, function, count + one_more, signature)
         if self.prepare is not None and _arity(self.prepare) not in (2, 3):
             seen = f"{_arity(self.prepare)} arguments"
             raise InputError("task.prepare", seen, "(outcomes, p) or (outcomes, p, view)")
@@ -148,6 +154,29 @@ class Task:
         object.__setattr__(self, "uses", dict(self.uses))
         if self.params is not None:
             Layout.of(self.params, "task.params")
+
+    @cached_property
+    def timed(self) -> frozenset[str]:
+        """Which of `feasible`, `step`, `reward` take the step index h: 0 is the decision at hand."""
+        return frozenset(name for name in TIMED if _arity(getattr(self, name)) > _ARITY[name][0])
+
+    @cached_property
+    def feasible_at(self) -> Callable[..., Any]:
+        """`feasible` as (s, a, h, p), whether or not it looks at h."""
+        own = self.feasible
+        return own if "feasible" in self.timed else lambda s, a, h, p: own(s, a, p)
+
+    @cached_property
+    def step_at(self) -> Callable[..., Any]:
+        """`step` as (s, a, y, h, p)."""
+        own = self.step
+        return own if "step" in self.timed else lambda s, a, y, h, p: own(s, a, y, p)
+
+    @cached_property
+    def reward_at(self) -> Callable[..., Any]:
+        """`reward` as (s, a, y, h, p)."""
+        own = self.reward
+        return own if "reward" in self.timed else lambda s, a, y, h, p: own(s, a, y, p)
 
     @property
     def risk_aware_bound(self) -> bool:

@@ -196,7 +196,7 @@ class Ordering:
             if self.round_to > 0.0:
                 wanted = math.ceil(wanted / self.round_to - 1e-9) * self.round_to
             action = rules.order_towards(s, wanted, p)
-            if self.task.feasible(s, action, p):
+            if self.task.feasible_at(s, action, 0, p):
                 return float(action)
         allowed = table[mask].tolist()
         if not allowed:

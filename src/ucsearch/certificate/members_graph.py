@@ -83,8 +83,8 @@ class _Builder:
 
     def _edge(self, known: Any, x: int, j: int, h: int, following: dict[Any, int], begin: int) -> None:
         window, outcome = self.window, self.window.members[j][h]
-        args = (known, window.actions[x], outcome, window.params)
-        reward = window.number(window.task.reward, Fault.REWARD, h, x, *args)
+        args = (known, window.actions[x], outcome, h, window.params)
+        reward = window.number(window.task.reward_at, Fault.REWARD, h, x, *args)
         new = self._settled(window.move(known, x, outcome, h))
         if new not in following:
             if self.nodes >= window.settings.node_budget:

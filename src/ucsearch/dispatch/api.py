@@ -215,7 +215,7 @@ def checked_fallback(task: Task, state: Any, params: Any, available: NDArray[np.
         action = as_number(guarded(task.fallback, state, params))
         if not bool((available == action).any()):
             return math.nan, False
-        return action, as_allowed(guarded(task.feasible, state, action, params))
+        return action, as_allowed(guarded(task.feasible_at, state, action, 0, params))
     except Exception:  # whatever user code raises here means the same: there is no fallback to rely on
         return math.nan, False
 

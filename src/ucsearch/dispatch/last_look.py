@@ -58,8 +58,9 @@ def _policy_look(plan: Plan) -> str:
         for _ in range(2):
             total = 0.0
             for k in range(int(window.u[0][1])):
-                args = (start, plan.action, window.members[k][0], window.params)
-                total += window.weights[k] * window.number(plan.task.reward, Fault.REWARD, 0, plan.action_index, *args)
+                args = (start, plan.action, window.members[k][0], 0, window.params)
+                earned = window.number(plan.task.reward_at, Fault.REWARD, 0, plan.action_index, *args)
+                total += window.weights[k] * earned
             found.append(total)
     except TaskFault as fault:
         return f"{fault} (step {fault.step}, action {window.actions[fault.action]})"
@@ -130,18 +131,18 @@ class _Look:
 
     def _follow(self, state: Any, path: list[int], actions: list[float], outcomes: list[Any], p: Any) -> None:
         """One member along the path: every action allowed, and the first reward the same twice; else it raises."""
-        feasible, step, kind = self.task.feasible, self.task.step, self.layout.kind
-        args = (state, actions[path[0]], outcomes[0], p)
-        if not as_number(self.task.reward(*args)) == as_number(self.task.reward(*args)):
+        feasible, step, kind = self.task.feasible_at, self.task.step_at, self.layout.kind
+        args = (state, actions[path[0]], outcomes[0], 0, p)
+        if not as_number(self.task.reward_at(*args)) == as_number(self.task.reward_at(*args)):
             raise ValueError("not deterministic")
         for h, i in enumerate(path):
             if i < 0:  # a mode whose later actions depend on what happens
                 return
             a = actions[i]
-            allowed = feasible(state, a, p)
+            allowed = feasible(state, a, h, p)
             if allowed is not True and not as_allowed(allowed):
                 raise ValueError("not allowed")
-            state = step(state, a, outcomes[h], p)
+            state = step(state, a, outcomes[h], h, p)
             if type(state) is not kind:
                 state = kind(*state)
 
@@ -156,18 +157,18 @@ class _Look:
     ) -> tuple[float, float]:
         """Reward along the path, and the sum of its absolute parts; an action that is not allowed raises."""
         task, kind, discounts = self.task, self.layout.kind, self.discounts
-        feasible, step, reward = task.feasible, task.step, task.reward
+        feasible, step, reward = task.feasible_at, task.step_at, task.reward_at
         total = size = 0.0
         for h, i in enumerate(path):
             a, y = actions[i], outcomes[h]
-            allowed = feasible(state, a, p)
+            allowed = feasible(state, a, h, p)
             if allowed is not True and not as_allowed(allowed):
                 raise ValueError("not allowed")
-            earned = reward(state, a, y, p) if q is None else q[h][i]
+            earned = reward(state, a, y, h, p) if q is None else q[h][i]
             part = discounts[h] * (earned if type(earned) is float else as_number(earned))
             total += part
             size += abs(part)
-            state = step(state, a, y, p)
+            state = step(state, a, y, h, p)
             if type(state) is not kind:
                 state = kind(*state)
         if task.terminal is not None:

@@ -24,6 +24,7 @@ __all__ = ["Simulator", "Step"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 
 class Step(NamedTuple):
@@ -82,11 +83,11 @@ class Simulator:
         layout = self.task.params_layout
         return None if layout is None else layout.build(self.params[n if len(self.params) > 1 else 0].tolist())
 
-    def mask(self, states: Floats) -> Bools:
-        """(N, m) what is allowed in each of the states (N, n)."""
+    def mask(self, states: Floats, at: Ints | int = 0) -> Bools:
+        """(N, m) what is allowed in each of the states (N, n), at step index `at` where rules look at it."""
         rows = np.ascontiguousarray(states, dtype=np.float64)
         none = np.full(len(rows), -1, np.int64)
-        return self._run(rows, none, np.zeros((len(rows), self.task.fields)), move=False).mask
+        return self._run(rows, none, np.zeros((len(rows), self.task.fields)), False, at).mask
 
     def step(self, states: Floats, chosen: NDArray[np.int64], outcomes: Floats) -> Step:
         """Take action index `chosen` (N,) in `states` (N, n) with realised `outcomes` (N,) or (N, F)."""
@@ -106,52 +107,57 @@ class Simulator:
             w = int(np.argmax(~allowed))
             action = float(self.actions[w if len(self.actions) > 1 else 0, index[w]])
             raise InputError("chosen", f"action {action:g}, which is not feasible", "a feasible action", index=w)
-        return self._run(rows, index, y, move=True)
+        return self._run(rows, index, y, True, 0)
 
-    def advance(self, rows: Floats, index: NDArray[np.int64], y: Floats) -> Step:
-        """`step` for callers that keep to the mask themselves: no checks; index -1 leaves a window as it is."""
-        return self._run(rows, index, y, move=True)
+    def advance(self, rows: Floats, index: Ints, y: Floats, at: Ints | int = 0) -> Step:
+        """`step` for callers that keep to the mask themselves: no checks; index -1 leaves a window as it is. `at` is
+        the step index of each window; what is allowed next is asked for the one after it."""
+        return self._run(rows, index, y, True, at)
 
-    def _run(self, rows: Floats, index: NDArray[np.int64], y: Floats, move: bool) -> Step:
+    def _run(self, rows: Floats, index: Ints, y: Floats, move: bool, at: Ints | int) -> Step:
         if self._kernel is None:
-            return self._plain(rows, index, y, move)
-        return self._call(self._kernel, rows, index, y, move)
+            return self._plain(rows, index, y, move, at)
+        return self._call(self._kernel, rows, index, y, move, at)
 
     def _call(
-        self, kernel: Callable[..., None], rows: Floats, index: NDArray[np.int64], y: Floats, move: bool = True
-    ) -> Step:
-        count = len(rows)
-        following = np.empty((count, 1, self.layout.size))
+        self, kernel: Callable[..., None], rows: Floats, index: Ints, y: Floats, move: bool = True,
+        at: Ints | int = 0,
+    ) -> Step:  # fmt: skip
+        count, size = len(rows), self.layout.size
+        given = rows
+        if self.task.timed:
+            given = np.concatenate([rows, np.broadcast_to(np.asarray(at, float), (count,))[:, None]], axis=1)
+        following = np.empty((count, 1, given.shape[1]))
         rewards, faults = np.zeros(count), np.zeros(count, np.int64)
         mask = np.empty((count, self.actions.shape[1]), np.bool_)
         kernel(
-            rows[:, None, :], self.params, self.actions, index, y[:, None, :], following, rewards, faults, mask, move
+            given[:, None, :], self.params, self.actions, index, y[:, None, :], following, rewards, faults, mask, move
         )
         if faults.any():
             self._raise(int(np.argmax(faults != 0)), int(faults[faults != 0][0]), index)
-        return Step(following[:, 0] if move else rows, rewards, mask)
+        return Step(np.ascontiguousarray(following[:, 0, :size]) if move else rows, rewards, mask)
 
-    def _plain(self, rows: Floats, index: NDArray[np.int64], y: Floats, move: bool) -> Step:
+    def _plain(self, rows: Floats, index: Ints, y: Floats, move: bool, at: Ints | int) -> Step:
         task, layout, params_layout = self.task, self.layout, self.task.params_layout
         following, rewards = np.array(rows), np.zeros(len(rows))
         mask = np.zeros((len(rows), self.actions.shape[1]), np.bool_)
         for w, row in enumerate(rows.tolist()):
             own = self.params[w if len(self.params) > 1 else 0].tolist()
             p = None if params_layout is None else params_layout.build(own)
-            state = layout.build(row)
+            state, h = layout.build(row), int(np.broadcast_to(at, (len(rows),))[w])
             actions = self.actions[w if len(self.actions) > 1 else 0].tolist()
             if move and index[w] >= 0:
                 a = actions[index[w]]
                 outcome = y[w, 0].item() if task.outcome is None else task.outcome(*y[w].tolist())
-                rewards[w] = float(task.reward(state, a, outcome, p))
+                rewards[w] = float(task.reward_at(state, a, outcome, h, p))
                 if not math.isfinite(rewards[w]):
                     self._raise(w, Fault.REWARD, index)
-                state = task.step(state, a, outcome, p)
+                state, h = task.step_at(state, a, outcome, h, p), h + 1
                 try:
                     following[w] = layout.flatten(state, "state")
                 except InputError:
                     self._raise(w, Fault.STATE, index)
-            mask[w] = [a == a and bool(task.feasible(state, a, p)) for a in actions]
+            mask[w] = [a == a and bool(task.feasible_at(state, a, h, p)) for a in actions]
         return Step(following, rewards, mask)
 
     def _raise(self, w: int, kind: int, index: NDArray[np.int64]) -> None:

@@ -167,7 +167,8 @@ class TaskEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
             index, _ = world.feasible(index, self._mask[None])
             replaced = True
         outcome = world.series[self._which][self._at]
-        done = world.simulator.advance(self._row[None], index, outcome[None])
+        at = self._at - (self._end - world.length)  # steps since the episode began
+        done = world.simulator.advance(self._row[None], index, outcome[None], at)
         self._row, self._mask = done.states[0], done.mask[0]
         self._at += 1
         dead = not self._mask.any()
@@ -257,7 +258,8 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.i
         index, over = np.asarray(actions, dtype=np.int64), self._over.copy()
         index, replaced = self._world.feasible(index, self._mask | over[:, None])
         outcomes = self._outcomes[np.minimum(self._at, len(self._outcomes) - 1)]
-        done = self._world.simulator.advance(self._rows, np.where(over, -1, index), outcomes)
+        at = self._at - (self._end - self._world.length)  # steps since the episode began
+        done = self._world.simulator.advance(self._rows, np.where(over, -1, index), outcomes, at)
         self._rows, self._mask = done.states, done.mask
         self._at = self._at + ~over
         truncated = ~over & (self._at >= self._end)

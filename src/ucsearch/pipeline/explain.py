@@ -233,13 +233,13 @@ def _follow(
         state = start
         tracks[j, 0] = layout.flatten(state, "state")[0]
         for h, action in enumerate(plan):
-            state = task.step(state, action, outcomes[h], params)
+            state = task.step_at(state, action, outcomes[h], h, params)
             tracks[j, h + 1] = layout.flatten(state, "state")[0]
     orders = plan
     if _orders(record):
         state, sizes = start, []
         for h, action in enumerate(plan):
             sizes.append(float(rules.ordered(state, action, params)))
-            state = task.step(state, action, float(members[:, h, 0].mean()), params)
+            state = task.step_at(state, action, float(members[:, h, 0].mean()), h, params)
         orders = tuple(sizes)
     return tracks, orders, layout.names[0]

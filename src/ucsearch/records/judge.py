@@ -91,7 +91,7 @@ def _finite(action: Any) -> float:
 
 def _problem(inputs: RecordedInputs, task: Task, action: float) -> str | None:
     try:
-        allowed = as_allowed(guarded(task.feasible, inputs.state, action, inputs.params))
+        allowed = as_allowed(guarded(task.feasible_at, inputs.state, action, 0, inputs.params))
     except Exception as error:  # whatever user code raises here means the same: the rules do not allow it
         return f"the rules of {task.name!r} cannot judge {action:g} in {inputs.state!r} ({error!r})"
     return None if allowed else f"{action:g} breaks the rules of {task.name!r} in {inputs.state!r}"

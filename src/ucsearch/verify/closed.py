@@ -45,17 +45,18 @@ class _Graph:
         for h in range(p.depth):
             self.layers.append({})
             for key in layer:
-                self.layers[h][key] = self._actions(key, h + 1 == p.depth)
+                self.layers[h][key] = self._actions(key, h)
             layer = {to: None for acts in self.layers[h].values() for moves in acts.values() for _, to in moves}
         self.ends = list(layer)
         self.states = sum(map(len, self.layers)) + len(self.ends)
 
-    def _actions(self, key: Key, last: bool) -> dict[int, Moves]:
+    def _actions(self, key: Key, h: int) -> dict[int, Moves]:
         p, state, found = self.p, key[1], {}
+        last = h + 1 == p.depth
         points = self.law.classes[key[0]]
         for i in p.available:
             a = p.actions[i]
-            if not p.call(p.task.feasible, state, a, p.params):
+            if not p.call(p.task.feasible, state, a, *p.when("feasible", h), p.params):
                 continue
             if self.transitions + len(points) > p.settings["node_budget"]:
                 raise TooMany
@@ -65,8 +66,8 @@ class _Graph:
             moves = []
             for y, _, after in points:
                 outcome = y[0] if p.task.outcome is None else p.task.outcome(*y)
-                reward = p.number(p.task.reward, state, a, outcome, p.params)
-                moves.append((reward, (-1 if last else after, _zero(p.move(state, a, outcome)))))
+                reward = p.number(p.task.reward, state, a, outcome, *p.when("reward", h), p.params)
+                moves.append((reward, (-1 if last else after, _zero(p.move(state, a, outcome, h)))))
             found[i] = moves
         return found
 

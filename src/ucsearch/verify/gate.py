@@ -247,7 +247,7 @@ def _outcome(r: Record, p: Problem, cause: str, margin: float, steps: Figures) -
     c, index, released = r["claim"], r["claim"]["action_index"], cause == "none"
     try:
         fallback = float(p.task.fallback(p.state, p.params))
-        feasible = fallback in p.actions and bool(p.task.feasible(p.state, fallback, p.params))
+        feasible = fallback in p.actions and bool(p.task.feasible(p.state, fallback, *p.when("feasible", 0), p.params))
     except (MemoryError, KeyboardInterrupt):
         raise
     except BaseException:  # whatever it raises, an exit included, there is no fallback to rely on

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from ucsearch.verify.formats import Blobs, Invalid, Malformed, Record, digest, expect, is_close, num, read_blob, require
-from ucsearch.verify.replay import CLOSED, CVAR, MEMBERS, SCORES, VARIANCE, Problem, mean_and_spread, shape
+from ucsearch.verify.replay import CLOSED, CVAR, MEMBERS, SCORES, VARIANCE, Problem, mean_and_spread, shape, timed_rules
 from ucsearch.verify.schema import version_of
 from ucsearch.verify.verdict import describe
 
@@ -193,7 +193,7 @@ def _allowed(where: str, task: Any, state: Any, action: float, params: Any) -> N
 def _may(task: Any, state: Any, action: float, params: Any) -> bool:
     """True or False, or the numbers 1 and 0; no other answer is one."""
     try:
-        answer = task.feasible(state, action, params)
+        answer = task.feasible(state, action, *((0,) if "feasible" in timed_rules(task) else ()), params)
     except SystemExit as error:
         raise ValueError(f"SystemExit: {error}") from None
     if isinstance(answer, int | float) or type(answer).__module__ == "numpy":

@@ -7,6 +7,7 @@ of it. A node carries one state in additive modes and one per member in members 
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import sys
 from collections.abc import Sequence
@@ -96,6 +97,12 @@ def shape(value: Sequence[Any]) -> list[int]:
     return [len(x) if isinstance(x, tuple) else 0 for x in value]
 
 
+def timed_rules(task: Any) -> frozenset[str]:
+    """Which rules take the step index: they have one more argument than they need."""
+    needed = {"feasible": 3, "step": 4, "reward": 4}
+    return frozenset(n for n, count in needed.items() if len(inspect.signature(getattr(task, n)).parameters) > count)
+
+
 class Problem:
     """The inputs of one record. Task functions are called here and nowhere else."""
 
@@ -109,6 +116,7 @@ class Problem:
         for _ in range(self.reach):
             self.discounts.append(self.discounts[-1] * settings["discount"])
         self.meter = Meter(sys.maxsize)  # the caller's, where there is a budget
+        self._timed = timed_rules(task)
         self._tables: list[Any] | None = None
         self._edges: dict[Any, tuple[Edge, ...]] = {}
         self._settle()
@@ -154,8 +162,8 @@ class Problem:
             raise Fault(f"{getattr(function, '__name__', function)} returned {value}")
         return value
 
-    def move(self, state: Any, a: float, y: Any) -> Any:
-        return self.call(self._floats, self.call(self.task.step, state, a, y, self.params))
+    def move(self, state: Any, a: float, y: Any, h: int) -> Any:
+        return self.call(self._floats, self.call(self.task.step, state, a, y, *self.when("step", h), self.params))
 
     def _floats(self, state: Any) -> Any:
         items = [tuple(map(_float, x)) if isinstance(x, tuple) else _float(x) for x in state]
@@ -167,12 +175,16 @@ class Problem:
     def end(self, state: Any) -> float:
         return 0.0 if self.task.terminal is None else self.number(self.task.terminal, state, self.params)
 
-    def allowed(self, states: tuple[Any, ...], i: int) -> bool:
-        return all(self.may(s, self.actions[i]) for s in states)
+    def when(self, role: str, h: int) -> tuple[int, ...]:
+        """The step index, for a rule that takes it."""
+        return (h,) if role in self._timed else ()
 
-    def may(self, state: Any, a: float) -> bool:
+    def allowed(self, states: tuple[Any, ...], i: int, h: int) -> bool:
+        return all(self.may(s, self.actions[i], h) for s in states)
+
+    def may(self, state: Any, a: float, h: int) -> bool:
         """Yes or no; NaN, None or a text is neither."""
-        answer = self.call(self.task.feasible, state, a, self.params)
+        answer = self.call(self.task.feasible, state, a, *self.when("feasible", h), self.params)
         try:
             if not isinstance(answer, str) and answer in (0, 1):
                 return bool(answer)
@@ -180,8 +192,8 @@ class Problem:
             pass
         raise Fault("feasible gave neither True nor False")
 
-    def alive(self, states: tuple[Any, ...]) -> bool:
-        return any(self.allowed(states, i) for i in self.available)
+    def alive(self, states: tuple[Any, ...], h: int) -> bool:
+        return any(self.allowed(states, i, h) for i in self.available)
 
     # ---------------------------------------------------------------- edges and paths
 
@@ -193,7 +205,7 @@ class Problem:
         """Every feasible action at a node, ascending."""
         known = self._edges.get((h, states))
         if known is None:
-            known = tuple(self._edge(states, i, h) for i in self.available if self.allowed(states, i))
+            known = tuple(self._edge(states, i, h) for i in self.available if self.allowed(states, i, h))
             if len(self._edges) >= CACHED:
                 self._edges.clear()
             self._edges[h, states] = known
@@ -203,23 +215,23 @@ class Problem:
         a, ys = self.actions[i], [y[h] for y in self.members]
         rewards: tuple[float, ...] = ()
         if self.is_members:
-            rewards = tuple(self._reward(s, a, y) for s, y in zip(states, ys, strict=True))
+            rewards = tuple(self._reward(s, a, y, h) for s, y in zip(states, ys, strict=True))
             q, u = mean_and_spread(rewards, self.weights, self.spread)
-            following = tuple(self.move(s, a, y) for s, y in zip(states, ys, strict=True))
+            following = tuple(self.move(s, a, y, h) for s, y in zip(states, ys, strict=True))
         else:
             (state,) = states
             if self.mode == SCORES:
                 q, u = self.q[h][i], self.u[h][i]
             else:
-                q = self._reward(state, a, self.mean[h])
-                u = mean_and_spread([self._reward(state, a, y) for y in ys], self.weights, self.spread)[1]
-            following = (self.move(state, a, self.mean[h]),)
+                q = self._reward(state, a, self.mean[h], h)
+                u = mean_and_spread([self._reward(state, a, y, h) for y in ys], self.weights, self.spread)[1]
+            following = (self.move(state, a, self.mean[h], h),)
         if not (math.isfinite(q) and math.isfinite(u)):
             raise Fault("a reward or its spread is not finite")
         return Edge(i, q, u, rewards, following)
 
-    def _reward(self, state: Any, a: float, y: Any) -> float:
-        return self.number(self.task.reward, state, a, y, self.params)
+    def _reward(self, state: Any, a: float, y: Any, h: int) -> float:
+        return self.number(self.task.reward, state, a, y, *self.when("reward", h), self.params)
 
     def extend(self, node: Node, e: Edge, togo: float = 0.0) -> Node | None:
         """The path one action longer; None when no continuation can take it to the end of the trace."""
@@ -252,10 +264,10 @@ class Problem:
         state = self.state
         try:
             for h, i in enumerate(path):
-                if not self.may(state, self.actions[i]):
+                if not self.may(state, self.actions[i], h):
                     return False
                 if h + 1 < len(path):
-                    state = self.move(state, self.actions[i], member[h])
+                    state = self.move(state, self.actions[i], member[h], h)
         except Fault:
             return False
         return True
@@ -290,11 +302,11 @@ class Problem:
             own = 0.0
             for h in range(self.depth, self.reach):
                 a = self.number(policy, state, h, self.params, *(() if theta is None else (theta,)))
-                if not self.may(state, a):
+                if not self.may(state, a, h):
                     return None
-                earned = self.discounts[h] * self._reward(state, a, member[h])
+                earned = self.discounts[h] * self._reward(state, a, member[h], h)
                 total, own = total + earned, own + abs(earned)
-                state = self.move(state, a, member[h])
+                state = self.move(state, a, member[h], h)
             if self.task.terminal is not None:
                 end = self.discounts[self.reach] * self.end(state)
                 total, own = total + end, own + abs(end)

@@ -55,7 +55,7 @@ def beam(p: Problem) -> Found:
             expansions += len(chosen)
             generated |= {e.action for _, _, e, _ in chosen if h == 0}
             grown = [p.extend(node, e, togo) for _, _, e, togo in chosen]
-            children += [c for c in grown if c and (h + 1 == p.depth or p.alive(c.states))]
+            children += [c for c in grown if c and (h + 1 == p.depth or p.alive(c.states, h + 1))]
         layer = _retain(children, s["keep"], s["width"])
     paths: dict[int, Node] = {}
     for n in in_order(layer):
@@ -93,10 +93,10 @@ def completes(p: Problem) -> bool:
             return True
         if i is None:
             stack.pop()
-        elif p.allowed(states, i):
+        elif p.allowed(states, i, h):
             moves -= 1
             ys = [y[h] for y in p.members] if p.is_members else [p.mean[h]]
-            moved = tuple(p.move(s, p.actions[i], y) for s, y in zip(states, ys, strict=True))
+            moved = tuple(p.move(s, p.actions[i], y, h) for s, y in zip(states, ys, strict=True))
             stack.append((moved, iter(p.available)))
     return False
 

@@ -17,7 +17,7 @@ from ucsearch.engine.registry import ALGORITHMS
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES
 from ucsearch.sources import Bundle, Unsourced, captured, plain_function
-from ucsearch.task import Task
+from ucsearch.task import TIMED, Task
 
 __all__ = ["kernel_namespace", "kernel_text"]
 
@@ -135,24 +135,23 @@ def _prelude(
     members, scores = mode == MODES["members"], mode == MODES["scores"]
     bounded = use_bound and task.bound is not None and not scores
     grid = [(i, theta) for i, c in enumerate(task.continuations) for theta in (c.grid or ((),))]  # type: ignore[union-attr]
+    timed = bool(task.timed)
     lines = [
         f"MEMBERS = {members}",
         f"SCORES = {scores}",
-        f"N = {layout.size}",
+        f"N = {layout.size + timed}",
         f"HAS_TERMINAL = {task.terminal is not None}",
         f"HAS_BOUND = {bounded}",
         f"CONTINUATIONS = {len(grid) if members else 0}",
-        f"uc_feasible = {names['feasible']}",
-        f"uc_step = {names['step']}",
-        f"uc_reward = {names['reward']}",
+        *_rules(task, names),
         "",
-        *_function("uc_load(st, i, r)", f"return {_build(kinds['state'], layout, 'st[i, r, {}]')}", wrap="uc_lean"),
-        *_store(layout),
-        *_coerce(kinds["state"], layout),
+        *_load(kinds["state"], layout, timed),
+        *_store(layout, timed),
+        *_coerce(kinds["state"], layout, timed),
         *_params(task, kinds["params"]),
         *_outcomes(task, kinds["outcome"], scores),
         *_hooks(task, names, bounded, members),
-        *_continuation(names, grid if members else []),
+        *_continuation(names, grid if members else [], task),
     ]
     return "\n".join(lines) + "\n\n"
 
@@ -190,20 +189,40 @@ def _cells(layout: Layout) -> list[str]:
     return cells
 
 
-def _store(layout: Layout) -> list[str]:
-    body = [line.format("False") for line in _shape_checks(layout)]
+def _rules(task: Task, names: dict[str, str]) -> list[str]:
+    """`uc_feasible(s, a, p)` and so on. Where a rule takes the step index, a state travels as (state, h)."""
+    if not task.timed:
+        return [f"uc_{role} = {names[role]}" for role in TIMED]
+    at = {role: "s[1], " if role in task.timed else "" for role in TIMED}
+    return [
+        *_function("uc_feasible(s, a, p)", f"return {names['feasible']}(s[0], a, {at['feasible']}p)"),
+        *_function("uc_step(s, a, y, p)", f"return {names['step']}(s[0], a, y, {at['step']}p), s[1] + 1"),
+        *_function("uc_reward(s, a, y, p)", f"return {names['reward']}(s[0], a, y, {at['reward']}p)"),
+    ]
+
+
+def _load(kind: str, layout: Layout, timed: bool) -> list[str]:
+    built = _build(kind, layout, "st[i, r, {}]")
+    at = f", int(st[i, r, {layout.size}])" if timed else ""
+    return _function("uc_load(st, i, r)", f"return {built}{at}", wrap="uc_lean")
+
+
+def _store(layout: Layout, timed: bool) -> list[str]:
+    body = ["new = full[0]", f"st[i, r, {layout.size}] = full[1]"] if timed else []
+    body += [line.format("False") for line in _shape_checks(layout)]
     for at, cell in enumerate(_cells(layout)):
         body.append(f"st[i, r, {at}] = float({cell})")
     test = " and ".join(f"np.isfinite(st[i, r, {at}])" for at in range(layout.size))
-    return _function("uc_store(st, i, r, new)", *body, f"return {test}", wrap="uc_lean")
+    return _function(f"uc_store(st, i, r, {'full' if timed else 'new'})", *body, f"return {test}", wrap="uc_lean")
 
 
-def _coerce(kind: str, layout: Layout) -> list[str]:
+def _coerce(kind: str, layout: Layout, timed: bool) -> list[str]:
     cells = [f"float({c})" for c in _cells(layout)]
     built = _build(kind, layout, "x{}")
-    body = [f"x{at} = {cell}" for at, cell in enumerate(cells)]
+    body = [*(["new = full[0]"] if timed else []), *(f"x{at} = {cell}" for at, cell in enumerate(cells))]
     test = " and ".join(f"np.isfinite(x{at})" for at in range(layout.size))
-    return _function("uc_coerce(new)", *body, f"return {built}, {test}")
+    whole = f"({built}, full[1])" if timed else built
+    return _function(f"uc_coerce({'full' if timed else 'new'})", *body, f"return {whole}, {test}")
 
 
 def _params(task: Task, kind: str) -> list[str]:
@@ -230,7 +249,7 @@ def _outcomes(task: Task, kind: str, scores: bool) -> list[str]:
 def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> list[str]:
     lines = []
     if task.terminal is not None:
-        lines.append(f"uc_terminal = {names['terminal']}")
+        lines += _on_state("uc_terminal", "p", names["terminal"], task)
     else:
         lines += _function("uc_terminal(s, p)", "return 0.0")
     arguments = "w, reach, risk, spread, use_bound, p, mean, members, weights, wrow"
@@ -238,7 +257,7 @@ def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> l
         lines += _function(f"uc_tables({arguments})", "return np.zeros((1, 1))")
         lines += _function("uc_table(tables, r)", "return tables[r]")
         return [*lines, *_function("uc_bound(s, h, table, p)", "return 0.0")]
-    lines.append(f"uc_bound = {names['bound']}")
+    lines += _on_state("uc_bound", "h, table, p", names["bound"], task)
     pick = ", 0" if task.outcome is None else ""
     view = "View = collections.namedtuple('View', ('members', 'weights', 'risk', 'spread'))"
     call, one_call = f"{names['prepare']}({{}}, p)", ""
@@ -266,16 +285,23 @@ def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> l
     return [*lines, *_function("uc_table(tables, r)", "return tables[r]" if members else "return tables")]
 
 
-def _continuation(names: dict[str, str], grid: list[tuple[int, tuple[float, ...]]]) -> list[str]:
+def _on_state(name: str, more: str, user: str, task: Task) -> list[str]:
+    if not task.timed:
+        return [f"{name} = {user}"]
+    return _function(f"{name}(s, {more})", f"return {user}(s[0], {more})")
+
+
+def _continuation(names: dict[str, str], grid: list[tuple[int, tuple[float, ...]]], task: Task) -> list[str]:
     if not grid:
         return _function("uc_continuation(k, s, h, p)", "return 0.0")
+    state = "s[0]" if task.timed else "s"
     width = max(1, max(len(theta) for _, theta in grid))
     padded = [list(theta) + [0.0] * (width - len(theta)) for _, theta in grid]
     body = []
     for i in sorted({which for which, _ in grid}):
         theta = next(t for which, t in grid if which == i)
         arguments = ", ".join(f"UC_THETA[k, {x}]" for x in range(len(theta)))
-        call = f"{names[f'continuation_{i}']}(s, h, p{f', ({arguments},)' if theta else ''})"
+        call = f"{names[f'continuation_{i}']}({state}, h, p{f', ({arguments},)' if theta else ''})"
         body += [f"if UC_WHICH[k] == {i}:", f"    return float({call})"]
     return [
         f"UC_WHICH = np.array({[i for i, _ in grid]!r}, dtype=np.int64)",

@@ -89,8 +89,21 @@ def _load(task: Task, layout: Layout, settings: Settings, text: str | None) -> K
     else:
         space = kernel_namespace(task, layout, settings.mode, settings.algorithm, settings.use_bound)
         kernel = space["uc_panel"]
+    if task.timed:
+        kernel = _from_step_0(kernel)
     _warm(kernel, task, layout, settings)
     return kernel
+
+
+def _from_step_0(kernel: Kernel) -> Kernel:
+    """A kernel whose states carry the step index behind their own numbers, called with states that do not."""
+
+    def call(iset: Any, fset: Any, states: Floats, *rest: Any) -> Any:
+        rows = np.concatenate([states, np.zeros((len(states), 1))], axis=1)
+        rows.flags.writeable = False
+        return kernel(iset, fset, rows, *rest)
+
+    return call
 
 
 def _warm(kernel: Kernel, task: Task, layout: Layout, settings: Settings) -> None:

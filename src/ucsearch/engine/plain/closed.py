@@ -115,8 +115,8 @@ def _forward(window: Window, state: Any, after: list[int], starts: list[int]) ->
                 graph.edges[i].append((x, len(graph.rewards)))
                 for k in points:
                     y = window.members[k][0]
-                    args = (here, window.actions[x], y, window.params)
-                    number = window.number(window.task.reward, Fault.REWARD, h, x, *args)
+                    args = (here, window.actions[x], y, h, window.params)
+                    number = window.number(window.task.reward_at, Fault.REWARD, h, x, *args)
                     new = _plain_zero(window, window.move(here, x, y, h))
                     graph.rewards.append(number)
                     graph.following.append(graph.place(END if last else after[k], new))

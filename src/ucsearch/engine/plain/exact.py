@@ -258,8 +258,8 @@ class _PerfectInformation:
                 for i in window.available:
                     if window.allowed((known,), i, h):
                         after = values[h + 1].get(window.move(known, i, member[h], h), -math.inf)
-                        args = (known, window.actions[i], member[h], window.params)
-                        reward = window.number(window.task.reward, Fault.REWARD, h, i, *args)
+                        args = (known, window.actions[i], member[h], h, window.params)
+                        reward = window.number(window.task.reward_at, Fault.REWARD, h, i, *args)
                         best = max(best, window.discounts[h] * reward + after)
                 values[h][known] = best
         return values

@@ -133,8 +133,10 @@ class Window:
         """The next state, coerced to floats and checked."""
         return self.next_state(state, self.actions[action], outcome, step, action)
 
-    def next_state(self, state: Any, a: float, outcome: Any, step: int, action: int) -> Any:
-        new = self.call(self.task.step, Fault.STATE, step, action, state, a, outcome, self.params)
+    def next_state(self, state: Any, a: float, outcome: Any, step: int, action: int, at: int | None = None) -> Any:
+        """`at` is the step it happens in, where that is not the step to blame."""
+        h = step if at is None else at
+        new = self.call(self.task.step_at, Fault.STATE, step, action, state, a, outcome, h, self.params)
         try:
             return self._coerced(new)
         except Exception:  # not a tuple, not numbers, of another shape
@@ -181,8 +183,9 @@ class Window:
         a = self.actions[action]
         return all(self._feasible(s, a, step, action) for s in states)
 
-    def _feasible(self, state: Any, a: float, step: int, action: int) -> bool:
-        answer = self.call(self.task.feasible, Fault.RAISED, step, action, state, a, self.params)
+    def _feasible(self, state: Any, a: float, step: int, action: int, at: int | None = None) -> bool:
+        h = step if at is None else at
+        answer = self.call(self.task.feasible_at, Fault.RAISED, step, action, state, a, h, self.params)
         if answer is True or answer is False:
             return answer
         try:
@@ -218,13 +221,13 @@ class Window:
             states: tuple[Any, ...] = (self.move(node.states[0], i, self.mean[h], h),)
         elif self.mode == MEAN:
             state = node.states[0]
-            q = self.number(task.reward, Fault.REWARD, h, i, state, a, self.mean[h], p)
-            edge = [self.number(task.reward, Fault.REWARD, h, i, state, a, y[h], p) for y in self.members]
+            q = self.number(task.reward_at, Fault.REWARD, h, i, state, a, self.mean[h], h, p)
+            edge = [self.number(task.reward_at, Fault.REWARD, h, i, state, a, y[h], h, p) for y in self.members]
             _, u = mean_and_spread(edge, self.weights, s.spread)
             states = (self.move(state, i, self.mean[h], h),)
         else:
             rewards = tuple(
-                self.number(task.reward, Fault.REWARD, h, i, state, a, y[h], p)
+                self.number(task.reward_at, Fault.REWARD, h, i, state, a, y[h], h, p)
                 for state, y in zip(node.states, self.members, strict=True)
             )
             q, u = mean_and_spread(rewards, self.weights, s.spread)
@@ -329,12 +332,13 @@ class Window:
             for h in range(self.depth, self.settings.reach):
                 args = (state, h, p) if theta is None else (state, h, p, theta)
                 a = self.number(policy, Fault.CONTINUATION, step, c.action, *args)
-                if not self._feasible(state, a, step, c.action):
+                if not self._feasible(state, a, step, c.action, h):
                     return None
                 y = self.members[j][h]
-                earned = self.discounts[h] * self.number(task.reward, Fault.REWARD, step, c.action, state, a, y, p)
+                reward = self.number(task.reward_at, Fault.REWARD, step, c.action, state, a, y, h, p)
+                earned = self.discounts[h] * reward
                 total, own = total + earned, own + abs(earned)
-                state = self.next_state(state, a, y, step, c.action)
+                state = self.next_state(state, a, y, step, c.action, h)
             if task.terminal is not None:
                 end = self.discounts[self.settings.reach] * self.terminal(state, step, c.action)
                 total, own = total + end, own + abs(end)
