@@ -547,7 +547,7 @@ def lines() -> Iterator[Case]:
     yield case("three million numbers", b"[" + b"1," * 3_000_000 + b"1]", MALFORMED)
     yield case("a million names", b"{" + b",".join(b'"%d":1' % i for i in range(300_000)) + b"}", MALFORMED)
     yield case("a long text", b'"' + b"x" * 5_000_000 + b'"', MALFORMED)
-    yield case("20,000 bad lines", b"{\n" * 20_000, MALFORMED)
+    yield case("5,000 bad lines", b"{\n" * 5_000, MALFORMED)
     for name, value in (
         ("seq 0", {"seq": 0}),
         ("seq -1", {"seq": -1}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import re
 import signal
@@ -118,6 +119,7 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
         except NoTask as error:
             parser.error(f"--task: {error}")
         stack.enter_context(limited(options.memory))
+        stack.enter_context(_without_collection())
         for verdict in verify_file(
             options.file,
             task,
@@ -128,6 +130,8 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
             gate=gate,
         ):
             seen[verdict.status] += 1
+            if sum(seen.values()) % 10_000 == 0:
+                gc.collect()  # tracebacks do make cycles
             if verdict.code:
                 _say(_advised(verdict))
     counts = [f"{seen[s]} {SUMMARY.get(s, s)}" for s in CODES if seen[s]]
@@ -151,6 +155,19 @@ def _say(text: str, file: Any = None) -> None:
     except BrokenPipeError:
         with open(os.devnull, "w", encoding="utf-8") as nothing:
             os.dup2(nothing.fileno(), out.fileno())
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Searches hold millions of small tuples and make no cycles; looking for some would take most of the time."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @contextmanager

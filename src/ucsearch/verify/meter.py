@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-WORK_A_NODE = 32  # calls of task functions and extensions of a path, for every node of the budget
+WORK_A_NODE = 16  # calls of task functions, or as much work of our own, for every node of the budget
 FREE_WORK = 200_000
 
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ucsearch.verify.memory import unlimited
 from ucsearch.verify.meter import Meter, OutOfNodes
 from ucsearch.verify.trust import is_genuine
 from ucsearch.verify.verdict import describe
@@ -236,7 +237,7 @@ class Problem:
     def extend(self, node: Node, e: Edge, togo: float = 0.0) -> Node | None:
         """The path one action longer; None when no continuation can take it to the end of the trace."""
         h = len(node.path)
-        self.meter.toil(len(node.states) + h // 64)  # a path is copied
+        self.meter.toil(4 * len(node.states) + h // 64)  # some calls' worth of time; a path is copied
         factor, path, full = self.discounts[h], (*node.path, e.action), h + 1 == self.depth
         if self.is_members:
             returns = tuple(r + factor * x for r, x in zip(node.returns, e.rewards, strict=True))
@@ -324,8 +325,9 @@ class Problem:
         if at == self.depth and not self.continues:
             values = [self.end(s) for s in states]
         else:
+            self.meter.toil(2 * len(states) * (self.reach - at))  # a bound looks at the steps that are left
             pairs = zip(states, tables, strict=True)
-            values = [float(self.call(self.task.bound, s, at, table, self.params)) for s, table in pairs]
+            values = [self.call(_float, self.call(self.task.bound, s, at, table, self.params)) for s, table in pairs]
         if any(v != v for v in values):
             raise Fault("bound returned NaN")
         return mean_and_spread(values, self.weights, VARIANCE)[0] if self.is_members else values[0]
@@ -343,9 +345,11 @@ class Problem:
         return suffix[::-1]
 
     def _prepare(self) -> list[Any]:
-        import numpy as np  # the only use: `prepare` is handed arrays
+        with unlimited():
+            import numpy as np  # the only use: `prepare` is handed arrays
 
         def table(outcomes: list[Any], members: list[Any], weights: list[float], risk: float) -> Any:
+            self.meter.toil(self.reach * (1 + len(members)))
             array, view = np.array(outcomes[: self.reach], dtype=np.float64), []
             if self.task.risk_aware_bound:
                 view = [View(np.array([m[: self.reach] for m in members]), np.array(weights), risk, self.spread)]
