@@ -18,6 +18,7 @@ __all__ = ["TaskWarning", "check_task"]
 _MAX_STATES = 400  # distinct states visited by the sampling
 _DEPTH = 4
 _BOUND_DEPTH = 3
+_SUM_NODES = 2_000
 
 
 class TaskWarning(UCSearchWarning):
@@ -48,8 +49,28 @@ def check_task(
         _check_bound(task, state, samples)
     for i, item in enumerate(task.continuations):
         _check_continuation(task, item, i, walk.visited)
+    _check_sums(task, state, samples, depth)
     if compiled:
         _check_engines(task, state, samples, depth)
+
+
+def _check_sums(task: Task, state: Any, samples: list[Any], depth: int) -> None:
+    """Warn where what is added up along the best path is so much larger than its sum that digits are lost."""
+    from ucsearch.certificate.api import certify
+    from ucsearch.policies import UCBeam
+    from ucsearch.trace import Trace
+
+    row = [samples[h % len(samples)] for h in range(depth)]
+    array = np.array([[y if isinstance(y, tuple) else (y,) for y in row]], dtype=np.float64)
+    trace = Trace.from_members(array, fields=task.fields)
+    found = certify(task, state, trace, UCBeam(depth=depth, width=8), engine="python", node_budget=_SUM_NODES)
+    if found.cancellation:
+        chosen = next(r for r in found.rivals if r.index == found.action_index)
+        warn_user(
+            f"task {task.name!r}: the best plan scores {chosen.score:g}, but {chosen.size:g} is added up for it; large "
+            "amounts that cancel (a sunk cost that is paid back) leave few digits to compare plans by: keep them out "
+            "of the reward", TaskWarning,
+        )  # fmt: skip
 
 
 def _outcomes(task: Task, outcomes: Iterable[Any]) -> list[Any]:
@@ -222,21 +243,27 @@ def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
     if not isinstance(table, np.ndarray) or table.dtype != np.float64:
         raise TaskError(f"prepare returned {type(table).__name__}, expected a float64 array", task=task.name)
     p = task.params
+    largest = 0.0  # reward seen below: what rounding is measured by, in any currency
 
     def best(state: Any, h: int) -> float:
         """Exact value to go; -inf when nothing can be completed."""
+        nonlocal largest
         if h == depth:
-            return float(task.terminal(state, p)) if task.terminal is not None else 0.0
+            end = float(task.terminal(state, p)) if task.terminal is not None else 0.0
+            largest = max(largest, abs(end))
+            return end
         value = -math.inf
         for a in task.actions:
             if task.feasible_at(state, a, h, p):
                 after = best(task.step_at(state, a, path[h], h, p), h + 1)
                 if after > -math.inf:
-                    value = max(value, float(task.reward_at(state, a, path[h], h, p)) + after)
+                    reward = float(task.reward_at(state, a, path[h], h, p))
+                    largest = max(largest, abs(reward))
+                    value = max(value, reward + after)
         limit = float(_guarded(task, "bound", h, None, state, h, table, p))
         if math.isnan(limit):
             raise TaskError(f"bound is NaN in {state!r}", task=task.name, step=h)
-        if not limit >= value - 1e-9 * (1.0 + abs(value)) and value > -math.inf:
+        if not limit >= value - 1e-9 * largest and value > -math.inf:
             raise TaskError(
                 f"bound is not admissible: it promises at most {limit!r} in {state!r} but enumeration reaches "
                 f"{value!r}; a bound must never be below the best value to go", task=task.name, step=h,

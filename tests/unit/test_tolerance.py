@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import ucsearch as uc
 from ucsearch.certificate.compute import derive
+from ucsearch.check import TaskWarning
 from ucsearch.records.decisions import decision_record
 from ucsearch.verify import verify_record
 
@@ -180,6 +182,15 @@ def test_cancellation_is_said() -> None:
     assert little is not None
     assert not little.cancellation
     assert much.tau > 1e-6 > little.tau
+
+
+def test_check_task_warns_where_digits_are_lost() -> None:
+    sinking = dataclasses.replace(TASK, name="sunk", reward=sunk)
+    with pytest.warns(TaskWarning, match="leave few digits"):
+        uc.check_task(dataclasses.replace(sinking, params=Worth(0.0, 0.0, 1e9)), At(0.0), [0.0], depth=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TaskWarning)
+        uc.check_task(dataclasses.replace(sinking, params=Worth(0.0, 0.0, 1e3)), At(0.0), [0.0], depth=2)
 
 
 def sunk(s: At, a: float, y: float, p: Worth) -> float:

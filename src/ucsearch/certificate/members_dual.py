@@ -407,12 +407,12 @@ def _penalised(
         bound = _weighted(d, part, q, value, plain) + c
         if not (bound > -np.inf and bound < np.inf):
             break
-        if bound < best and mass * (p.size + 2 * d) * 2.3e-16 <= _ROUNDING * (1.0 + abs(bound)):
+        if bound < best and mass * (p.size + 2 * d) * 2.3e-16 <= _ROUNDING * (abs(bound) + 0.1 * room):
             best = bound
             best_penalty[:], best_w[:] = penalty, w
         if _common_returns(d, m, part, plan, q, value, common):
             floor = max(floor, score_of(common, p, lam, spread))
-        if best <= level or best - floor <= _TIGHT * (1.0 + abs(best)):
+        if best <= level or best - floor <= _TIGHT * abs(best):
             break
         rate = max(_MEMORY, 1.0 / (t + 1.0))
         for j in range(p.size):
