@@ -12,7 +12,7 @@ from ucsearch.cli.planner import NEEDS_A_PERSON, print_problems, progress_bar, r
 if TYPE_CHECKING:
     from ucsearch.settings import Settings
 
-__all__ = ["forecast"]
+__all__ = ["calibrate", "forecast"]
 
 MODELS = "auto, seasonal_naive, ridge_paths, ridge_ensemble, bootstrap"
 PLAIN = 'period = "{period}"\n[task]\nname = "lead_time_inventory"\n[policy]\nname = "exact"\ndepth = 1\n'
@@ -65,6 +65,46 @@ def forecast(
         typer.echo(f"{report.clipped} values far out of what came before were cut back (--keep-outliers keeps them)")
     typer.echo(f"forecasts in {report.out}" + (f", archive in {report.archive}" if report.archive else ""))
     if any(p.refuses for p in report.problems):
+        raise typer.Exit(NEEDS_A_PERSON)
+
+
+def calibrate(
+    data: DataOption,
+    settings: SettingsOption = None,
+    page: Annotated[Path, typer.Option("--page", help="Where to write the page to look at.")] = Path(
+        "calibration.html"
+    ),
+    no_page: Annotated[bool, typer.Option("--no-page", help="Write none.")] = False,
+    horizon: HorizonOption = None,
+    season: SeasonOption = None,
+    model: ModelOption = None,
+    paths: PathsOption = None,
+    origins: Annotated[int | None, typer.Option("--origins", min=1, help="Past forecasts per series.")] = None,
+    seed: SeedOption = None,
+    keep_outliers: KeepOption = False,
+) -> None:
+    """Show how far forecasts of your own history could have been trusted, as they are and recalibrated by phase.
+
+    Exit codes: 0 done; 1 done, but some series could not be used; 2 unusable settings or files.
+    """
+    from ucsearch.pipeline.calibrating import run_calibrate
+    from ucsearch.pipeline.calibration_page import write_page
+    from ucsearch.pipeline.tables import refuse_overwriting
+
+    with reported():
+        refuse_overwriting({"--page": None if no_page else page}, {"SETTINGS": settings, "--data": data})
+        found = settings_for(settings, model, paths, horizon)
+        with progress_bar("walking forward") as progress:
+            result = run_calibrate(
+                found, data, horizon=horizon, season=season, origins=origins, clip=not keep_outliers, seed=seed,
+                progress=progress,
+            )  # fmt: skip
+        print_problems(result.problems, 0, None)
+        typer.echo(result.text())
+        if not no_page:
+            write_page(result, page)
+            typer.echo(f"page in {page}")
+    if any(p.refuses for p in result.problems):
         raise typer.Exit(NEEDS_A_PERSON)
 
 

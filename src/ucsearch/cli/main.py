@@ -18,7 +18,7 @@ from ucsearch.cli.compare import compare
 from ucsearch.cli.data import data_app
 from ucsearch.cli.evaluate import evaluate, suites
 from ucsearch.cli.evidence import claims, evidence_app
-from ucsearch.cli.forecast import forecast
+from ucsearch.cli.forecast import calibrate, forecast
 from ucsearch.cli.log import log_app
 from ucsearch.cli.planner import backtest, decide, explain, new, schema, tasks
 from ucsearch.cli.report import report
@@ -48,6 +48,7 @@ app.add_typer(evidence_app, name="evidence")
 for _command in (
     new,
     forecast,
+    calibrate,
     decide,
     allocate,
     backtest,

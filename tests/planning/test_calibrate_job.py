@@ -1,0 +1,100 @@
+"""`ucsearch calibrate`: honest forecasts look honest, wrong phases come first, and the page escapes what it shows."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tests.planning.kit import write_csv
+from ucsearch.cli.forecast import settings_for
+from ucsearch.cli.main import app
+from ucsearch.errors import DataError, InputError
+from ucsearch.pipeline.calibrating import CalibrateResult, run_calibrate
+from ucsearch.pipeline.calibration_page import write_page
+
+BEGIN = np.datetime64("2024-01-01")  # a Monday
+
+
+def history(folder: Path, names: tuple[str, ...] = ("A",), length: int = 300, noisy: int = 5, seed: int = 1) -> Path:
+    """Steady demand whose weekday number `noisy` varies far more than the others."""
+    rng = np.random.default_rng(seed)
+    rows: list[list[Any]] = []
+    for name in names:
+        spread = np.where(np.arange(length) % 7 == noisy, 12.0, 1.0)
+        y = np.maximum(50.0 + rng.normal(0.0, 1.0, length) * spread, 0.0)
+        rows += [[name, str(BEGIN + t), float(x)] for t, x in enumerate(y)]
+    return write_csv(folder / "sales.csv", ["series", "date", "demand"], rows)
+
+
+def measured(path: Path, **options: Any) -> CalibrateResult:
+    found = settings_for(None, "ridge_paths", 40, 2)
+    return run_calibrate(found, path, horizon=2, origins=140, **options)
+
+
+def test_the_worst_phase_comes_first_and_recalibration_mends_it(tmp_path: Path) -> None:
+    result = measured(history(tmp_path, ("A", "B")))
+    assert (result.series, result.season, result.period) == (2, 7, "day")
+    raw, mended = result.variants
+    assert raw.phases[0].label == "Saturday"
+    assert raw.phases[0].coverage < 0.75
+    assert mended.worst < 0.7 * raw.worst
+    assert mended.report.crps < raw.report.crps
+    gaps = [abs(p.coverage - 0.9) for p in raw.phases]
+    assert gaps == sorted(gaps, reverse=True)
+    assert sum(p.count for p in raw.phases) == 2 * 140 * 2
+    assert "worst phase, 90 %" in result.text()
+
+
+def test_figures_are_those_of_the_definitions(tmp_path: Path) -> None:
+    """Coverage of all phases together is the report's, and bias by phase averages to bias by step."""
+    for variant in measured(history(tmp_path)).variants:
+        total = sum(p.count for p in variant.phases)
+        covered = sum(p.count * p.coverage for p in variant.phases) / total
+        assert covered == pytest.approx(variant.report.coverage[2], abs=1e-12)
+        bias = sum(p.count * p.bias for p in variant.phases) / total
+        assert bias == pytest.approx(float(variant.bias_by_step.mean()), abs=1e-12)
+
+
+def test_without_a_season_there_are_no_phases(tmp_path: Path) -> None:
+    result = measured(history(tmp_path), season=1)
+    assert [v.name for v in result.variants] == ["as forecast"]
+    assert result.variants[0].phases == ()
+    write_page(result, tmp_path / "page.html")
+    assert "no season" in (tmp_path / "page.html").read_text()
+
+
+def test_the_page_is_whole_and_escapes_names(tmp_path: Path) -> None:
+    result = measured(history(tmp_path))
+    object.__setattr__(result, "model", "<script>alert(1)</script>")
+    write_page(result, tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+    assert "http" not in text
+    body = text[text.index("<body>") : text.index("</body>") + 7].replace("&nbsp;", " ")
+    tree = ET.fromstring(body)
+    assert len(tree.findall(".//svg")) == 4 + 2
+    for chart in tree.findall(".//svg"):
+        box = chart.get("viewBox")
+        if box is not None:
+            width = float(box.split()[2])
+            assert all(float(r.get("x", 0)) + float(r.get("width", 0)) <= width for r in chart.findall("rect"))
+
+
+def test_the_command(tmp_path: Path) -> None:
+    path = history(tmp_path, length=120)
+    base = ["calibrate", "--data", str(path), "--horizon", "2", "--model", "seasonal_naive", "--paths", "20"]
+    done = CliRunner().invoke(app, [*base, "--page", str(tmp_path / "p.html"), "--origins", "40"])
+    assert done.exit_code == 0, done.output
+    assert "seasonal-naive: 1 series, 40 origins each" in done.output
+    assert (tmp_path / "p.html").exists()
+    assert CliRunner().invoke(app, [*base, "--page", str(path)]).exit_code == 2
+    with pytest.raises(DataError, match="no series"):
+        run_calibrate(settings_for(None, "seasonal_naive", 9, 2), history(tmp_path, length=22), horizon=2, season=7)
+    with pytest.raises(InputError, match="--horizon"):
+        settings_for(None, None, None, None)
