@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ucsearch.errors import InputError as InputError
     from ucsearch.errors import TaskError as TaskError
     from ucsearch.errors import UCSearchError as UCSearchError
+    from ucsearch.joint import join_traces as join_traces
     from ucsearch.policies import MCTS as MCTS
     from ucsearch.policies import CertifiedBeam as CertifiedBeam
     from ucsearch.policies import ConstrainedBeam as ConstrainedBeam
@@ -87,6 +88,7 @@ _HOME = {
     "check_task": "check",
     "decide": "dispatch.api",
     "decide_panel": "dispatch.api",
+    "join_traces": "joint",
     "search": "engine.api",
     "search_panel": "engine.api",
 }

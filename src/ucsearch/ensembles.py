@@ -14,6 +14,7 @@ __all__ = [
     "canonical_order",
     "check_arrays",
     "check_weights",
+    "ordered_members",
     "refuse_negative",
     "shape_members",
     "tree_order",
@@ -69,6 +70,11 @@ def _plain_sum(values: Sequence[float]) -> float:
 
 def canonical_order(array: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Members sorted by content, window by window, weights along with them."""
+    return ordered_members(array, weights)[:2]
+
+
+def ordered_members(array: Floats, weights: Floats) -> tuple[Floats, Floats, NDArray[np.int32]]:
+    """The same, and where each member stood before, (W, J)."""
     count, size, horizon, fields = array.shape
     uniform = weights.shape[0] == 1 and bool((weights == weights[0, 0]).all())
     flat = array.reshape(count, size, horizon * fields)
@@ -76,6 +82,7 @@ def canonical_order(array: Floats, weights: Floats) -> tuple[Floats, Floats]:
     chunk = max(1, _SORT_CHUNK // (size * width))
     out = np.empty_like(flat)
     out_weights = weights if uniform else np.empty((count, size))
+    stood = np.empty((count, size), np.int32)
     for lo in range(0, count, chunk):
         part = flat[lo : lo + chunk]
         weight = weights if weights.shape[0] == 1 else weights[lo : lo + chunk]
@@ -83,10 +90,11 @@ def canonical_order(array: Floats, weights: Floats) -> tuple[Floats, Floats]:
             [part, np.broadcast_to(weight, part.shape[:2])[..., None]], axis=2
         )  # fmt: skip
         order = np.argsort(_byte_keys(keyed), axis=1, kind="stable")
+        stood[lo : lo + chunk] = order
         out[lo : lo + chunk] = np.take_along_axis(part, order[..., None], axis=1)
         if not uniform:
             out_weights[lo : lo + chunk] = np.take_along_axis(np.broadcast_to(weight, part.shape[:2]), order, axis=1)
-    return out.reshape(array.shape), out_weights
+    return out.reshape(array.shape), out_weights, stood
 
 
 def tree_order(

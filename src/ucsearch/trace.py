@@ -23,9 +23,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ucsearch import marginals
 from ucsearch.ensembles import (
-    canonical_order,
     check_arrays,
     check_weights,
+    ordered_members,
     refuse_negative,
     shape_members,
     tree_order,
@@ -289,18 +289,21 @@ class Trace:
         if node is not None:
             array, weights, found = tree_order(array, weights, node)
             nodes = _freeze_nodes(found)
-        array, weights = canonical_order(array, weights)
+        array, weights, stood = ordered_members(array, weights)
         with np.errstate(over="ignore", invalid="ignore"):
             mean = weighted_mean(array, weights)
         if not (np.isfinite(array).all() and np.isfinite(mean).all()):
             raise InputError("trace.members", "values so large that members or their mean overflow", "smaller numbers")
         count, _, horizon, _ = array.shape
         none = np.zeros((count, horizon, 0))
-        return cls.trusted(
+        made = cls.trusted(
             _freeze(array), _freeze(weights), _freeze(mean), none, none, panel, coupling, model,
             _times(cutoff, "trace.cutoff", count), _times(issued, "trace.issued", count), tuple(notes), declared,
             nodes,
         )  # fmt: skip
+        if node is None:
+            made.__dict__["stood"] = stood  # for `join_traces`; no part of the trace, and not saved with it
+        return made
 
     # ---------------------------------------------------------------- the law of its outcomes
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from ucsearch.backtest.choosers import Deterministic, How, point_forecast
+from ucsearch.backtest.choosers import Deterministic, How, Searched, point_forecast
 from ucsearch.backtest.ordering import critical_ratio_of, foreseen_orders
 from ucsearch.backtest.panel import Panel, Stretch
 from ucsearch.backtest.practice import CalendarStaffing, PriceRule, QuantileStaffing
@@ -17,6 +17,7 @@ from ucsearch.backtest.tune import tune
 from ucsearch.backtest.walk import Choice, Seen, parts_of, walk
 from ucsearch.errors import InputError
 from ucsearch.policies import Exact
+from ucsearch.task import Task
 from ucsearch.tasks import CapacityPlan, LeadTimeInventory, Storage
 from ucsearch.trace import Trace
 
@@ -227,3 +228,59 @@ def test_parts_add_up_to_the_reward() -> None:
     np.testing.assert_allclose(parts["revenue"] - parts["cost"], done.rewards)
     assert parts["demand"].tolist() == [[4.0, 9.0, 1.0]]
     assert (parts["served"] <= parts["demand"]).all()
+
+
+class Hour(NamedTuple):
+    price: float
+    load: float
+
+
+class Tank(NamedTuple):
+    level: float
+
+
+def tank_feasible(s: Any, a: float, p: Any) -> bool:
+    return bool(0.0 <= s.level + a <= 3.0)
+
+
+def tank_step(s: Any, a: float, y: Any, p: Any) -> Tank:
+    return Tank(s.level + a)
+
+
+def tank_bill(s: Any, a: float, y: Any, p: Any) -> float:
+    return float(-y.price * (y.load + a))
+
+
+def tank_wait(s: Any, p: Any) -> float:
+    return 0.0
+
+
+def test_outcomes_of_several_fields_go_through_walk_tuning_and_point_forecasts() -> None:
+    task = Task(
+        name="metered", state=Tank, actions=(-1.0, 0.0, 1.0), outcome=Hour, feasible=tank_feasible, step=tank_step,
+        reward=tank_bill, fallback=tank_wait,
+    )  # fmt: skip
+    rng = np.random.default_rng(3)
+    count, steps, horizon = 3, 4, 3
+    members = rng.uniform(1.0, 9.0, (count, steps, 5, horizon, 2))
+    realised = rng.uniform(1.0, 9.0, (count, steps, 2))
+    future = np.stack([[realised[n, np.minimum(t + np.arange(horizon), steps - 1)] for t in range(steps)]
+                       for n in range(count)])  # fmt: skip
+    layout = task.layout(Tank(1.0))
+    stretches = tuple(Stretch("", f"s{n}", 0, 9, steps, 1, np.zeros(9), 1.0) for n in range(count))
+    panel = Panel(task, None, layout, np.ones((count, 1)), stretches, members, realised, future,
+                  (np.zeros((0, 2)),) * count, "made")  # fmt: skip
+    told = walk(panel, Searched(task, Exact(depth=3, risk=0.0), PYTHON, foresees=True), engine="python")
+    for n in range(count):
+        level = 1.0
+        for t in range(steps):
+            a = told.actions[n, t]
+            assert told.rewards[n, t] == -realised[n, t, 0] * (realised[n, t, 1] + a)
+            level += a
+        assert told.states[n, -1, 0] == level
+    found = roster(panel, Budget(depth=2, width=3), seeds=1, how=PYTHON)
+    for name in ("uc-beam", "cem", "planning on the mean", "planning on a quantile"):
+        done = walk(panel, found[name].choosers()[0](), engine="python")
+        assert done.violations.tolist() == [0] * count
+    assert tune(found["planning on a quantile"], panel, tries=2, engine="python").knobs["quantile"] > 0.0
+    assert panel.past(0, 2).shape == (2, 2)

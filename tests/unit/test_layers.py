@@ -29,6 +29,7 @@ LAYERS = {
     "lint": 3,
     "task": 4,
     "trace": 4,
+    "joint": 5,
     "policies": 5,
     "engine": 6,
     "certificate": 7,
