@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ucsearch.certificate.api import certify as certify
     from ucsearch.certificate.api import certify_panel as certify_panel
     from ucsearch.certificate.record import Certificate as Certificate
+    from ucsearch.certificate.warm import warm as warm
     from ucsearch.check import check_task as check_task
     from ucsearch.dispatch.api import decide as decide
     from ucsearch.dispatch.api import decide_panel as decide_panel
@@ -91,6 +92,7 @@ _HOME = {
     "join_traces": "joint",
     "search": "engine.api",
     "search_panel": "engine.api",
+    "warm": "certificate.warm",
 }
 
 __all__ = sorted(_HOME)

@@ -81,6 +81,10 @@ class Policy:
         if self.order != "auto":
             raise InputError("order", repr(self.order), "'auto' in closed mode, which looks at every state")
 
+    def work(self, actions: int, bounded: bool) -> int:
+        """Nodes whose actions are scored in one decision, roughly; the choice of engine looks at it."""
+        return int(getattr(self, "node_budget", 0)) or self.depth
+
     def extra_i(self, actions: int) -> tuple[int, ...]:
         """Whole numbers an algorithm of its own appends to the settings its kernel reads."""
         return ()
@@ -104,6 +108,9 @@ class UCBeam(Policy):
         if self.width * self.depth > MAX_BEAM_CELLS:
             raise BudgetError("width x depth", self.width * self.depth, f"at most {MAX_BEAM_CELLS}")
         _top_k(self.top_k)
+
+    def work(self, actions: int, bounded: bool) -> int:
+        return 1 + self.width * (self.depth - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +164,10 @@ class Exact(Policy):
         super().__post_init__()
         _whole("node_budget", self.node_budget, 1, MAX_NODES)
 
+    def work(self, actions: int, bounded: bool) -> int:
+        # A bound leaves a few hundred nodes of a tree; without one, distinct states are what counts.
+        return min(self.node_budget, int(actions ** min(self.depth, 12)), 500 if bounded else 20_000)
+
 
 @dataclass(frozen=True, kw_only=True)
 class MCTS(Policy):
@@ -172,6 +183,9 @@ class MCTS(Policy):
         _whole("simulations", self.simulations, 1, 1 << 31)
         _top_k(self.top_k)
         _real("c_uct", self.c_uct, 0.0, math.inf)
+
+    def work(self, actions: int, bounded: bool) -> int:
+        return self.simulations * self.depth
 
 
 class Settings(NamedTuple):

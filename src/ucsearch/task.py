@@ -267,7 +267,7 @@ class Task:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is kept for speed: kernels and walks belong to this process."""
-        return {k: v for k, v in self.__dict__.items() if not k.startswith("_kept")}
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
     @cached_property
     def source_hash_v1(self) -> str:

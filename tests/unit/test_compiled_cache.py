@@ -25,7 +25,6 @@ import pytest
 
 import ucsearch as uc
 from tests.kit.templates import TEMPLATES
-from ucsearch.engine import api
 from ucsearch.engine.compiled import cache, engine
 from ucsearch.engine.compiled.codegen import kernel_text
 from ucsearch.errors import UncompilableWarning
@@ -466,7 +465,7 @@ def test_auto_compiles_only_when_it_is_worth_it(folder: Path, monkeypatch: pytes
     def pretend(task: uc.Task, layout: Layout, settings: Any) -> None:
         asked.append(task.name)
 
-    monkeypatch.setattr(api, "find_kernel", pretend)
+    monkeypatch.setattr(engine, "find_kernel", pretend)
     task = walk_task(type("Rules", (), {
         "Walk": Walk, "feasible": staticmethod(walk_feasible), "step": staticmethod(walk_step),
         "reward": staticmethod(walk_reward), "fallback": staticmethod(walk_fallback),

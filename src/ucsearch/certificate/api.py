@@ -16,7 +16,7 @@ from ucsearch.certificate.compute import Claims, Evidence, action_set, columns, 
 from ucsearch.certificate.record import Certificate, certificate_of
 from ucsearch.certificate.route import Route, choose
 from ucsearch.certificate.tolerance import path_size, tolerance
-from ucsearch.engine.api import Engine, search_panel
+from ucsearch.engine.api import Engine, search_panel, thread_count
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.status import First, Status
 from ucsearch.errors import InputError
@@ -126,7 +126,7 @@ def certify_panel(
     chosen = _kind(kind, plan, protect or constrained)
     every = chosen == "oracle"
     # In closed mode the search is its own proof: it has the value of every policy.
-    exact = policy if chosen == CLOSED else _exact(policy, policy.risk, node_budget, every)
+    exact = policy if chosen == CLOSED else exact_of(policy, policy.risk, node_budget, every)
 
     def run(p: Policy) -> PanelPlan:
         # An exact policy is its own proof. Paths without risk are needed only where they are put in.
@@ -140,8 +140,9 @@ def certify_panel(
         certain = run(dataclasses.replace(exact, risk=0.0, mode="mean", spread=None))
     reward_lower, reward_upper, reward_size = columns(reward_only.outputs.table, 0, 3, 6)  # at risk 0 size is gross
     upper = reward_upper if proof is reward_only else columns(proof.outputs.table, 3)[0]
-    upper, extra_nodes = _upper(task, plan, proof, every, upper)
-    reward_upper, more_nodes = _upper(task, plan, reward_only, every, reward_upper)
+    count = thread_count(threads)
+    upper, extra_nodes = _upper(task, plan, proof, every, upper, count)
+    reward_upper, more_nodes = _upper(task, plan, reward_only, every, reward_upper, count)
     certain_lower, certain_upper, certain_size = reward_lower, reward_upper, reward_size
     if certain is not reward_only:
         certain_lower, certain_upper, certain_size = columns(certain.outputs.table, 0, 3, 6)
@@ -227,7 +228,7 @@ def _kind(kind: Kind, plan: PanelPlan, needs_oracle: bool) -> str:
     return "bound" if settings.use_bound or plan.policy.mode == "scores" else "oracle"
 
 
-def _exact(policy: Policy, risk: float, node_budget: int, every: bool) -> Exact:
+def exact_of(policy: Policy, risk: float, node_budget: int, every: bool) -> Exact:
     order = "auto" if policy.order == "score" else policy.order
     return Exact(
         depth=policy.depth, risk=risk, discount=policy.discount, mode=policy.mode, spread=policy.spread, order=order,
@@ -236,7 +237,7 @@ def _exact(policy: Policy, risk: float, node_budget: int, every: bool) -> Exact:
 
 
 def _upper(
-    task: Task, plan: PanelPlan, proof: PanelPlan, every: bool, upper: Floats
+    task: Task, plan: PanelPlan, proof: PanelPlan, every: bool, upper: Floats, threads: int
 ) -> tuple[Floats, NDArray[np.int64]]:  # fmt: skip
     """Upper bounds per first action, `upper` being the proof's. A finished proof bounds all of them; in members mode
     the penalised bound helps where it ran out of nodes."""
@@ -247,7 +248,7 @@ def _upper(
 
         found = members_bounds(
             task, plan.layout, proof.settings, plan.inputs, plan.outputs.path,
-            engine="auto" if plan.engine == "compiled" else "python",
+            engine="auto" if plan.engine == "compiled" else "python", only=unproved, threads=threads,
         )  # fmt: skip
         # fmin ignores NaN: where only one of the two bounds is known, that one counts.
         upper = np.where(unproved[:, None], np.fmin(upper, found.upper), upper)

@@ -8,17 +8,18 @@ the same compiled code for both engines, so their bounds are equal to the bit.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.certificate.members_graph import ALGORITHM, compiled_graph, window_graph
 from ucsearch.engine.arrays import Inputs
-from ucsearch.engine.compiled.engine import find_kernel, on_disk, ready_kernel
+from ucsearch.engine.choose import choose_kernel
 from ucsearch.engine.status import ENUMERATE_BELOW, Status
 from ucsearch.errors import BudgetError, InputError
 from ucsearch.layout import Layout
@@ -32,7 +33,6 @@ Longs = NDArray[np.int64]
 
 _MAX_NODES = 1 << 28  # node numbers are 32-bit
 _MAX_STEPS = 1_000_000
-_WORTH_COMPILING = 1_000_000  # edges the plain engine evaluates in about the time a kernel takes to compile
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,10 +102,12 @@ def members_bounds(
     allowance = np.inf if enough is None else float(enough)
 
     def one(w: int) -> None:
-        if kernel is None:
+        graph = None
+        if kernel is not None:
+            with contextlib.suppress(Exception):  # a rule raised in compiled code: the plain engine says where
+                graph = compiled_graph(kernel, s, inputs, factors, w)
+        if graph is None:
             graph = window_graph(task, s, layout, inputs, w)
-        else:
-            graph = compiled_graph(kernel, s, inputs, factors, w)
         found.nodes[w], found.fault[w] = graph.nodes, graph.fault
         if graph.status != Status.PROVED:
             return
@@ -134,16 +136,9 @@ def _kernel(
     task: Task, layout: Layout, settings: Settings, inputs: Inputs, engine: str, windows: int
 ) -> Callable[..., Any] | None:
     """The generated kernel, or None for plain Python."""
-    if engine == "python":
-        return None
-    ready = ready_kernel(task, layout, settings)
-    if ready is not None:
-        return ready
     members, m = inputs.members.shape[1], inputs.actions.shape[1]
     states = min(settings.node_budget, members * m ** min(settings.depth - 1, 24))
-    if engine == "auto" and windows * states * m < _WORTH_COMPILING and not on_disk(task, layout, settings):
-        return None
-    return find_kernel(task, layout, settings)
+    return cast(Callable[..., Any] | None, choose_kernel(task, layout, settings, engine, windows * states * m))
 
 
 def _read_only(inputs: Inputs) -> Inputs:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ucsearch.engine.arrays import Inputs, Outputs
-from ucsearch.engine.compiled.engine import call_single, find_kernel, on_disk, ready_kernel, run
+from ucsearch.engine.choose import WORTH_COMPILING, choose_kernel, edges_asked
+from ucsearch.engine.compiled.engine import call_single, ready_kernel, run
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.plain.run import run_window
 from ucsearch.engine.plain.window import TaskFault
@@ -23,16 +23,13 @@ from ucsearch.policies import MODES, Policy, Settings, resolve
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["search", "search_panel"]
+__all__ = ["search", "search_panel", "thread_count"]
 
 Engine = Literal["auto", "python", "compiled"]
 Floats = NDArray[np.float64]
 Faults = dict[int, TaskFault]  # by window
 
-# Edge evaluations that take the plain engine about as long as compiling a kernel takes (some five seconds).
-_WORTH_COMPILING = 5_000_000
-_CLOSED_STATES = 100  # a layer's, guessed
-_PREPARED = 256  # combinations of task, policy and shapes remembered
+_PREPARED = 64  # combinations of policy and shapes remembered for a task
 
 
 def search(
@@ -46,31 +43,28 @@ def search(
     engine: Engine = "auto",
 ) -> Plan:
     """Search one window. A dead end is an answer (`plan.action` is None); a broken task raises `TaskError`."""
-    key = (id(task), id(policy), id(trace), type(state), str(engine))
-    known = _known.get(key) if params is None and actions is None else None
-    if known is None or known.task is not task or known.policy is not policy or known.trace is not trace:
-        known = _prepare(task, state, trace, policy, params, actions, engine)
-        if params is None and actions is None:
-            if len(_known) >= _PREPARED:
-                _known.clear()
-            _known[key] = known
-    if known.layout.lengths != tuple([len(x) if isinstance(x, tuple) else 0 for x in state]):
-        known = _prepare(task, state, trace, policy, params, actions, engine)
-    row = known.layout.flatten(state, "state")
-    inputs = known.inputs._replace(states=_row(row))
-    outputs = Outputs.empty(1, inputs.actions.shape[1], known.settings.depth, True, _branches(known.settings))
-    kernel, faults = known.kernel, Faults()
-    if _unstructured(trace, known.settings).any():
+    known = _known(task, state, trace, policy, params, actions, engine)
+    settings, layout = known.settings, known.layout
+    grid, own = known.grid, known.params
+    inputs = _inputs(_row(layout.flatten(state, "state")), own, grid, trace, settings)
+    kernel = None
+    if known.compiled:
+        kernel = ready_kernel(task, layout, settings)
+        if kernel is None:  # the rules have changed
+            kernel = choose_kernel(task, layout, settings, engine, known.edges)
+    outputs = Outputs.empty(1, grid.shape[1], settings.depth, True, _branches(settings))
+    faults = Faults()
+    if _unstructured(trace, settings).any():
         outputs.blank(0, Status.NO_STRUCTURE)
     elif kernel is None:
-        _plain(task, known.settings, known.layout, inputs, outputs, 0, faults)
+        _plain(task, settings, layout, inputs, outputs, 0, faults)
     else:
         try:
-            call_single(kernel, known.settings, inputs, outputs)
+            call_single(kernel, settings, inputs, outputs)
         except Exception:  # a rule raised in compiled code: the plain engine says where
-            _plain(task, known.settings, known.layout, inputs, outputs, 0, faults)
+            _plain(task, settings, layout, inputs, outputs, 0, faults)
     plan = Plan(
-        task, trace, policy, known.settings, known.layout, inputs, outputs, 0,
+        task, trace, policy, settings, layout, inputs, outputs, 0,
         "python" if kernel is None else "compiled", faults[0].detail if faults else "",
     )  # fmt: skip
     if outputs.out_i[0, 0] == Status.TASK_ERROR:
@@ -104,8 +98,8 @@ def search_panel(
     grid = _actions(task, actions, trace.windows)
     settings = resolve(policy, task, trace, grid.shape[1])
     inputs = _inputs(rows, _params(task, params, trace.windows), grid, trace, settings)
-    count = _threads(threads)
-    kernel = _choose(task, layout, settings, engine, _work(task, settings, inputs))
+    count = thread_count(threads)
+    kernel = choose_kernel(task, layout, settings, engine, edges_asked(policy, task, settings, inputs))
     outputs = Outputs.empty(trace.windows, grid.shape[1], settings.depth, keep_paths, _branches(settings))
     unstructured = _unstructured(trace, settings)
     faults: Faults = {}
@@ -141,29 +135,54 @@ def _plain(
 # -------------------------------------------------------------------- preparation
 
 
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """What repeated calls with the same task, policy and trace can share."""
+class _Known(NamedTuple):
+    """What calls with the same task, policy and shapes share; kept on the task and let go with it."""
 
-    task: Task
     policy: Policy
-    trace: Trace
     layout: Layout
     settings: Settings
-    inputs: Inputs
-    kernel: Any
+    params: Floats
+    grid: Floats
+    compiled: bool
+    edges: int  # of one call
+    total: int = 0  # evaluated by the plain engine so far
 
 
-_known: dict[Any, _Known] = {}
-
-
-def _prepare(
+def _known(
     task: Task, state: Any, trace: Trace, policy: Policy, params: Any, actions: ArrayLike | None, engine: Engine
 ) -> _Known:
     if not isinstance(task, Task):
         raise InputError("task", type(task).__name__, "a uc.Task")
     if not isinstance(trace, Trace):
         raise InputError("trace", type(trace).__name__, "a uc.Trace", hint="Build one with Trace.from_members(array).")
+    if params is not None or actions is not None or getattr(policy, "mode", "") == "closed":
+        return _prepare(task, state, trace, policy, params, actions, engine)
+    calls: dict[Any, _Known] = task.__dict__.setdefault("_kept_calls", {})
+    key = (id(policy), trace.members.shape, trace.mean.shape, trace.q.shape, trace.panel, type(state), str(engine))
+    known = calls.get(key)
+    if (
+        known is None
+        or known.policy is not policy
+        or known.layout.lengths != tuple([len(x) if isinstance(x, tuple) else 0 for x in state])
+    ):
+        known = _prepare(task, state, trace, policy, params, actions, engine)
+        if len(calls) >= _PREPARED:
+            calls.clear()
+        calls[key] = known
+    elif not known.compiled and engine == "auto":
+        # A kernel may have been loaded since, or the plain engine may have worked long enough to be worth one.
+        known = known._replace(total=known.total + known.edges)
+        kernel = ready_kernel(task, known.layout, known.settings)
+        if kernel is None and known.total >= WORTH_COMPILING:
+            kernel = choose_kernel(task, known.layout, known.settings, engine, known.total)
+            known = known._replace(total=0)
+        calls[key] = known = known._replace(compiled=kernel is not None)
+    return known
+
+
+def _prepare(
+    task: Task, state: Any, trace: Trace, policy: Policy, params: Any, actions: ArrayLike | None, engine: Engine
+) -> _Known:
     if trace.panel and trace.windows != 1:
         raise InputError(
             "trace", f"{trace.windows} windows", "one window",
@@ -172,9 +191,11 @@ def _prepare(
     layout = task.layout(state)
     grid = _actions(task, actions, 1)
     settings = resolve(policy, task, trace, grid.shape[1])
-    inputs = _inputs(_row(layout.flatten(state, "state")), _params(task, params, 1), grid, trace, settings)
-    kernel = _choose(task, layout, settings, engine, _work(task, settings, inputs))
-    return _Known(task, policy, trace, layout, settings, inputs, kernel)
+    own = _params(task, params, 1)
+    inputs = _inputs(_row(layout.flatten(state, "state")), own, grid, trace, settings)
+    edges = edges_asked(policy, task, settings, inputs)
+    kernel = choose_kernel(task, layout, settings, engine, edges)
+    return _Known(policy, layout, settings, own, grid, kernel is not None, edges)
 
 
 def _row(values: list[float]) -> Floats:
@@ -340,45 +361,7 @@ def _layout_for(task: Task, states: NDArray[Any]) -> Layout:
     return Layout(task.state, tuple(lengths))
 
 
-# -------------------------------------------------------------------- which engine
-
-
-def _work(task: Task, settings: Settings, inputs: Inputs) -> int:
-    """Edge evaluations asked for, roughly."""
-    windows, m = inputs.states.shape[0], inputs.actions.shape[1]
-    per_edge = 1 if settings.mode == MODES["scores"] else inputs.members.shape[1] + 1
-    if settings.algorithm == "closed":
-        # Distinct states of a layer where they repeat, as a rule, and the points of a step.
-        per_edge, nodes = max(1, inputs.members.shape[1] // max(1, inputs.u.shape[2])), _CLOSED_STATES * settings.depth
-    elif settings.algorithm == "beam":
-        nodes = 1 + settings.width * (settings.depth - 1)
-    elif settings.algorithm == "mcts":
-        nodes = settings.simulations * settings.depth
-    else:
-        # A bound leaves a few hundred nodes of a tree; without one, distinct states are what counts.
-        expected = 500 if settings.use_bound else 20_000
-        nodes = min(settings.node_budget, m ** min(settings.depth, 12), expected)
-    if settings.mode == MODES["members"] and task.continuations:
-        # Every finished prefix is followed to the end of the trace under every setting of every continuation.
-        rest = max(inputs.members.shape[2] - settings.depth, 0)
-        per_edge *= 1 + rest * sum(max(1, len(getattr(c, "grid", ()))) for c in task.continuations)
-    return int(windows * nodes * m * per_edge)
-
-
-def _choose(task: Task, layout: Layout, settings: Settings, engine: str, work: int) -> Any:
-    if engine == "python":
-        return None
-    if engine not in ("auto", "compiled"):
-        raise InputError("engine", repr(engine), "'auto', 'python' or 'compiled'")
-    ready = ready_kernel(task, layout, settings)
-    if ready is not None:
-        return ready
-    if engine == "auto" and work < _WORTH_COMPILING and not on_disk(task, layout, settings):
-        return None
-    return find_kernel(task, layout, settings)
-
-
-def _threads(threads: int | None) -> int:
+def thread_count(threads: int | None) -> int:
     if threads is None:
         return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 1024:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.compiled.cache import load_kernel
 from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
+from ucsearch.engine.compiled.loading import load_or_compile
 from ucsearch.engine.registry import register
 from ucsearch.engine.status import Fault
 from ucsearch.errors import InputError, TaskError
@@ -25,6 +25,7 @@ __all__ = ["Simulator", "Step"]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
+Kernel = Callable[..., None]
 
 
 class Step(NamedTuple):
@@ -61,15 +62,20 @@ class Simulator:
     def _compile(self) -> Callable[..., None] | None:
         arguments = (self.task, self.layout, MODES["mean"], "simulate", False)
         try:
-            module = load_kernel(kernel_text(*arguments))
+            text = kernel_text(*arguments)
         except Unsourced:
-            module = None
-        kernel: Callable[..., None] = kernel_namespace(*arguments)["uc_panel"] if module is None else module.uc_panel
+            text = None
         try:
-            self._call(kernel, np.zeros((0, self.layout.size)), np.zeros(0, np.int64), np.zeros((0, self.task.fields)))
+            self._loaded = load_or_compile(
+                text, lambda: cast(Kernel, kernel_namespace(*arguments)["uc_panel"]), self._warm,
+                f"the simulator of task {self.task.name!r}",
+            )  # fmt: skip
         except Exception:  # the search engines warn and explain; here plain Python simply takes over
             return None
-        return kernel
+        return self._loaded.call
+
+    def _warm(self, kernel: Kernel) -> None:
+        self._call(kernel, np.zeros((0, self.layout.size)), np.zeros(0, np.int64), np.zeros((0, self.task.fields)))
 
     def on(self, params: Floats | None, actions: Floats | None) -> Simulator:
         """The same simulator with other parameters (N, p) and actions (N, m); None: the task's own."""

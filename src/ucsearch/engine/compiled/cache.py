@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
 import os
 import shutil
 import stat
@@ -22,18 +21,40 @@ from types import ModuleType
 __all__ = ["cache_dir", "clear_cache", "forget_kernel", "is_cached", "load_kernel"]
 
 _PREFIX = "ucsearch_kernel_"
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def cache_dir() -> Path | None:
-    """A writable folder of our own, made if need be; None when there is none."""
+    """A writable folder of our own, made if need be; None when there is none. Code is loaded from here, and by numba
+    from beside it or from NUMBA_CACHE_DIR: all of it must be ours alone to write, and so must the way there."""
+    custom = os.environ.get("NUMBA_CACHE_DIR")
+    if custom and not _made_and_trusted(Path(custom).expanduser()):
+        return None
     for folder in _places():
-        with contextlib.suppress(OSError):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            info = folder.stat()
-            # Code is loaded from here: it must be ours and nobody else may write to it.
-            if info.st_uid == _uid() and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and _writable(folder):
-                return folder
+        if _made_and_trusted(folder) and _made_and_trusted(folder / "__pycache__", probe=False):
+            return folder
     return None
+
+
+def _made_and_trusted(folder: Path, probe: bool = True) -> bool:
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return is_trusted(folder) and (not probe or _writable(folder))
+    return False
+
+
+def is_trusted(folder: Path) -> bool:
+    """Whether nobody but this user (and root) can put or replace anything in it, by whatever parent."""
+    real = folder.resolve(strict=True)
+    info = real.stat()
+    if info.st_uid != _uid() or info.st_mode & _OTHERS:
+        return False
+    for parent in real.parents:
+        info = parent.stat()
+        # In a sticky folder, such as /tmp, others may add but not replace what is ours.
+        if info.st_uid not in (0, _uid()) or (info.st_mode & _OTHERS and not info.st_mode & stat.S_ISVTX):
+            return False
+    return True
 
 
 def _places() -> list[Path]:
@@ -88,13 +109,12 @@ def load_kernel(text: str) -> ModuleType | None:
             _write_whole(path, text)
     except OSError:
         return None
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        return None
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(name)
+    module.__file__ = str(path)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        # The text itself: the import system would rather run a .pyc that it finds beside the file.
+        exec(compile(text, str(path), "exec", dont_inherit=True), module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise

@@ -31,6 +31,18 @@ from numba import njit
 def uc_inner(function):
     return njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
+# An index past the end raises in a user's function; our own loops need no such check.
+def uc_user(function):
+    return njit(
+        nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, boundscheck=True
+    )(function)
+
+def uc_user_inline(function):
+    return njit(
+        nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, boundscheck=True,
+        forceinline=True,
+    )(function)
+
 def uc_inline(function):
     return njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)(
         function
@@ -88,7 +100,7 @@ def kernel_namespace(task: Task, layout: Layout, mode: int, algorithm: str, use_
 
 def _wrap(algorithm: str) -> str:
     """Closed mode calls each of the user's functions in one place, millions of times: there they are pasted in."""
-    return "uc_inline" if algorithm == "closed" else "uc_inner"
+    return "uc_user_inline" if algorithm == "closed" else "uc_user"
 
 
 def _used(task: Task, use_bound: bool) -> dict[str, Callable[..., Any]]:
@@ -192,13 +204,20 @@ def _cells(layout: Layout) -> list[str]:
 def _rules(task: Task, names: dict[str, str]) -> list[str]:
     """`uc_feasible(s, a, p)` and so on. Where a rule takes the step index, a state travels as (state, h)."""
     if not task.timed:
-        return [f"uc_{role} = {names[role]}" for role in TIMED]
+        own = [f"uc_{role} = {names[role]}" for role in TIMED if role != "feasible"]
+        return [*_yes_or_no(f"{names['feasible']}(s, a, p)"), *own]
     at = {role: "s[1], " if role in task.timed else "" for role in TIMED}
     return [
-        *_function("uc_feasible(s, a, p)", f"return {names['feasible']}(s[0], a, {at['feasible']}p)"),
+        *_yes_or_no(f"{names['feasible']}(s[0], a, {at['feasible']}p)"),
         *_function("uc_step(s, a, y, p)", f"return {names['step']}(s[0], a, y, {at['step']}p), s[1] + 1"),
         *_function("uc_reward(s, a, y, p)", f"return {names['reward']}(s[0], a, y, {at['reward']}p)"),
     ]
+
+
+def _yes_or_no(call: str) -> list[str]:
+    """A bool costs nothing here; NaN or 17 raises, and the plain engine then says where."""
+    body = (f"answer = {call}", "if answer == 1:", "    return True", "if answer == 0:", "    return False")
+    return _function("uc_feasible(s, a, p)", *body, "raise ValueError('neither True nor False')", wrap="uc_inline")
 
 
 def _load(kind: str, layout: Layout, timed: bool) -> list[str]:

@@ -8,91 +8,111 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.engine.arrays import Inputs, Outputs
-from ucsearch.engine.compiled.cache import forget_kernel, is_cached, load_kernel
+from ucsearch.engine.compiled.cache import is_cached, kernel_name
 from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
 from ucsearch.engine.compiled.explain import explain_failure
+from ucsearch.engine.compiled.loading import LOCK, Loaded, load_or_compile
 from ucsearch.engine.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW
 from ucsearch.errors import UncompilableWarning, warn_user
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings
+from ucsearch.reach import Reach
 from ucsearch.sources import Unsourced
 from ucsearch.task import Task
 
-__all__ = ["call_single", "find_kernel", "on_disk", "ready_kernel", "run"]
+__all__ = ["call_single", "find_kernel", "name_of", "on_disk", "ready_kernel", "run"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Kernel = Callable[..., None]
 
 
-_Key = tuple[int, Layout, int, str, bool]
-_kernels: dict[_Key, Kernel | None] = {}  # None: known not to compile
-_texts: dict[_Key, str | None] = {}
-_tasks: dict[int, Task] = {}  # keeps ids valid
+_Key = tuple[Layout, int, str, bool]
 
 
-def _key(task: Task, layout: Layout, settings: Settings) -> _Key:
-    _tasks[id(task)] = task
-    return (id(task), layout, settings.mode, settings.algorithm, settings.use_bound)
+class _Slot:
+    """What is known of one kernel of a task, under the rules then in force. Kept on the task and let go with it."""
+
+    def __init__(self, reach: Reach, text: str | None) -> None:
+        self.reach, self.text = reach, text
+        self.loaded: Loaded | None = None
+        self.call: Kernel | None = None  # what is loaded, in the form in which searches call it
+        self.tried = False  # with nothing loaded: known not to compile
+
+
+def _key(layout: Layout, settings: Settings) -> _Key:
+    return (layout, settings.mode, settings.algorithm, settings.use_bound)
+
+
+def _slot(task: Task, layout: Layout, settings: Settings) -> _Slot:
+    """The slot of this kernel for the rules in force: a rule or constant that has changed is another kernel."""
+    slots: dict[_Key, _Slot] = task.__dict__.setdefault("_kept_kernels", {})
+    key, reach = _key(layout, settings), task.reach()
+    slot = slots.get(key)
+    if slot is not None and slot.reach is reach:
+        return slot
+    try:
+        text = kernel_text(task, layout, settings.mode, settings.algorithm, settings.use_bound)
+    except Unsourced:
+        text = None
+    if slot is not None and text is not None and slot.text == text:
+        slot.reach = reach  # what has changed is not in this kernel
+        return slot
+    slots[key] = made = _Slot(reach, text)
+    return made
 
 
 def ready_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | None:
-    """The kernel if it costs nothing to have: loaded already."""
-    return _kernels.get((id(task), layout, settings.mode, settings.algorithm, settings.use_bound))
+    """The kernel if it costs nothing to have: loaded already, and of the rules in force."""
+    slots: dict[_Key, _Slot] = task.__dict__.get("_kept_kernels", {})
+    slot = slots.get(_key(layout, settings))
+    if slot is None or slot.call is None:
+        return None
+    if slot.reach is not task.reach():
+        slot = _slot(task, layout, settings)
+    return slot.call
 
 
 def on_disk(task: Task, layout: Layout, settings: Settings) -> bool:
     """Whether loading the kernel means reading machine code rather than compiling."""
-    key = _key(task, layout, settings)
-    if key not in _texts:
-        try:
-            _texts[key] = kernel_text(task, layout, settings.mode, settings.algorithm, settings.use_bound)
-        except Unsourced:
-            _texts[key] = None
-    text = _texts[key]
+    text = _slot(task, layout, settings).text
     return text is not None and is_cached(text)
+
+
+def name_of(task: Task, layout: Layout, settings: Settings) -> str:
+    """The kernel's name on disk; one of this task's own where it has no text."""
+    text = _slot(task, layout, settings).text
+    return f"{id(task)} {_key(layout, settings)}" if text is None else kernel_name(text)
 
 
 def find_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | None:
     """Load or compile the kernel; warn once and return None when the task does not compile."""
-    key = _key(task, layout, settings)
-    if key in _kernels:
-        return _kernels[key]
-    cached = on_disk(task, layout, settings)
-    text = _texts[key]
-    try:
-        try:
-            kernel = _load(task, layout, settings, text)
-        except Exception:  # machine code on disk may be damaged: compile once more before giving up
-            if not cached or text is None:
-                raise
-            forget_kernel(text)
-            kernel = _load(task, layout, settings, text)
-    except Exception as error:  # numba raises many kinds; all mean the same here
-        warn_user(explain_failure(task, layout, error), UncompilableWarning)
-        _kernels[key] = None
-        return None
-    _kernels[key] = kernel
-    return kernel
+    with LOCK:
+        slot = _slot(task, layout, settings)
+        if not slot.tried:
+            slot.tried = True
+            arguments = (task, layout, settings.mode, settings.algorithm, settings.use_bound)
+            try:
+                slot.loaded = load_or_compile(
+                    slot.text,
+                    lambda: cast(Kernel, kernel_namespace(*arguments)["uc_panel"]),
+                    lambda kernel: _warm(_form(task, kernel), task, layout, settings),
+                    f"{settings.algorithm} for task {task.name!r}",
+                )
+                slot.call = _form(task, slot.loaded.call)
+            except Exception as error:  # numba raises many kinds; all mean the same here
+                warn_user(explain_failure(task, layout, error), UncompilableWarning)
+        return slot.call
 
 
-def _load(task: Task, layout: Layout, settings: Settings, text: str | None) -> Kernel:
-    module = load_kernel(text) if text is not None else None
-    if module is not None:
-        kernel: Kernel = module.uc_panel
-    else:
-        space = kernel_namespace(task, layout, settings.mode, settings.algorithm, settings.use_bound)
-        kernel = space["uc_panel"]
-    if task.timed:
-        kernel = _from_step_0(kernel)
-    _warm(kernel, task, layout, settings)
-    return kernel
+def _form(task: Task, kernel: Kernel) -> Kernel:
+    return _from_step_0(kernel) if task.timed else kernel
 
 
 def _from_step_0(kernel: Kernel) -> Kernel:

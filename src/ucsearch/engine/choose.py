@@ -1,0 +1,59 @@
+"""Which engine runs a search: one place, one rule.
+
+`python` and `compiled` are what they say. `auto` takes the compiled engine where its kernel is at hand (loaded, or as
+machine code on disk), and compiles one once the edges asked for, together with those the plain engine has evaluated for
+this kernel before, would take about as long as compiling. Both give the same bytes, so only the time differs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ucsearch.engine.arrays import Inputs
+from ucsearch.engine.compiled import engine as compiled
+from ucsearch.errors import InputError
+from ucsearch.layout import Layout
+from ucsearch.policies import MODES, Policy, Settings
+from ucsearch.task import Task
+
+__all__ = ["WORTH_COMPILING", "choose_kernel", "edges_asked"]
+
+WORTH_COMPILING = 2_000_000  # edges: some ten seconds of the plain engine, as long as a kernel takes to compile
+_CLOSED_STATES = 100  # a layer's, guessed
+_MOST_COUNTED = 1024  # kernels
+_spent: dict[str, int] = {}  # edges the plain engine has evaluated, by kernel
+
+
+def edges_asked(policy: Policy, task: Task, settings: Settings, inputs: Inputs) -> int:
+    """Edge evaluations asked for, roughly: windows x nodes x actions x members."""
+    windows, m = inputs.states.shape[0], inputs.actions.shape[1]
+    per_edge = 1 if settings.mode == MODES["scores"] else inputs.members.shape[1] + 1
+    if settings.algorithm == "closed":
+        # Distinct states of a layer where they repeat, as a rule, and the points of a step.
+        points = max(1, inputs.members.shape[1] // max(1, inputs.u.shape[2]))
+        return int(windows * _CLOSED_STATES * settings.depth * m * points)
+    if settings.mode == MODES["members"] and task.continuations:
+        # Every finished prefix is followed to the end of the trace under every setting of every continuation.
+        rest = max(inputs.members.shape[2] - settings.depth, 0)
+        per_edge *= 1 + rest * sum(max(1, len(getattr(c, "grid", ()))) for c in task.continuations)
+    return int(windows * policy.work(m, settings.use_bound) * m * per_edge)
+
+
+def choose_kernel(task: Task, layout: Layout, settings: Settings, engine: str, edges: int) -> Any:
+    """The kernel to run, or None for the plain engine."""
+    if engine == "python":
+        return None
+    if engine not in ("auto", "compiled"):
+        raise InputError("engine", repr(engine), "'auto', 'python' or 'compiled'")
+    ready = compiled.ready_kernel(task, layout, settings)
+    if ready is not None:
+        return ready
+    if engine == "auto" and not compiled.on_disk(task, layout, settings):
+        name = compiled.name_of(task, layout, settings)
+        total = _spent.get(name, 0) + edges
+        if total < WORTH_COMPILING:
+            if len(_spent) >= _MOST_COUNTED:
+                _spent.clear()
+            _spent[name] = total
+            return None
+    return compiled.find_kernel(task, layout, settings)

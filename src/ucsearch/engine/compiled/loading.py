@@ -1,0 +1,117 @@
+"""Kernels in memory: loaded or compiled by one thread of one process at a time, shared by text, let go with a task.
+
+While a kernel is compiled (12 to 15 seconds) the logger "ucsearch" says so, and a terminal shows a line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ucsearch.engine.compiled.cache import cache_dir, forget_kernel, is_cached, kernel_name, load_kernel
+
+__all__ = ["LOCK", "Loaded", "load_or_compile"]
+
+LOCK = threading.RLock()  # numba compiles one function at a time anyway; a half-made kernel is never seen
+_log = logging.getLogger("ucsearch")
+_LOCKS = 2  # hex digits: kernels whose names begin alike share a lock file
+
+
+class Loaded:
+    """A kernel that is ready to be called. Who holds this keeps its module loaded."""
+
+    def __init__(self, call: Callable[..., Any], name: str = "") -> None:
+        self.call = call
+        if name:  # numba looks a module up by its name as long as its functions may be compiled
+            weakref.finalize(self, sys.modules.pop, name, None)
+
+
+_loaded: weakref.WeakValueDictionary[str, Loaded] = weakref.WeakValueDictionary()
+
+
+def load_or_compile(
+    text: str | None, in_memory: Callable[[], Callable[..., Any]], warm: Callable[[Callable[..., Any]], None], what: str
+) -> Loaded:
+    """The kernel of this text, else of the function objects themselves; `warm` makes its machine code.
+
+    Machine code on disk that fails to load is dropped and compiled once more: it may be damaged.
+    """
+    with LOCK:
+        name = "" if text is None else kernel_name(text)
+        found = _loaded.get(name) if name else None
+        if found is not None:
+            return found
+        with _file_lock(name):
+            cached = text is not None and is_cached(text)
+            with _said(what, cached):
+                try:
+                    made = _make(text, in_memory, warm)
+                except Exception:
+                    if not cached or text is None:
+                        raise
+                    forget_kernel(text)
+                    made = _make(text, in_memory, warm)
+        if name:
+            _loaded[name] = made
+        return made
+
+
+def _make(
+    text: str | None, in_memory: Callable[[], Callable[..., Any]], warm: Callable[[Callable[..., Any]], None]
+) -> Loaded:
+    module = None if text is None else load_kernel(text)
+    made = Loaded(in_memory()) if module is None else Loaded(module.uc_panel, module.__name__)
+    warm(made.call)
+    return made
+
+
+@contextlib.contextmanager
+def _said(what: str, cached: bool) -> Iterator[None]:
+    """Words around what takes long; loading from disk takes some tens of milliseconds and is not worth a line."""
+    if cached:
+        yield
+        return
+    line = f"ucsearch: compiling {what}, once for this machine (about 15 s)"
+    terminal = sys.stderr is not None and sys.stderr.isatty()
+    _log.info("compiling %s", what)
+    if terminal:
+        print(line, end="", file=sys.stderr, flush=True)
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        _log.info("compiled %s in %.1f s", what, time.perf_counter() - started)
+        if terminal:
+            print("\r" + " " * len(line) + "\r", end="", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _file_lock(name: str) -> Iterator[None]:
+    """One process at a time; the next one finds the machine code on disk. Ends with the process that holds it."""
+    folder = cache_dir() if name else None
+    try:
+        import fcntl
+    except ImportError:  # files are written whole, so processes at once only waste time
+        folder = None
+    if folder is None:
+        yield
+        return
+    path = folder / f".lock-{name.rpartition('_')[2][:_LOCKS]}"
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

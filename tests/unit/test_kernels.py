@@ -1,0 +1,252 @@
+"""Kernels: made once however many ask, of the rules in force, let go with their tasks, and trusted only if ours."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import stat
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import ucsearch as uc
+from ucsearch.engine.compiled import cache, engine, loading
+from ucsearch.policies import resolve
+
+THREADS = 8
+
+
+class S(NamedTuple):
+    x: float
+
+
+TARIFF = np.array([1.0, 2.0, 3.0])
+RATE = 2.0
+
+
+def feasible(s: Any, a: float, p: Any) -> Any:
+    return a <= 2.0 if s.x < 500.0 else np.nan
+
+
+def step(s: Any, a: float, y: float, p: Any) -> Any:
+    return S(s.x + a)
+
+
+def reward(s: Any, a: float, y: float, p: Any) -> Any:
+    if s.x > 100.0:
+        raise KeyError
+    return RATE * TARIFF[int(s.x + a)] * y
+
+
+def fallback(s: Any, p: Any) -> float:
+    return 0.0
+
+
+def task_of(name: str = "kernels", **changes: Any) -> uc.Task:
+    parts: dict[str, Any] = dict(feasible=feasible, step=step, reward=reward, fallback=fallback)
+    return uc.Task(name=name, state=S, actions=[0.0, 1.0, 2.0], **{**parts, **changes})
+
+
+POLICY = uc.UCBeam(depth=2, width=2, risk=0.1)
+TRACE = uc.Trace.from_members(np.ones((2, 2)))
+
+
+def settings_of(task: uc.Task) -> Any:
+    return resolve(POLICY, task, TRACE, 3)
+
+
+def kernel_of(task: uc.Task) -> Any:
+    return engine.find_kernel(task, task.layout(S(0.0)), settings_of(task))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("UCSEARCH_CACHE_DIR", str(tmp_path / "kernels"))
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    yield tmp_path / "kernels"
+    for name in [n for n in sys.modules if n.startswith("ucsearch_kernel_")]:
+        if (tmp_path / "kernels" / f"{name}.py").exists():
+            sys.modules.pop(name)
+
+
+def small(number: int) -> str:
+    """The text of a kernel that compiles in a moment."""
+    return f"from numba import njit\n\n@njit(cache=True)\ndef uc_panel(*arguments):\n    return {number}\n"
+
+
+@pytest.fixture
+def cheap(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "kernel_text", lambda task, *rest: small(int(task.version)))
+
+
+@pytest.mark.parametrize("kinds", [1, 3], ids=["one task", "several tasks"])
+@pytest.mark.parametrize("turn", ["cold", "warm"])
+@pytest.mark.usefixtures("cheap")
+def test_many_threads_at_first_use_all_get_the_kernel(kinds: int, turn: str) -> None:
+    """Also when machine code is on disk already, and from task objects of their own."""
+
+    def tasks() -> list[uc.Task]:
+        return [task_of(version=str(k)) for k in range(kinds)]
+
+    if turn == "warm":
+        for task in tasks():
+            assert kernel_of(task) is not None
+        gc.collect()
+    own, barrier = tasks(), threading.Barrier(THREADS)
+
+    def first_use(i: int) -> Any:
+        barrier.wait(timeout=60)
+        return kernel_of(own[i % kinds])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with ThreadPoolExecutor(THREADS) as pool:
+            found = list(pool.map(first_use, range(THREADS)))
+    assert None not in found
+    assert len({id(k) for k in found}) == kinds
+    assert [k() for k in found[:kinds]] == list(range(kinds))
+
+
+@pytest.mark.usefixtures("cheap")
+def test_equal_tasks_share_a_kernel_and_let_go_of_it() -> None:
+    first, second = task_of(version="7"), task_of(version="7")
+    assert kernel_of(first) is kernel_of(second)
+    name = cache.kernel_name(small(7))
+    assert name in sys.modules
+    gone = weakref.ref(first)
+    del first, second
+    gc.collect()
+    assert gone() is None
+    assert name not in sys.modules
+    assert not loading._loaded.get(name)
+
+
+@pytest.mark.usefixtures("folder")
+def test_throw_away_tasks_leave_nothing_behind() -> None:
+    def used(k: int) -> Any:
+        def helper(x: float) -> float:
+            return k * x
+
+        def own_reward(s: Any, a: float, y: float, p: Any) -> float:
+            return helper(a) * y
+
+        task = task_of(f"t{k}", reward=own_reward)
+        uc.search(task, S(0.0), TRACE, POLICY, engine="auto")
+        return weakref.ref(task)
+
+    refs = [used(k) for k in range(400)]
+    gc.collect()
+    assert sum(ref() is not None for ref in refs) == 0
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_changed_constant_is_another_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def pretend(text: Any, in_memory: Any, warm: Any, what: str) -> Any:
+        made.append(text)
+        return loading.Loaded(lambda *arguments: None)
+
+    monkeypatch.setattr(engine, "load_or_compile", pretend)
+    task = task_of()
+    layout, settings = task.layout(S(0.0)), settings_of(task)
+    first = kernel_of(task)
+    assert engine.ready_kernel(task, layout, settings) is first
+    monkeypatch.setitem(globals(), "RATE", 3.5)
+    assert engine.ready_kernel(task, layout, settings) is None
+    assert kernel_of(task) is not first
+    assert "3.5" in made[1]
+    assert "3.5" not in made[0]
+    TARIFF[0] = 9.0
+    assert engine.ready_kernel(task, layout, settings) is None
+    TARIFF[0] = 1.0
+    assert kernel_of(task) is not None
+
+
+def test_a_planted_module_is_not_run(folder: Path) -> None:
+    """The import system would take a .pyc that fits the file's time and size."""
+    import importlib.util
+    import py_compile
+
+    text = "uc_panel = 17\n"
+    assert cache.load_kernel(text) is not None
+    name = cache.kernel_name(text)
+    path = folder / f"{name}.py"
+    evil = folder / "evil.py"
+    evil.write_text("uc_panel = 66\n")
+    os.utime(evil, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
+    planted = importlib.util.cache_from_source(str(path))
+    py_compile.compile(str(evil), cfile=planted, doraise=True)
+    sys.modules.pop(name)
+    again = cache.load_kernel(text)
+    assert again is not None
+    assert again.uc_panel == 17
+
+
+@pytest.mark.parametrize("place", ["__pycache__", "parent", "numba"])
+def test_only_what_this_user_alone_can_write_is_trusted(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = tmp_path / "parent"
+    folder = parent / "kernels"
+    (folder / "__pycache__").mkdir(parents=True, mode=0o700)
+    (tmp_path / "numba").mkdir(mode=0o700)
+    monkeypatch.setenv("UCSEARCH_CACHE_DIR", str(folder))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+    assert cache.cache_dir() == folder
+    open_to_all = {"__pycache__": folder / "__pycache__", "parent": parent, "numba": tmp_path / "numba"}[place]
+    open_to_all.chmod(0o777)
+    assert cache.cache_dir() is None
+    open_to_all.chmod(0o777 | stat.S_ISVTX)
+    assert (cache.cache_dir() == folder) == (place == "parent")
+
+
+@pytest.mark.usefixtures("cheap")
+def test_compiling_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="ucsearch"):
+        assert uc.warm(task_of(version="11"), POLICY, certify=False) == ("search",)
+        assert caplog.records[0].message.startswith("compiling beam")
+        caplog.clear()
+        assert uc.warm(task_of(version="11"), POLICY, certify=False) == ("search",)
+    assert not caplog.records
+
+
+def test_warming_names_what_is_missing() -> None:
+    class Tuples(NamedTuple):
+        x: tuple[float, ...]
+
+    task = uc.Task(
+        name="t", state=Tuples, actions=[0.0], feasible=feasible, step=step, reward=reward, fallback=fallback
+    )  # fmt: skip
+    with pytest.raises(uc.InputError, match="hold tuples"):
+        uc.warm(task, POLICY)
+
+
+def test_both_engines_call_the_same_rules_broken() -> None:
+    """One real kernel: an index past the end, a negative one, an exception, NaN from feasible; from eight threads."""
+    task = task_of()
+    states = [S(-2.0), S(2.0), S(200.0), S(-3.0), S(600.0), S(0.0)] * 4
+    trace = uc.Trace.from_members(np.ones((len(states), 2, 2)))
+    plain = uc.search_panel(task, states, trace, POLICY, engine="python")
+    assert plain.status.tolist()[:6] == [0, 5, 5, 0, 5, 5]
+    barrier = threading.Barrier(THREADS)
+
+    def compiled(_: int) -> uc.PanelPlan:
+        barrier.wait(timeout=60)
+        return uc.search_panel(task, states, trace, POLICY, engine="compiled", threads=2)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        for found in pool.map(compiled, range(THREADS)):
+            assert found.engine == "compiled"
+            assert found.outputs.out_i.tobytes() == plain.outputs.out_i.tobytes()
+            assert found.outputs.table.tobytes() == plain.outputs.table.tobytes()
+            assert [str(e) for e in found.errors()] == [str(e) for e in plain.errors()]
