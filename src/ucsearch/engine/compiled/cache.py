@@ -154,5 +154,7 @@ def clear_cache() -> int:
     for path in folder.glob(f"{_PREFIX}*.py"):
         path.unlink(missing_ok=True)
         count += 1
+    for path in folder.glob(".lock-*"):
+        path.unlink(missing_ok=True)
     shutil.rmtree(folder / "__pycache__", ignore_errors=True)
     return count
