@@ -298,6 +298,30 @@ def test_a_resumed_run_gives_the_same_bytes_and_nothing_twice(tmp_path: Path, ou
     assert report.outcomes == whole.outcomes
 
 
+def test_equal_files_give_equal_records_under_any_name(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    decide(tmp_path, out="a.csv")
+    (tmp_path / "log.db").rename(tmp_path / "first.db")
+    decide(tmp_path, out="b.csv")
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+def test_two_runs_that_begin_at_the_same_head_of_the_log(tmp_path: Path) -> None:
+    """Each would take the other's entries for its own."""
+    write_job(tmp_path)
+
+    def meanwhile(done: int, total: int) -> None:
+        if done == 0 and not (tmp_path / "b.csv").exists():
+            decide(tmp_path, out="b.csv")
+
+    with pytest.raises(DataError, match="another run on the same files writes to this log"):
+        decide(tmp_path, out="a.csv", progress=meanwhile)
+    assert len(logged(tmp_path)) == 5
+    assert not (tmp_path / "a.csv").exists()
+    decide(tmp_path, out="a.csv")
+    assert len(logged(tmp_path)) == 10
+
+
 def test_cut_off_between_log_and_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ucsearch.pipeline import decide as module
 

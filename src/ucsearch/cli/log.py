@@ -309,6 +309,7 @@ def override(
                 raise RecordError("the recorded task is not one of this package; name it with --task")
             inputs = recorded_inputs(record, rules)
             taken = read_action(action, inputs.labels, inputs.actions)
+    with _reported():
         try:
             with AuditLog(log, clock=lambda: datetime.now(UTC)) as writer:
                 entry = writer.override(row.seq, task=rules, who=who, why=why, action=taken)

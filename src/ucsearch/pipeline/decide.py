@@ -143,10 +143,10 @@ def run_decide(
         raise StrictError(found)
     files = [forecasts, states, *([] if archive is None else [archive])]
     fingerprint = _fingerprint(settings, *files)
-    with AuditLog(log, clock=clock) as book, _work_folder(out, fingerprint, now, fresh, book) as (folder, moment, run):
-        request = Request(run, body=fingerprint, by="ucsearch decide")
-        resumed = _decide_all(plan, settings, folder, book, moment, request, progress)
-        return _finish(plan, folder, out, log, resumed)
+    with AuditLog(log, clock=clock) as book, _work_folder(out, fingerprint, now, fresh, book) as run:
+        request = Request(run.name, body=fingerprint, by="ucsearch decide")
+        resumed = _decide_all(plan, settings, run, book, request, progress)
+        return _finish(plan, run.folder, out, log, resumed)
 
 
 # -------------------------------------------------------------------- what is to be done
@@ -263,21 +263,20 @@ class Chunk(NamedTuple):
 def _decide_all(
     plan: Work,
     settings: Settings,
-    folder: Path,
+    run: _Run,
     book: AuditLog,
-    now: datetime | None,
     request: Request,
     progress: Progress | None,
 ) -> int:
     """Decide what is not yet kept; returns how many series were kept already."""
-    done = [n for n in range(len(plan.chunks)) if _kept(folder, n, book)]
+    done = [n for n in range(len(plan.chunks)) if _kept(run.folder, n, book)]
     todo = [n for n in range(len(plan.chunks)) if n not in set(done)]
     resumed = sum(plan.chunks[n][1] - plan.chunks[n][0] for n in done)
     count, total = resumed, len(plan.series)
     if progress is not None:
         progress(count, total)
-    for chunk in _ahead(decided(plan, settings, todo, now)):
-        _keep(folder, chunk, logged(plan, chunk, book, request))
+    for chunk in _ahead(decided(plan, settings, todo, run.now)):
+        _keep(run.folder, chunk, logged(plan, chunk, book, request, alone=not run.again))
         count += len(chunk.series)
         if progress is not None:
             progress(count, total)
@@ -351,7 +350,9 @@ def _ahead(items: Iterator[Chunk]) -> Iterator[Chunk]:
             yield item  # type: ignore[misc]
 
 
-def logged(plan: Work, chunk: Chunk, book: AuditLog | None, request: Request | None) -> list[list[Any]]:
+def logged(
+    plan: Work, chunk: Chunk, book: AuditLog | None, request: Request | None, *, alone: bool = False
+) -> list[list[Any]]:
     """Write the chunk's decisions to the log, if there is one, then make its rows; both in the order of its series."""
     rows: dict[str, list[Any]] = {}
     made: dict[str, Body] = {}
@@ -376,18 +377,36 @@ def logged(plan: Work, chunk: Chunk, book: AuditLog | None, request: Request | N
         outcome, reason = (d.outcome.value, d.reason.value) if sent else (REFUSED, "invalid_input")
         rows[name] = [name, outcome, d.action, order, reason, None, None, None, made[name].id, d.sentence, str(problem)]
     if book is not None:
-        book.append_bodies([made[name] for name in chunk.series])
+        entries = book.append_bodies([made[name] for name in chunk.series])
+        if alone and any(entry.repeated for entry in entries):
+            # Both began at the same head of the log; one of them would leave no entry for what it releases.
+            raise _SameRun(
+                f"{book.path}: another run on the same files writes to this log; start again when it is done"
+            )
     return [rows[name] for name in chunk.series]
 
 
 # -------------------------------------------------------------------- what is kept on the way
 
 
+class _SameRun(DataError):
+    """Two runs at once would have the same name."""
+
+
+class _Run(NamedTuple):
+    """A run that may be cut off and started again."""
+
+    folder: Path  # of its finished chunks, ours alone
+    now: datetime | None  # the moment it began with
+    name: str  # of its request
+    again: bool  # it was begun before: some of it may be in the log already
+
+
 @contextmanager
 def _work_folder(
     out: Path, fingerprint: str, now: datetime | None, fresh: bool, book: AuditLog
-) -> Iterator[tuple[Path, datetime | None, str]]:
-    """The folder of a run's finished chunks, ours alone, the moment the run began with, and the run's name."""
+) -> Iterator[_Run]:  # fmt: skip
+    """The run that was cut off here, or a new one."""
     folder = out.with_name(out.name + ".partial")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -403,20 +422,23 @@ def _work_folder(
             raise DataError(
                 f"{folder}: holds a run that was cut off, on other files or settings; finish that one or use --fresh"
             )
-        if before is None or before["fingerprint"] != fingerprint or "run" not in before:
+        again = before is not None and before["fingerprint"] == fingerprint and "run" in before
+        if before is None or not again:
             for part in parts:
                 part.unlink()
             before = {"fingerprint": fingerprint, "now": "" if now is None else now.isoformat()}
-            before["run"] = _run_name(before, out, book)
+            # The log's head, which every run moves, makes it a name that no earlier run has.
+            head = book.checkpoint(max_marks=0).head
+            before["run"] = digest({**before, "head": head}, "decide-run/1")
             with whole_file(job) as file:
                 file.write(canonical(before))
-        yield folder, datetime.fromisoformat(before["now"]) if before["now"] else None, before["run"]
+        moment = datetime.fromisoformat(before["now"]) if before["now"] else None
+        try:
+            yield _Run(folder, moment, before["run"], again)
+        except _SameRun:
+            job.unlink()  # started again it is another run
+            raise
     shutil.rmtree(folder)  # not reached when the work was cut off
-
-
-def _run_name(job: dict[str, str], out: Path, book: AuditLog) -> str:
-    """A name that no earlier run has: the log's head, which every run moves, is part of it."""
-    return digest({**job, "out": out.name, "head": book.checkpoint(max_marks=0).head}, "decide-run/1")
 
 
 def _lock(file: Any, folder: Path) -> None:
