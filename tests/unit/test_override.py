@@ -170,6 +170,7 @@ def test_rules_without_an_answer_allow_nothing(tmp_path: Path, monkeypatch: pyte
     with new_log(tmp_path) as log:
         decide(log)
         monkeypatch.setitem(tank.__dict__, "feasible", lambda s, a, p: answer)
+        monkeypatch.setitem(tank.__dict__, "feasible_at", lambda s, a, h, p: answer)
         monkeypatch.setitem(tank.__dict__, "source_hash", log.get(1).record["task"]["source_hash"])
         with pytest.raises(NotAllowed, match="cannot judge 4"):
             log.override(1, task=tank, action=4.0, **WORDS)

@@ -70,7 +70,8 @@ def _allowed(record: dict[str, Any], task: Task | None) -> list[bool]:
     try:
         inputs = recorded_inputs(record, task)
         return [
-            a is not None and as_allowed(guarded(task.feasible, inputs.state, a, inputs.params)) for a in inputs.actions
+            a is not None and as_allowed(guarded(task.feasible_at, inputs.state, a, 0, inputs.params))
+            for a in inputs.actions
         ]
     except UCSearchError:
         return []
