@@ -34,9 +34,12 @@ BEGIN, END = "<!-- results: written by scripts/evidence.py -->", "<!-- end of re
 def results_table(folder: Path) -> str:
     """The certification status of all evidence as a Markdown table, under markers."""
     rows = status_rows([read_evidence(one).predicate for one in find_evidence(folder)])
-    lines = ["| class | suite | endpoint | key figures | what may be said |", "|---|---|---|---|---|"]
+    lines = [
+        "| paper's gate | suite | endpoint | key figures | value gate | what may be said |",
+        "|---|---|---|---|---|---|",
+    ]
     for r in rows:
-        cells = (f"**{r['class']}**", f"[`{r['suite']}`](evidence/{r['suite']})", r["endpoint"], r["key"])
+        cells = (f"**{r['class']}**", f"[`{r['suite']}`](evidence/{r['suite']})", r["endpoint"], r["key"], r["value"])
         lines.append("| " + " | ".join((*cells, r["interpretation"])) + " |")
     return "\n".join([BEGIN, *lines, END])
 

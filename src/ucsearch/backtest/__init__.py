@@ -1,51 +1,91 @@
 """What policies would have done on past values: one walk, one roster of opponents, metrics and intervals.
 
+`walk`, `roster` and `tune` are called as their modules are, and stay there:
+
+>>> from ucsearch.backtest.roster import roster
+>>> from ucsearch.backtest.tune import tune
+>>> from ucsearch.backtest.walk import walk
 >>> found = walk(panel, Searched(panel.task, uc.Exact(depth=3)))  # doctest: +SKIP
 >>> rivals = roster(panel, Budget(depth=3))  # doctest: +SKIP
 >>> best = tune(rivals["(s,S)"], validation)  # doctest: +SKIP
+
+Names are loaded when first used: whoever wants the statistics alone needs no search.
 """
 
 from __future__ import annotations
 
-from ucsearch.backtest.choosers import Certified, Deterministic, How, Learned, Searched, point_forecast
-from ucsearch.backtest.intervals import Interval, by_series, paired
-from ucsearch.backtest.ordering import Ordering, critical_ratio_of
-from ucsearch.backtest.panel import Panel, Stretch, make_panel
-from ucsearch.backtest.practice import CalendarStaffing, PriceRule, QuantileStaffing
-from ucsearch.backtest.roster import Budget, Entry, practitioners, roster, searches
-from ucsearch.backtest.tune import Trial, Tuned, tune
-from ucsearch.backtest.walk import Choice, Chooser, Seen, Walk, parts_of, walk
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "Budget",
-    "CalendarStaffing",
-    "Certified",
-    "Choice",
-    "Chooser",
-    "Deterministic",
-    "Entry",
-    "How",
-    "Interval",
-    "Learned",
-    "Ordering",
-    "Panel",
-    "PriceRule",
-    "QuantileStaffing",
-    "Searched",
-    "Seen",
-    "Stretch",
-    "Trial",
-    "Tuned",
-    "Walk",
-    "by_series",
-    "critical_ratio_of",
-    "make_panel",
-    "paired",
-    "parts_of",
-    "point_forecast",
-    "practitioners",
-    "roster",
-    "searches",
-    "tune",
-    "walk",
-]
+if TYPE_CHECKING:
+    from ucsearch.backtest.choosers import Certified as Certified
+    from ucsearch.backtest.choosers import Deterministic as Deterministic
+    from ucsearch.backtest.choosers import How as How
+    from ucsearch.backtest.choosers import Learned as Learned
+    from ucsearch.backtest.choosers import Searched as Searched
+    from ucsearch.backtest.choosers import point_forecast as point_forecast
+    from ucsearch.backtest.intervals import Interval as Interval
+    from ucsearch.backtest.intervals import by_series as by_series
+    from ucsearch.backtest.intervals import paired as paired
+    from ucsearch.backtest.ordering import Ordering as Ordering
+    from ucsearch.backtest.ordering import critical_ratio_of as critical_ratio_of
+    from ucsearch.backtest.panel import Panel as Panel
+    from ucsearch.backtest.panel import Stretch as Stretch
+    from ucsearch.backtest.panel import make_panel as make_panel
+    from ucsearch.backtest.practice import CalendarStaffing as CalendarStaffing
+    from ucsearch.backtest.practice import PriceRule as PriceRule
+    from ucsearch.backtest.practice import QuantileStaffing as QuantileStaffing
+    from ucsearch.backtest.roster import Budget as Budget
+    from ucsearch.backtest.roster import Entry as Entry
+    from ucsearch.backtest.roster import practitioners as practitioners
+    from ucsearch.backtest.roster import searches as searches
+    from ucsearch.backtest.tune import Trial as Trial
+    from ucsearch.backtest.tune import Tuned as Tuned
+    from ucsearch.backtest.walk import Choice as Choice
+    from ucsearch.backtest.walk import Chooser as Chooser
+    from ucsearch.backtest.walk import Seen as Seen
+    from ucsearch.backtest.walk import Walk as Walk
+    from ucsearch.backtest.walk import parts_of as parts_of
+
+_HOME = {
+    "Budget": "roster",
+    "CalendarStaffing": "practice",
+    "Certified": "choosers",
+    "Choice": "walk",
+    "Chooser": "walk",
+    "Deterministic": "choosers",
+    "Entry": "roster",
+    "How": "choosers",
+    "Interval": "intervals",
+    "Learned": "choosers",
+    "Ordering": "ordering",
+    "Panel": "panel",
+    "PriceRule": "practice",
+    "QuantileStaffing": "practice",
+    "Searched": "choosers",
+    "Seen": "walk",
+    "Stretch": "panel",
+    "Trial": "tune",
+    "Tuned": "tune",
+    "Walk": "walk",
+    "by_series": "intervals",
+    "critical_ratio_of": "ordering",
+    "make_panel": "panel",
+    "paired": "intervals",
+    "parts_of": "walk",
+    "point_forecast": "choosers",
+    "practitioners": "roster",
+    "searches": "roster",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -28,6 +28,9 @@ def evaluate(
         Path | None, typer.Option("--data-dir", help="Local copies of public data; else UCSEARCH_DATA, else the cache.")
     ] = None,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Worker threads; default: all cores.")] = None,
+    underpowered: Annotated[
+        bool, typer.Option("--underpowered", help="Open the test split although the value gate is unlikely to pass.")
+    ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Also write report.html.")] = True,
 ) -> None:
     """Choose on validation, look at the test once, and write evidence that classifies itself.
@@ -55,11 +58,16 @@ def evaluate(
                     rows[label] = bar.add_task(label, total=total)
                 bar.update(rows[label], completed=done, total=total)
 
-            found = run(suite, out, data_dir=data_dir, threads=threads, progress=progress)
+            found = run(
+                suite, out, data_dir=data_dir, threads=threads, progress=progress, underpowered=underpowered,
+                say=bar.console.print,
+            )  # fmt: skip
         verdict = found.verdict
         typer.echo(f"{suite.name}: {verdict['class']}: {verdict['interpretation']}")
         for reason in verdict["reasons"][:5]:
             typer.echo(f"  {reason}")
+        if verdict["value"]["class"] != "not asked":
+            typer.echo(f"  value gate {verdict['value']['class']}: {verdict['value']['reasons'][0]}")
         if len(verdict["reasons"]) > 5:
             typer.echo(f"  and {len(verdict['reasons']) - 5} more")
         if report:

@@ -185,11 +185,13 @@ def _print_table(rows: list[dict[str, str]]) -> None:
     # A pipe has no width of its own; cut text there would be lost.
     console = Console(width=None if sys.stdout.isatty() else 200)
     table = Table(caption="Certification status under the promotion gate", show_lines=True)
-    for name in ("class", "endpoint", "key figures", "permitted interpretation"):
+    for name in ("class", "endpoint", "key figures", "value gate", "permitted interpretation"):
         table.add_column(name, no_wrap=name == "class")
     for row in rows:
         endpoint = f"{row['endpoint']} ({row['suite']})"
-        table.add_row(*(Text(_plain(cell)) for cell in (row["class"], endpoint, row["key"], row["interpretation"])))
+        table.add_row(
+            *(Text(_plain(cell)) for cell in (row["class"], endpoint, row["key"], row["value"], row["interpretation"]))
+        )
     console.print(table)
 
 

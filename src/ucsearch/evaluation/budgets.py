@@ -26,6 +26,7 @@ def choice_problems(suite: Record, plan: Plan, rows: Sequence[Row], selection: R
         yield from _protocol(table, plan, selection)
         yield from _candidates(plan, selection)
         yield from _samples(table, rows, selection)
+        yield from _value(table, rows, selection)
     elif kind in ("direction", "synthetic"):
         yield from _declared_choice(kind, table, rows, selection)
 
@@ -81,6 +82,32 @@ def _samples(table: Record, rows: Sequence[Row], selection: Record) -> Iterator[
             wide = f"{sampler}-wide"
             if wide in row["policies"]:
                 yield from _spent(row["policies"], wide, chosen["samples_wide"] * each, f"rows.jsonl {_place(row)}")
+
+
+def _value(table: Record, rows: Sequence[Row], selection: Record) -> Iterator[Problem]:
+    """Whom the value gate compares with, how hard they were tuned, and the samplers' plans at equal time."""
+    declared, value = table.get("value_gate"), selection.get("value")
+    if (declared is None) != (value is None):
+        yield Problem("selection.json.value", "something else than suite.toml", "asked for by both or by neither")
+    if declared is None or value is None:
+        return
+    where = "selection.json.value"
+    yield from differences(value["margin"], declared.get("margin", 0.01), f"{where}.margin")
+    endpoints = {name: one.get("endpoint") for name, one in value["practitioners"].items()}
+    wanted = {f"{name}-tuned": endpoint for name, endpoint in table["practitioners"].items()}
+    yield from differences(endpoints, wanted, f"{where}.practitioners")
+    tries = declared.get("tries", 8)
+    for name, one in value["practitioners"].items():
+        # Nobody was given more tries than declared; a rule with fewer settings has fewer.
+        if not (isinstance(one.get("tries"), int) and 1 <= one["tries"] <= tries):
+            yield Problem(f"{where}.practitioners.{name}.tries", repr(one.get("tries")), f"from 1 to {tries}")
+    chosen = next((c["settings"] for c in selection["candidates"] if c["id"] == value["candidate"]), None)
+    if chosen is None:
+        return
+    for row in rows:
+        budget = declared["time_samples"] * chosen["depth"] * row["decisions"]
+        for sampler in SAMPLERS:
+            yield from _spent(row["policies"], f"{sampler}-time", budget, f"rows.jsonl {_place(row)}")
 
 
 def _nodes(figures: Record) -> float:

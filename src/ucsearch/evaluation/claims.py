@@ -11,6 +11,7 @@ from ucsearch.evaluation.audit import is_stopped
 from ucsearch.evaluation.promotion import is_promoted
 from ucsearch.evaluation.protocol import COMPARATORS, LEVEL, holds
 from ucsearch.evaluation.rows import EvidenceError, Row
+from ucsearch.evaluation.value_gate import is_worth_using
 
 __all__ = ["KINDS", "ClaimError", "claim", "classify", "key_text", "status_rows", "supports"]
 
@@ -95,7 +96,39 @@ def classify(predicate: Predicate, rows: Sequence[Row]) -> dict[str, Any]:
         "key": key,
         "reasons": reasons,
         "interpretation": INTERPRETATION[variant],
+        "value": value_verdict(predicate["value"], predicate["looks"]),
     }
+
+
+def value_verdict(conclusion: Mapping[str, Any] | None, looks: int) -> dict[str, Any]:
+    """The value gate's own verdict, apart from the class: passed, not passed, or not asked for."""
+    if conclusion is None:
+        return {"class": "not asked", "reasons": ["the suite declares no practitioners"]}
+    gate = conclusion["gate"]
+    reasons = [_failure(row) for row in gate if not row["pass"]]
+    if looks != 1:
+        reasons.append(f"the test split was opened {looks} times, expected once")
+    passed = is_worth_using(conclusion, looks)
+    if passed:
+        reasons = [f"all {len(gate)} conditions of the value gate hold and the test split was opened once"]
+    if conclusion["underpowered"]:
+        reasons.append(f"opened although underpowered: {conclusion['power']:.2f} that all bounds would pass")
+    return {"class": "passed" if passed else "not passed", "reasons": reasons}
+
+
+def value_text(verdict: Mapping[str, Any], conclusion: Mapping[str, Any] | None) -> str:
+    """The value gate in one line of a table."""
+    found = verdict["value"]["class"]
+    if conclusion is None:
+        return str(found)
+    bounds = [row for row in conclusion["gate"] if row["name"] in ("practitioner", "sampler")]
+    held = sum(row["pass"] is True for row in bounds)
+    low = min(bounds, key=lambda row: -math.inf if row["left"] is None else row["left"] - row["right"], default=None)
+    worst = (
+        "" if low is None else f"; weakest {low['comparator']} in {low['family']} {_figure(low['left'], signed=True)}"
+    )
+    power = f"; power {conclusion['power']:.2f}" + (" (underpowered)" if conclusion["underpowered"] else "")
+    return f"{found}: {held}/{len(bounds)} bounds{worst}{power}"
 
 
 def _seen(one: Mapping[str, Any]) -> str:
@@ -172,6 +205,7 @@ def status_rows(predicates: Sequence[Predicate]) -> list[dict[str, str]]:
             "suite": p["suite"],
             "endpoint": p["verdict"]["endpoint"],
             "key": key_text(p["verdict"]),
+            "value": value_text(p["verdict"], p["value"]),
             "interpretation": p["verdict"]["interpretation"],
         }
         for p in predicates

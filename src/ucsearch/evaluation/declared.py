@@ -61,12 +61,19 @@ def _walkforward(s: Table) -> Plan:
     cut = s.get("splits", {})
     each: Series = cut.get("per_family")
     families = dict.fromkeys(s["families"], each)
+    tuned = [f"{name}-tuned" for name in s.get("practitioners", {})]
+    timed = [f"{name}-time" for name in SAMPLERS]
+    against = frozenset((*tuned, *timed, "fallback")) if tuned else frozenset()
     return Plan(
         series={"validation": families, "test": families},
         windows={"validation": cut.get("validation", 1), "test": cut.get("test", 2)},
         decisions=dict.fromkeys(("validation", "test"), cut.get("decisions", 36)),
         candidates={c["id"]: c for c in _candidates(s.get("candidates", {}))},
-        policies={"test": _compared(s.get("comparators", {})), "candidate": frozenset(("uc", *SAMPLERS))},
+        policies={
+            "test": _compared(s.get("comparators", {})) | against | (frozenset(("value",)) if against else frozenset()),
+            "candidate": frozenset(("uc", *SAMPLERS)),
+            **({"validation": against | frozenset(("hindsight",))} if against else {}),
+        },
         sampled=s.get("sampled", 6),
         same_series=True,
         truncated=cut.get("latest") is not None,
@@ -75,13 +82,15 @@ def _walkforward(s: Table) -> Plan:
 
 def _candidates(c: Table) -> Iterator[dict[str, Any]]:
     risks = c.get("risks", [0.0, 0.25, 0.5, 0.75, 1.0, 1.5])
-    for policy, risk, depth in product(c.get("policies", ["exact"]), risks, c.get("depths", [3])):
-        head = {"policy": policy, "risk": risk, "depth": depth}
+    depths, modes = c.get("depths", [3]), c.get("modes", ["mean"])
+    for policy, mode, risk, depth in product(c.get("policies", ["exact"]), modes, risks, depths):
+        head = {"policy": policy, "risk": risk, "depth": depth} | ({} if mode == "mean" else {"mode": mode})
+        name = policy if mode == "mean" else f"{policy}-{mode}"
         if policy == "exact":
-            yield {"id": f"exact-r{risk:g}-d{depth}", **head}
+            yield {"id": f"{name}-r{risk:g}-d{depth}", **head}
             continue
         for width, cap in product(c.get("widths", [4]), c.get("top_k", [2])):
-            yield {"id": f"{policy}-r{risk:g}-d{depth}-b{width}-k{cap}", **head, "width": width, "top_k": cap}
+            yield {"id": f"{name}-r{risk:g}-d{depth}-b{width}-k{cap}", **head, "width": width, "top_k": cap}
 
 
 def _compared(c: Table) -> frozenset[str]:

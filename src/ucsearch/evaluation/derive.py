@@ -12,6 +12,7 @@ from ucsearch.evaluation.promotion import delta_rows, gate_rows, secondary_rows
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.rows import Row, sort_rows
 from ucsearch.evaluation.tables import check_row, fill
+from ucsearch.evaluation.value_gate import value_conclusion
 from ucsearch.records.canonical import canonical
 
 __all__ = ["DERIVED", "FACTS", "conclude", "derive"]
@@ -22,7 +23,19 @@ FACTS = (
 )  # fmt: skip
 """Members of a predicate that a run states."""
 
-DERIVED = ("selection", "looks", "earlier", "tables", "deltas", "secondary", "gate", "audit", "checks", "verdict")
+DERIVED = (
+    "selection",
+    "looks",
+    "earlier",
+    "tables",
+    "deltas",
+    "secondary",
+    "gate",
+    "value",
+    "audit",
+    "checks",
+    "verdict",
+)
 """Members that follow from the files beside the manifest; tables and checks bring their specification along."""
 
 
@@ -46,11 +59,14 @@ def derive(
     deltas: list[dict[str, Any]] = []
     secondary: list[dict[str, Any]] = []
     gate: list[dict[str, Any]] = []
+    value: dict[str, Any] | None = None
     # A route that nobody could run has an empty test split and fails every condition; one that was stopped has no gate.
     if facts["protocol"] is not None and not is_stopped(audit):
         protocol = Protocol.from_json(facts["protocol"])
         deltas, secondary = delta_rows(rows, protocol), secondary_rows(rows, protocol)
         gate = gate_rows(rows, protocol, selection, deltas) if protocol.gate else []
+        if selection is not None and "value" in selection:
+            value = value_conclusion(rows, protocol, selection["value"])
     derived = {
         "selection": None if selection is None else _chosen(selection),
         "looks": looks,
@@ -59,6 +75,7 @@ def derive(
         "deltas": deltas,
         "secondary": secondary,
         "gate": gate,
+        "value": value,
         "audit": audit,
         "checks": [check_row(spec, filled) for spec in checks],
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from ucsearch.evaluation.ledger import (
     own_look,
     read_ledger,
 )
+from ucsearch.evaluation.power import LEAST_POWER
 from ucsearch.records.canonical import canonical, loads
 from ucsearch.records.files import whole_file
 
@@ -68,11 +69,14 @@ class Job:
         threads: int | None = None,
         progress: Progress | None = None,
         ledger: Path | None = None,
+        underpowered: bool = False,
+        say: Callable[[str], None] | None = None,
     ) -> None:
         self.folder, self.identity = folder, identity
         self.ledger = folder.parent / LEDGER if ledger is None else ledger
         self.data_dir, self.threads = data_dir, threads
         self._progress = progress
+        self.underpowered, self._say = underpowered, say
         self._opened = False
         self._timing: dict[str, dict[str, float]] = {}
         self.work = folder / ".work"
@@ -121,6 +125,17 @@ class Job:
                 )
             return
         _write(self.selection_path, body)
+
+    def check_power(self, power: float, families: Mapping[str, float]) -> None:
+        """Say, before the test split is opened, how likely the value gate passes; refuse a look likely to be wasted."""
+        shares = ", ".join(f"{family} {share:.2f}" for family, share in sorted(families.items()))
+        if self._say is not None:
+            self._say(f"power of the value gate at the declared size: {power:.2f} ({shares})")
+        if not power >= LEAST_POWER and not self.underpowered:
+            raise InputError(
+                "power", f"{power:.2f}", f"at least {LEAST_POWER:g} that all bounds of the value gate pass",
+                hint="Declare more series, or ask for the look with --underpowered; the verdict will say so.",
+            )  # fmt: skip
 
     def open_test(self, opened: Opened) -> None:
         """Must be called before any value of the test split is read; the look is written down first.

@@ -47,7 +47,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "suite": str, "kind": str, "title": str, "endpoint": str, "settings": dict, "card": dict, "data": list,
     "splits": dict, "versions": dict, "protocol": (dict, type(None)), "extra": dict, "selection": (dict, type(None)),
     "looks": int, "earlier": list, "tables": list, "deltas": list, "secondary": list, "gate": list,
-    "audit": (list, type(None)), "checks": list, "verdict": dict, "seal": str,
+    "value": (dict, type(None)), "audit": (list, type(None)), "checks": list, "verdict": dict, "seal": str,
 }  # fmt: skip
 
 
@@ -249,7 +249,8 @@ def _check_selection(record: Mapping[str, Any]) -> None:
         "candidate", "candidates", "card_sha256", "eligible", "how", "protocol", "reason", "risk", "rows_sha256",
         "schema", "suite", "suite_sha256",
     )  # fmt: skip
-    _members(record, "selection.json", wanted)
+    # A suite that asks for the value gate has one member more.
+    _members(record, "selection.json", (*wanted, "value") if "value" in record else wanted)
     if record["schema"] != SCHEMA:
         raise EvidenceError(f"selection.json.schema: saw {record['schema']!r}, expected {SCHEMA!r}")
     if record["how"] not in ("selected", "declared"):

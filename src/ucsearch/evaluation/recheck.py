@@ -34,8 +34,9 @@ from ucsearch.evaluation.ledger import LEDGER, Look, before, by_dataset, own_loo
 from ucsearch.evaluation.manifest import Evidence, FalseClaim, read_evidence
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.rows import EvidenceError, Row, split_problems
-from ucsearch.evaluation.second import gate_again
+from ucsearch.evaluation.second import gate_again, value_bounds_again
 from ucsearch.evaluation.selection import declare, select
+from ucsearch.evaluation.value_gate import value_record
 from ucsearch.records.canonical import canonical, loads
 
 __all__ = ["FALSE", "MALFORMED", "VALID", "Problem", "Report", "differences", "verify_evidence"]
@@ -151,6 +152,9 @@ def _selection(e: Evidence, plan: Plan) -> Iterator[Problem]:
         derived = declare(protocol, candidates[0], **hashes)
     else:
         derived = select(e.rows, protocol, candidates, **hashes)
+    if "value" in record:
+        value = record["value"]
+        derived["value"] = value_record(e.rows, protocol, candidates, value["margin"], value["practitioners"])
     yield from differences(record, loads(canonical(derived)), "selection.json")
     yield from choice_problems(e.suite, plan, e.rows, record)
 
@@ -226,6 +230,10 @@ def _gate(e: Evidence) -> Iterator[Problem]:
     if e.predicate["gate"] and e.selection is not None:
         again = gate_again(e.rows, e.selection["protocol"], e.selection)
         yield from differences(e.predicate["gate"], loads(canonical(again)), "predicate.gate (second program)")
+    if e.predicate["value"] is not None and e.selection is not None:
+        held = {(d["family"], d["opponent"]): d["by_series"] for d in e.predicate["value"]["deltas"]}
+        for place, low in value_bounds_again(e.rows, e.selection["protocol"], list(held)).items():
+            yield from differences(held[place], low, f"predicate.value.deltas {' '.join(place)} (second program)")
 
 
 def _drawn(e: Evidence, plan: Plan) -> Iterator[Problem]:

@@ -64,10 +64,13 @@ def evaluate(
     threads: int | None = None,
     progress: Progress | None = None,
     ledger: str | Path | None = None,
+    underpowered: bool = False,
+    say: Callable[[str], None] | None = None,
 ) -> Run:
     """Run a suite into `out/<name>`. A killed run goes on where it was; a finished one is run again.
 
-    `ledger`: the ledger of looks, `out/looks.jsonl` unless given.
+    `ledger`: the ledger of looks, `out/looks.jsonl` unless given. `underpowered`: open the test split although the
+    value gate is unlikely to pass. `say` is told the power before that.
     """
     suite = suite if isinstance(suite, Suite) else load_suite(suite)
     card = card_text(suite.card)
@@ -80,7 +83,7 @@ def evaluate(
     }
     job = Job(
         folder, identity, data_dir=None if data_dir is None else Path(data_dir), threads=threads, progress=progress,
-        ledger=None if ledger is None else Path(ledger),
+        ledger=None if ledger is None else Path(ledger), underpowered=underpowered, say=say,
     )  # fmt: skip
     findings = runner_of(suite.kind)(suite, job)
     selection = loads(job.selection_path.read_bytes()) if job.selection_path.exists() else None

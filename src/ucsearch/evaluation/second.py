@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["gate_again", "lower_bound", "t_quantile"]
+__all__ = ["gate_again", "lower_bound", "t_quantile", "value_bounds_again"]
 
 Row = Mapping[str, Any]
 _RESAMPLES, _LEVEL, _SHARE = 9999, 0.975, 0.95
@@ -49,11 +49,34 @@ def gate_again(rows: Iterable[Row], protocol: Mapping[str, Any], selection: Mapp
         for other in _OPPONENTS:
             theirs = _series(tests, family, other, protocol["metric"])
             deltas = [_delta(own[s], theirs[s], protocol["form"]) for s in sorted(own)]
-            name = json.dumps([protocol["seed"], protocol["suite"], family, other], ensure_ascii=False,
-                              separators=(",", ":"))  # fmt: skip
-            key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:16], "big")
+            key = _key(protocol, family, other)
             out.append(_row("lower_bound", lower_bound(deltas, key), ">", 0.0, family=family, comparator=other))
     return out
+
+
+def value_bounds_again(
+    rows: Iterable[Row], protocol: Mapping[str, Any], places: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], float | None]:
+    """The value gate's lower bounds by series for (family, opponent)."""
+    tests = [row for row in rows if row["split"] == "test"]
+    out = {}
+    for family, opponent in places:
+        own, other, best, least = (
+            _series(tests, family, policy, protocol["metric"])
+            for policy in ("value", opponent, "hindsight", "fallback")
+        )
+        if protocol["form"] == "cost":
+            deltas = [_delta(own[s], other[s], "cost") for s in sorted(own)]
+        else:
+            room = {s: best[s] - least[s] for s in own}
+            deltas = [(own[s] - other[s]) / room[s] if room[s] > 0.0 else math.nan for s in sorted(own)]
+        out[family, opponent] = lower_bound(deltas, _key(protocol, "value", family, opponent))
+    return out
+
+
+def _key(protocol: Mapping[str, Any], *names: str) -> int:
+    text = json.dumps([protocol["seed"], protocol["suite"], *names], ensure_ascii=False, separators=(",", ":"))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
 
 
 def _row(

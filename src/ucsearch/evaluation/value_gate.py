@@ -17,7 +17,7 @@ from ucsearch.backtest.statistics import bootstrap_key, bounds, mean, scale_free
 from ucsearch.errors import InputError
 from ucsearch.evaluation.clusters import cluster_lower
 from ucsearch.evaluation.figures import violations
-from ucsearch.evaluation.power import Power, power
+from ucsearch.evaluation.power import LEAST_POWER, Power, power
 from ucsearch.evaluation.protocol import SHARE, TIE, Protocol, gate_row, holds
 from ucsearch.evaluation.rows import Row, Window, sort_rows, windows_of
 
@@ -33,6 +33,7 @@ __all__ = [
     "value_conclusion",
     "value_deltas",
     "value_power",
+    "value_record",
 ]
 
 POLICY = "value"
@@ -141,6 +142,32 @@ def value_power(rows: Sequence[Row], protocol: Protocol, value: Value, series: M
 
 def _validation(rows: Sequence[Row]) -> list[Row]:
     return sort_rows(row for row in rows if row["split"] == "validation")
+
+
+def value_record(
+    rows: Sequence[Row],
+    protocol: Protocol,
+    candidates: Sequence[Mapping[str, Any]],
+    margin: float,
+    practitioners: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """What goes into the selection record: the choice by cost, the opponents as they were tuned, and the power."""
+    record: dict[str, Any] = {
+        "candidate": choose_by_cost(rows, protocol, candidates),
+        "margin": margin,
+        "practitioners": {name: dict(one) for name, one in practitioners.items()},
+    }
+    validation = _validation(rows)
+    sizes = {f: len({row["series"] for row in validation if row["family"] == f}) for f in protocol.families}
+    # Without a policy to judge nothing can pass; without series neither.
+    possible = record["candidate"] is not None and all(sizes.values())
+    found = (
+        value_power(rows, protocol, record, sizes) if possible else Power(0.0, dict.fromkeys(protocol.families, 0.0))
+    )
+    return record | {
+        "series": sizes, "power": found.all, "power_by_family": found.families,
+        "underpowered": not found.all >= LEAST_POWER,
+    }  # fmt: skip
 
 
 def value_conclusion(rows: Sequence[Row], protocol: Protocol, value: Value) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ucsearch.backtest.metrics import cvar20, max_drawdown, utility
 from ucsearch.backtest.panel import Panel, make_panel
 from ucsearch.backtest.walk import Walk, walk
 from ucsearch.comparators import key_from
+from ucsearch.errors import InputError
 from ucsearch.evaluation.audit import audit_rows, is_stopped
 from ucsearch.evaluation.drawn import Drawn
 from ucsearch.evaluation.job import Findings, Job
@@ -24,11 +25,18 @@ from ucsearch.evaluation.kinds.walkforward_records import Samples, credits_of, o
 from ucsearch.evaluation.kinds.walkforward_rivals import Rivals
 from ucsearch.evaluation.kinds.walkforward_settings import WalkForwardSettings
 from ucsearch.evaluation.kinds.walkforward_tables import checks_of, tables_of
+from ucsearch.evaluation.kinds.walkforward_value import (
+    always_fallback,
+    timed_walks,
+    tuned_practitioners,
+    tuned_walks,
+)
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.rerun import Again
 from ucsearch.evaluation.selection import select
 from ucsearch.evaluation.sources import Pool, choose, load_family
 from ucsearch.evaluation.suite import Suite
+from ucsearch.evaluation.value_gate import choose_by_cost, value_record
 from ucsearch.forecast import RidgePaths
 from ucsearch.policies import Exact
 from ucsearch.tasks.binding import Binding, bind
@@ -58,13 +66,24 @@ def again(
     for family, all_of_it in one.pool.families.items():
         one.pool.families[family] = tuple(x for x in all_of_it if (family, x.id) in set(series))
     settings = {c["id"]: dict(c["settings"]) for c in selection["candidates"]}
-    rows, _ = one.validation(settings)
+    rows, candidates = one.validation(settings)
+    value = selection.get("value")
+    if value is not None:
+        one.add_opponents(rows, value["practitioners"], _named(candidates, value["candidate"]))
     left_out: tuple[str, ...] = ()
     if opened:
         left_out = one.needs_all
         job.open_test(one.pool.opened())
-        rows.extend(one.test(settings[selection["candidate"]], left_out)["rows"])
+        tested = one.test(settings[selection["candidate"]], left_out)["rows"]
+        if value is not None:
+            one.value_test(tested, value["practitioners"], _named(candidates, value["candidate"]))
+        rows.extend(tested)
     return Again(rows, one.files, left_out)
+
+
+def _named(candidates: Sequence[dict[str, Any]], name: str | None) -> dict[str, Any]:
+    """The candidate of that id. If nobody could be chosen, the first one is shown; the gate says that it was not."""
+    return next((c for c in candidates if c["id"] == name), candidates[0])
 
 
 class _Run:
@@ -126,7 +145,11 @@ class _Run:
             windows={"validation": self.s.splits.validation, "test": self.s.splits.test}, gate=self.s.gate,
         )  # fmt: skip
         text = hashlib.sha256(self.suite.text.encode()).hexdigest()
+        tuned = self._tuned(rows, protocol, candidates)
         record = select(rows, protocol, candidates, card_sha256=self.job.identity["card_sha256"], suite_sha256=text)
+        if tuned is not None and self.s.value_gate is not None:
+            record["value"] = value_record(rows, protocol, candidates, self.s.value_gate.margin, tuned)
+            self.job.check_power(record["value"]["power"], record["value"]["power_by_family"])
         self.job.select(record)
         chosen = None
         opened = not is_stopped(audit_rows(rows)) and record["candidate"] is not None
@@ -134,6 +157,9 @@ class _Run:
             chosen = next(c for c in candidates if c["id"] == record["candidate"])
             self.job.open_test(self.pool.opened())
             found = self.test(chosen)
+            if "value" in record:
+                value = record["value"]
+                self.value_test(found["rows"], value["practitioners"], _named(candidates, value["candidate"]))
             rows.extend(found["rows"])
             for name, (seconds, decisions) in found["timing"].items():
                 self.job.timing(name, seconds, decisions)
@@ -148,6 +174,68 @@ class _Run:
             sample=None if chosen is None else partial(self.sample, chosen),
             sampled=self.s.sampled,
         )
+
+    # ---------------------------------------------------------------- for the value gate
+
+    def _tuned(
+        self, rows: list[dict[str, Any]], protocol: Protocol, candidates: list[dict[str, Any]]
+    ) -> dict[str, dict[str, Any]] | None:
+        """Practitioners' tuned settings; validation rows get the figures of everybody the value gate compares with."""
+        if self.s.value_gate is None:
+            return None
+        panel, threads = self.panel("validation"), self.job.threads
+        tuned: dict[str, dict[str, Any]] = self.job.shard(
+            "practitioners", lambda: tuned_practitioners(panel, self.s, threads)
+        )
+        self.add_opponents(rows, tuned, _named(candidates, choose_by_cost(rows, protocol, candidates)))
+        return tuned
+
+    def add_opponents(
+        self, rows: list[dict[str, Any]], tuned: Mapping[str, Mapping[str, Any]], judged: dict[str, Any]
+    ) -> None:
+        """Validation rows get practitioners, samplers at equal time, fallback and hindsight, and their cluster."""
+        panel = self.panel("validation")
+        found = self.job.shard(f"value-validation-{judged['id']}", lambda: self._opponents(panel, tuned, judged))
+        for i, row in enumerate(rows):
+            row["policies"] = {p: {k: f[i][k] for k in _CHOSEN_BY if k in f[i]} for p, f in found.items()}
+            row["cluster"] = self._cluster(row["family"], row["series"])
+
+    def _opponents(
+        self, panel: Panel, tuned: Mapping[str, Mapping[str, Any]], judged: dict[str, Any]
+    ) -> dict[str, Figures]:
+        if self.s.value_gate is None:
+            raise InputError("value_gate", "nothing", "settings of the value gate")
+        best = self._hindsight(panel, int(judged["depth"]))
+        samples = self.s.value_gate.time_samples
+        rivals = Rivals(panel, self.binding, self.s, judged, samples, self.suite.seed, self.job.threads)
+        walks = tuned_walks(panel, self.s, tuned, self.job.threads) | {"fallback": [always_fallback(panel)]}
+        walks |= timed_walks(rivals, judged, samples)
+        own = {"hindsight": figures_of(best, best, self.s.utility, self.binding.form)}
+        return {name: self._mean(one, best) for name, one in walks.items()} | own
+
+    def value_test(
+        self, rows: list[dict[str, Any]], tuned: Mapping[str, Mapping[str, Any]], judged: dict[str, Any]
+    ) -> None:
+        """Adds the judged policy and its opponents to the test rows."""
+        panel = self.panel("test")
+        found = self.job.shard("value-test", lambda: self._opponents(panel, tuned, judged))
+        found.pop("hindsight")  # of the suite's own policy; it is in the rows already
+        own = walk(panel, Certified(
+            self.binding.task, self.s.candidates.policy(judged), kind=self.s.candidates.kind(judged),
+            how=How(threads=self.job.threads),
+        ))  # fmt: skip
+        best = self._hindsight(panel, int(judged["depth"]))
+        found["value"] = figures_of(own, best, self.s.utility, self.binding.form)
+        for figures, certificate in zip(found["value"], certificates_of(own), strict=True):
+            figures |= {name: certificate[name] for name in ("passed", "uncertainty_active")}
+        for i, row in enumerate(rows):
+            row["policies"] |= {name: figures[i] for name, figures in found.items()}
+            row["cluster"] = self._cluster(row["family"], row["series"])
+
+    def _cluster(self, family: str, series: str) -> str:
+        """What series share beyond their family: the market or store the data say, else the file they come from."""
+        one = next(s for s in self.pool.families[family] if s.id == series)
+        return one.category or family
 
     @property
     def needs_all(self) -> tuple[str, ...]:
@@ -190,7 +278,8 @@ class _Run:
         keep = (lambda t, decided: credit.append(credits_of(decided)) if t == 0 else None) if self.s.audit else None
         policy = self.s.candidates.policy(candidate)
         own = walk(panel, Certified(
-            self.binding.task, policy, kind=self.s.candidates.proof, how=How(threads=self.job.threads), keep=keep,
+            self.binding.task, policy, kind=self.s.candidates.kind(candidate), how=How(threads=self.job.threads),
+            keep=keep,
         ))  # fmt: skip
         best = self._hindsight(panel, candidate["depth"])
         decisions = panel.decisions * len(panel)
@@ -226,7 +315,7 @@ class _Run:
         begun = perf_counter()
         policy = self.s.candidates.policy(chosen)
         own = walk(panel, Certified(
-            self.binding.task, policy, kind=self.s.candidates.proof, how=How(threads=self.job.threads),
+            self.binding.task, policy, kind=self.s.candidates.kind(chosen), how=How(threads=self.job.threads),
         ))  # fmt: skip
         each = panel.decisions * len(panel)
         timing["uc"] = (perf_counter() - begun, each)
@@ -257,7 +346,7 @@ class _Run:
         panel = make_panel(stretches, self.binding, self.forecaster, horizon=self.horizon, key=self.key)
         samples = Samples(stretches, self.binding.where, drawn)
         walk(panel, Certified(
-            self.binding.task, self.s.candidates.policy(chosen), kind=self.s.candidates.proof,
+            self.binding.task, self.s.candidates.policy(chosen), kind=self.s.candidates.kind(chosen),
             how=How(threads=self.job.threads), keep=samples.keep,
         ))  # fmt: skip
         return samples.entries()

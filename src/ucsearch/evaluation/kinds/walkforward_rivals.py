@@ -52,6 +52,7 @@ class Rivals:
         self.panel, self.binding, self.s, self.threads = panel, binding, settings, threads
         self._learned = learned
         self.risk, self.depth, self.samples = float(candidate["risk"]), int(candidate["depth"]), samples
+        self.mode = candidate.get("mode", "mean")
         rng = np.random.default_rng([seed, 1])
         self.keys = [key_from(rng) for _ in range(settings.comparators.seeds)]
 
@@ -69,8 +70,9 @@ class Rivals:
     def walks(self, name: str, option: str = "plain", samples: int | None = None) -> list[Walk]:
         """One walk for each seed."""
         chosen, count = self._option(option), self.samples if samples is None else samples
-        common: dict[str, Any] = {"depth": self.depth, "risk": self.risk, "spread": self.s.candidates.spread}
-        common |= {"samples": count}
+        common: dict[str, Any] = {"depth": self.depth, "risk": self.risk, "samples": count}
+        # Samplers make open-loop plans; the nearest they have to closed mode is members mode.
+        common |= {"spread": self.s.candidates.spread} if self.mode == "mean" else {"mode": "members"}
         rounds: dict[str, Any] = {"iterations": min(chosen.iterations, count)}
         makers: dict[str, Callable[[int], Policy]] = {
             "cem": lambda key: CEM(seed=key, **common, **rounds),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ucsearch.certificate.api import Kind
 from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
@@ -43,25 +43,37 @@ class Candidates(_Table):
     depths: tuple[int, ...] = (3,)
     widths: tuple[int, ...] = (4,)
     top_k: tuple[int, ...] = (2,)
-    spread: Literal["variance", "std", "downside"] = "std"
+    modes: tuple[Literal["mean", "members", "closed"], ...] = Field(
+        default=("mean",), min_length=1, description="of the searches; closed only with exact"
+    )
+    spread: Literal["variance", "std", "downside"] = Field(default="std", description="in mean mode")
     proof: Kind = "bound"
     near_equal: float = 0.0
     utility_budget: float | None = None
 
     def each(self) -> Iterator[dict[str, Any]]:
         """Every candidate with the members that define it; width and cap only where a policy has them."""
-        for name, risk, depth in product(self.policies, self.risks, self.depths):
+        for name, mode, risk, depth in product(self.policies, self.modes, self.risks, self.depths):
+            # Mean mode goes without saying: its candidates are called as they always were.
+            said = {} if mode == "mean" else {"mode": mode}
+            full = name if mode == "mean" else f"{name}-{mode}"
             if name == "exact":
-                yield {"id": f"exact-r{risk:g}-d{depth}", "policy": name, "risk": risk, "depth": depth}
+                yield {"id": f"{full}-r{risk:g}-d{depth}", "policy": name, "risk": risk, "depth": depth, **said}
                 continue
             for width, cap in product(self.widths, self.top_k):
                 yield {
-                    "id": f"{name}-r{risk:g}-d{depth}-b{width}-k{cap}", "policy": name, "risk": risk, "depth": depth,
-                    "width": width, "top_k": cap,
+                    "id": f"{full}-r{risk:g}-d{depth}-b{width}-k{cap}", "policy": name, "risk": risk, "depth": depth,
+                    "width": width, "top_k": cap, **said,
                 }  # fmt: skip
 
+    def kind(self, candidate: dict[str, Any]) -> Kind:
+        """The proof asked for; outside mean mode the certificate knows best."""
+        return self.proof if candidate.get("mode", "mean") == "mean" else "auto"
+
     def policy(self, candidate: dict[str, Any]) -> Policy:
-        common: dict[str, Any] = {"depth": candidate["depth"], "risk": candidate["risk"], "spread": self.spread}
+        mode = candidate.get("mode", "mean")
+        common: dict[str, Any] = {"depth": candidate["depth"], "risk": candidate["risk"]}
+        common |= {"spread": self.spread} if mode == "mean" else {"mode": mode}
         if candidate["policy"] == "exact":
             return Exact(**common)
         common |= {"width": candidate["width"], "top_k": candidate["top_k"]}
@@ -97,6 +109,16 @@ class Comparators(_Table):
     learned: tuple[str, ...] = Field(default=(), description="trained policies, on test only")
 
 
+class ValueSettings(_Table):
+    """What the value gate asks for."""
+
+    margin: float = Field(default=0.01, ge=0.0, le=0.01, description="of non-inferiority, in scale-free deltas")
+    tries: int = Field(default=8, ge=1, description="settings tried of each practitioner, on validation")
+    time_samples: int = Field(
+        ge=2, description="plans a sampler makes in the judged policy's time, measured on design series"
+    )
+
+
 class WalkForwardSettings(_Table):
     """A walk-forward suite."""
 
@@ -116,4 +138,14 @@ class WalkForwardSettings(_Table):
     audit: bool = Field(
         default=False, description="stop before test unless validation windows show a positive candidate"
     )
-    sampled: int = Field(default=6, ge=0, description="decisions exported for the verifier")
+    sampled: int = Field(default=6, ge=1, description="decisions drawn for the verifier")
+    value_gate: ValueSettings | None = Field(default=None, description="ask for the value gate too")
+    practitioners: dict[str, Literal["superiority", "non-inferiority"]] = Field(
+        default={}, description="whom the value gate compares with, and what is asked of each"
+    )
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> WalkForwardSettings:
+        if (self.value_gate is None) != (not self.practitioners):
+            raise ValueError("value_gate and practitioners come together")
+        return self

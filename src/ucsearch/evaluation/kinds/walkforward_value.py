@@ -1,0 +1,79 @@
+"""What a walk-forward suite runs for the value gate: practitioners tuned on validation, samplers at equal time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ucsearch.backtest.choosers import How
+from ucsearch.backtest.panel import Panel
+from ucsearch.backtest.roster import Budget, Entry, practitioners
+from ucsearch.backtest.tune import tune
+from ucsearch.backtest.walk import Choice, Seen, Walk, walk
+from ucsearch.errors import InputError
+from ucsearch.evaluation.kinds.walkforward_rivals import CLASSICS, Rivals
+from ucsearch.evaluation.kinds.walkforward_settings import WalkForwardSettings
+from ucsearch.evaluation.protocol import COMPARATORS
+
+__all__ = ["NAMES", "always_fallback", "timed_walks", "tuned_practitioners", "tuned_walks"]
+
+NAMES = CLASSICS | {
+    "mean-plan": "planning on the mean", "quantile-plan": "planning on a quantile", "price-rule": "price rule",
+    "quantile-staffing": "quantile staffing", "calendar-staffing": "calendar staffing",
+}  # fmt: skip
+"""Practitioners' names in suites -> in the roster. In rows they stand as `<name>-tuned`."""
+
+
+class _Fallback:
+    """Leaves every decision to the task's own fallback."""
+
+    def __call__(self, seen: Seen) -> Choice:
+        return Choice.at(seen, np.full(len(seen.table), -1, np.int64))
+
+
+def always_fallback(panel: Panel) -> Walk:
+    return walk(panel, _Fallback())
+
+
+def _entries(panel: Panel, s: WalkForwardSettings, threads: int | None) -> dict[str, Entry]:
+    budget = Budget(depth=max(s.candidates.depths))
+    found = {entry.name: entry for entry in practitioners(panel, budget, how=How(threads=threads))}
+    out = {}
+    for name in s.practitioners:
+        if NAMES.get(name) not in found:
+            known = sorted(key for key, value in NAMES.items() if value in found)
+            raise InputError("practitioners", repr(name), f"one of {', '.join(known)} for this task")
+        out[name] = found[NAMES[name]]
+    return out
+
+
+def tuned_practitioners(panel: Panel, s: WalkForwardSettings, threads: int | None) -> dict[str, dict[str, Any]]:
+    """Every practitioner's best setting on the validation panel, with how many were tried, and what is asked of it."""
+    if s.value_gate is None:
+        raise InputError("value_gate", "nothing", "settings of the value gate")
+    out = {}
+    for name, entry in _entries(panel, s, threads).items():
+        best = tune(entry, panel, tries=s.value_gate.tries)
+        out[f"{name}-tuned"] = {
+            "endpoint": s.practitioners[name], "settings": dict(best.knobs), "tries": len(best.trials),
+        }  # fmt: skip
+    return out
+
+
+def tuned_walks(
+    panel: Panel, s: WalkForwardSettings, tuned: Mapping[str, Mapping[str, Any]], threads: int | None
+) -> dict[str, list[Walk]]:
+    """The practitioners at their tuned settings."""
+    entries = _entries(panel, s, threads)
+    return {
+        f"{name}-tuned": [walk(panel, make()) for make in entry.choosers(**tuned[f"{name}-tuned"]["settings"])]
+        for name, entry in entries.items()
+    }
+
+
+def timed_walks(rivals: Rivals, candidate: Mapping[str, Any], samples: int) -> dict[str, list[Walk]]:
+    """The samplers with as many plans as fit into the judged policy's time."""
+    names: Sequence[str] = COMPARATORS
+    return {f"{name}-time": rivals.walks(name, candidate["options"][name], samples) for name in names}
