@@ -8,13 +8,13 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from ucsearch.errors import BudgetError, InputError
+from ucsearch.spreads import SPREADS
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
 __all__ = ["MCTS", "CertifiedBeam", "ConstrainedBeam", "Exact", "ParetoBeam", "Policy", "Settings", "UCBeam", "resolve"]
 
 MODES = {"mean": 0, "scores": 1, "members": 2, "closed": 3}
-SPREADS = {"variance": 0, "std": 1, "downside": 2, "cvar": 3}
 KEEP_SCORE, KEEP_PARETO, KEEP_CERTIFIED = 0, 1, 2
 MAX_DEPTH = 10_000
 MAX_NODES = 1 << 40
@@ -55,13 +55,17 @@ class Policy:
             raise InputError("tail", self.tail, "a share in (0, 1]")
         if self.mode == "closed":
             self._check_closed()
-        elif self.spread == "cvar" and self.mode != "members":
+        entry = SPREADS[self.spread or _default_spread(self.mode)]
+        if self.mode not in entry.modes and self.mode != "closed":
             raise InputError(
-                "spread", "'cvar'", f"another spread in {self.mode} mode", hint="cvar is for members mode."
+                "spread",
+                repr(entry.name),
+                f"another spread in {self.mode} mode",
+                hint=f"It is for {' and '.join(entry.modes)} mode.",
             )
-        if self.mode == "members" and self.spread in (None, "downside", "cvar") and not self.risk <= 1.0:
+        if self.mode == "members" and not self.risk <= entry.most_risk:
             raise InputError(
-                "risk", self.risk, f"at most 1 with spread={self.spread or 'downside'!r} in members mode",
+                "risk", self.risk, f"at most {entry.most_risk:g} with spread={entry.name!r} in members mode",
                 hint="Beyond 1 a plan that is better for every member can score worse; spread='std' lifts the limit.",
             )  # fmt: skip
 
@@ -244,7 +248,7 @@ def resolve(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
     return Settings(
         algorithm="closed" if closed else policy.algorithm,
         mode=MODES[policy.mode],
-        spread=SPREADS[policy.spread or ("downside" if members else "cvar" if closed else "std")],
+        spread=SPREADS[policy.spread or _default_spread(policy.mode)].number,
         depth=int(policy.depth),
         reach=trace.horizon if members and task.continuations else int(policy.depth),
         width=int(width),
@@ -265,11 +269,18 @@ def resolve(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
     )
 
 
+def _default_spread(mode: str) -> str:
+    return {"members": "downside", "closed": "cvar"}.get(mode, "std")
+
+
 def _use_bound(policy: Policy, task: Task) -> bool:
     """A bound speaks of undiscounted rewards, so it is set aside when discount is not 1."""
     if policy.order == "score" or policy.mode == "closed":
         return False
     has = task.terminal is None if policy.mode == "scores" else task.bound is not None
+    if has and policy.mode != "scores" and task.risk_aware_bound:
+        # A bound that looks at the spread is used only with those it declares.
+        has = (policy.spread or _default_spread(policy.mode)) in task.bound_spreads
     if policy.order == "bound":
         if not has:
             what = "a task without terminal in scores mode" if policy.mode == "scores" else "a task with a bound"

@@ -42,7 +42,7 @@ class View(NamedTuple):
     members: NDArray[np.float64]  # (J, d) or (J, d, fields), canonical order
     weights: NDArray[np.float64]  # (J,), sum 1
     risk: float  # lambda
-    spread: int  # 0 variance, 1 std, 2 downside
+    spread: int  # number of the spread (`ucsearch.spreads`), one of the task's `bound_spreads`
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,7 @@ class Task:
     terminal: Callable[..., Any] | None = None
     invariant: Callable[..., Any] | None = None
     continuations: Sequence[Continuation | Callable[..., float]] = ()
+    bound_spreads: Sequence[str] = ("variance", "std", "downside")  # that a `prepare` with a view knows
     label_of: Callable[[float], str] | None = None  # a value's name, such as "order {:g}".format, on any window's grid
     uses: Mapping[str, Callable[..., float]] = field(default_factory=dict)  # (s, a, p) -> units of something shared
     action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only

@@ -26,6 +26,7 @@ LAYERS = {
     "ensembles": 2,
     "marginals": 2,
     "law": 3,
+    "spreads": 3,
     "lint": 3,
     "task": 4,
     "trace": 4,

@@ -13,7 +13,8 @@ import pytest
 import ucsearch as uc
 from tests.kit.templates import TEMPLATES
 from ucsearch.errors import BudgetError, InputError
-from ucsearch.policies import KEEP_CERTIFIED, KEEP_PARETO, KEEP_SCORE, MODES, SPREADS, Policy, resolve
+from ucsearch.policies import KEEP_CERTIFIED, KEEP_PARETO, KEEP_SCORE, MODES, Policy, resolve
+from ucsearch.spreads import NUMBERS as SPREADS
 
 NAN, INF = float("nan"), float("inf")
 CLOCK, STOCK, TANK, POSITION, FOLLOWED = (

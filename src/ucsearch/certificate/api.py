@@ -231,8 +231,8 @@ def _kind(kind: Kind, plan: PanelPlan, needs_oracle: bool) -> str:
 def exact_of(policy: Policy, risk: float, node_budget: int, every: bool) -> Exact:
     order = "auto" if policy.order == "score" else policy.order
     return Exact(
-        depth=policy.depth, risk=risk, discount=policy.discount, mode=policy.mode, spread=policy.spread, order=order,
-        node_budget=node_budget, every_action=every,
+        depth=policy.depth, risk=risk, discount=policy.discount, mode=policy.mode, spread=policy.spread,
+        tail=policy.tail, order=order, node_budget=node_budget, every_action=every,
     )  # fmt: skip
 
 

@@ -119,7 +119,7 @@ def members_bounds(
         few = plans <= few_plans
         found.nodes[w] += first_bounds(
             s.depth, m, graph.starts, graph.first, graph.act, graph.child, graph.gain, graph.end, weights, s.risk,
-            s.spread, paths[w], steps, few, allowance, found.upper[w], found.perfect[w],
+            (s.spread, s.tail), paths[w], steps, few, allowance, found.upper[w], found.perfect[w],
         )  # fmt: skip
         found.exact[w] = few
 

@@ -8,6 +8,9 @@ For w >= 0 with sum_j p_j w_j = 1 and a constant c, call (w, c) admissible if S 
   downside  with D = (sum_j p_j ((m - r_j)+)^2)^(1/2) and any xi >= 0 with sum_j p_j xi_j^2 <= 1:
             D >= sum_j p_j xi_j (m - r_j)+ >= sum_j p_j xi_j (m - r_j) = m*mean(xi) - sum_j p_j xi_j r_j, hence
             m - lam*D <= sum_j p_j (1 + lam*(xi_j - mean(xi))) r_j; c = 0. Equality at xi_j = (m - r_j)+ / D.
+  cvar      S = (1 - lam)*m + lam*CVaR_q(r) and CVaR_q(r) = min of sum_j p_j xi_j r_j over 0 <= xi_j <= 1/q with
+            sum_j p_j xi_j = 1; so w_j = (1 - lam) + lam*xi_j serves for every such xi, c = 0. Equality at the worst
+            share.
 Each set is convex, so mixtures of admissible weights are admissible (c of the mixture for the variance).
 
 Penalties z_j[h, x] on action x at step h with sum_j p_j w_j z_j[h, x] = 0 cancel on every common plan, so with q = p*w
@@ -31,6 +34,7 @@ __all__ = ["admissible_weights", "first_bounds", "score_of"]
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]
+Measure = tuple[int, float]  # number of the spread (`ucsearch.spreads`) and the share of cvar
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _FIRST_STEP, _LAST_STEP = 1.25, 0.3  # relaxation of Polyak's step, falling geometrically
@@ -76,28 +80,90 @@ def _moments(values: Floats, p: Floats, below: bool) -> tuple[float, float]:
 
 
 @_compiled
-def score_of(returns: Floats, p: Floats, lam: float, spread: int) -> float:
-    """S of a plan's member returns; spread as in `SPREADS`: 0 variance, 1 std, 2 downside."""
-    mean, total = _moments(returns, p, spread == 2)
-    return mean - lam * (total if spread == 0 else math.sqrt(total))
+def _threshold(values: Floats, p: Floats, tail: float) -> float:
+    """The smallest value with at least this share at or below it; the largest value when none has."""
+    low, high = -math.inf, float(values[0])
+    for j in range(1, p.size):
+        high = max(high, float(values[j]))
+    while True:
+        pivot = high
+        for j in range(p.size):
+            if low < values[j] < high:
+                pivot = float(values[j])
+                break
+        if not pivot < high:
+            return high
+        mass = 0.0
+        for j in range(p.size):
+            if values[j] <= pivot:
+                mass += p[j]
+        if mass >= tail:
+            high = pivot
+        else:
+            low = pivot
 
 
 @_compiled
-def _constant(w: Floats, p: Floats, lam: float, spread: int) -> float:
+def _tail_mean(values: Floats, p: Floats, tail: float) -> float:
+    """Mean of the worst share, by the engines' operations."""
+    high, total, below = _threshold(values, p, tail), 0.0, 0.0
+    for j in range(p.size):
+        if values[j] < high:
+            total += p[j] * (values[j] - values[0])
+            below += p[j]
+    first = float(values[0])
+    return first + (total + (tail - below) * (high - first)) / tail
+
+
+@_compiled
+def _tail_weights(returns: Floats, p: Floats, lam: float, tail: float, w: Floats) -> None:
+    """w_j = (1 - lam) + lam * xi_j, xi the worst share's own weights: at most 1 / tail each, sum_j p_j xi_j = 1."""
+    high, below, there = _threshold(returns, p, tail), 0.0, 0.0
+    for j in range(p.size):
+        if returns[j] < high:
+            below += p[j]
+        elif returns[j] == high:
+            there += p[j]
+    rest = min(max(0.0, tail - below), there) / there
+    total = 0.0
+    for j in range(p.size):
+        w[j] = 1.0 if returns[j] < high else rest if returns[j] == high else 0.0
+        total += p[j] * w[j]
+    for j in range(p.size):
+        # Never above 1 / tail: where rounding leaves less than the share, the weights sum to a little less than 1,
+        # and what is missing is spread over all, which lowers no bound.
+        w[j] = (1.0 - lam) + lam * (w[j] / max(total, tail) + max(0.0, 1.0 - total / max(total, tail)))
+
+
+@_compiled
+def score_of(returns: Floats, p: Floats, lam: float, spread: Measure) -> float:
+    """S of a plan's member returns: 0 variance, 1 std, 2 downside, 3 cvar."""
+    if spread[0] == 3:
+        mean, _ = _moments(returns, p, False)
+        return mean - lam * max(0.0, mean - _tail_mean(returns, p, spread[1]))
+    mean, total = _moments(returns, p, spread[0] == 2)
+    return mean - lam * (total if spread[0] == 0 else math.sqrt(total))
+
+
+@_compiled
+def _constant(w: Floats, p: Floats, lam: float, spread: Measure) -> float:
     """c of admissible weights."""
-    return _moments(w, p, False)[1] / (4.0 * lam) if spread == 0 and lam > 0.0 else 0.0
+    return _moments(w, p, False)[1] / (4.0 * lam) if spread[0] == 0 and lam > 0.0 else 0.0
 
 
 @_compiled
-def admissible_weights(returns: Floats, p: Floats, lam: float, spread: int, w: Floats) -> float:
+def admissible_weights(returns: Floats, p: Floats, lam: float, spread: Measure, w: Floats) -> float:
     """The admissible weights that are tight at these returns (as far as w >= 0 allows) into `w`; returns c."""
     for j in range(p.size):
         w[j] = 1.0
-    mean, square = _moments(returns, p, spread == 2)
+    mean, square = _moments(returns, p, spread[0] == 2)
     if not (lam > 0.0 and square > _NO_SPREAD and square < np.inf):
         return 0.0
+    if spread[0] == 3:
+        _tail_weights(returns, p, lam, spread[1], w)
+        return 0.0
     norm = math.sqrt(square)
-    if spread == 2:
+    if spread[0] == 2:
         centre, square = 0.0, 0.0
         for j in range(p.size):
             w[j] = max(mean - returns[j], 0.0)
@@ -127,7 +193,7 @@ def admissible_weights(returns: Floats, p: Floats, lam: float, spread: int, w: F
                 off = (returns[j] - mean) - centre
                 square += p[j] * off * off
         slope = 2.0 * lam
-        if spread == 1:  # std(w) = lam
+        if spread[0] == 1:  # std(w) = lam
             equal = square <= 1e-20 * norm * norm  # all that are left, but for rounding
             slope = 0.0 if equal else math.sqrt(max(lam * lam + 1.0 - 1.0 / share, 0.0) / square)
         dropped = False
@@ -143,7 +209,7 @@ def admissible_weights(returns: Floats, p: Floats, lam: float, spread: int, w: F
     for j in range(p.size):
         w[j] = w[j] / total if total > 0.5 else 1.0
     _, square = _moments(w, p, False)
-    if spread == 1 and square > lam * lam:
+    if spread[0] == 1 and square > lam * lam:
         for j in range(p.size):
             w[j] = 1.0 + (w[j] - 1.0) * (lam / math.sqrt(square))
     return _constant(w, p, lam, spread)
@@ -274,7 +340,7 @@ def _weighted(d: int, part: Part, q: Floats, value: Floats, shift: float) -> flo
 
 
 @_compiled
-def _enumerate(d: int, m: int, part: Part, p: Floats, lam: float, spread: int) -> tuple[float, int]:
+def _enumerate(d: int, m: int, part: Part, p: Floats, lam: float, spread: Measure) -> tuple[float, int]:
     """The best S over all common plans of the part, -inf if there is none, and the joint nodes visited."""
     at = np.zeros((d + 1, p.size), np.int64)
     total = np.zeros((d + 1, p.size))
@@ -367,8 +433,8 @@ def _cancel_penalties(d: int, m: int, q: Floats, penalty: Floats) -> float:
 
 @_compiled
 def _penalised(
-    d: int, m: int, part: Part, p: Floats, lam: float, spread: int, plan: Longs, seed: Floats, steps: int, level: float,
-    warm: bool, best_penalty: Floats, best_w: Floats,
+    d: int, m: int, part: Part, p: Floats, lam: float, spread: Measure, plan: Longs, seed: Floats, steps: int,
+    level: float, warm: bool, best_penalty: Floats, best_w: Floats,
 ) -> tuple[float, float]:  # fmt: skip
     """The best bound in `steps` backward passes (fewer once it is tight or at most `level`), and the plain one.
 
@@ -444,7 +510,7 @@ def _penalised(
 @_compiled
 def first_bounds(
     d: int, m: int, starts: Longs, first: Longs, act: Ints, child: Ints, gain: Floats, end: Floats, p: Floats,
-    lam: float, spread: int, incumbent: Longs, steps: int, few: bool, enough: float, upper: Floats, plain: Floats,
+    lam: float, spread: Measure, incumbent: Longs, steps: int, few: bool, enough: float, upper: Floats, plain: Floats,
 ) -> int:  # fmt: skip
     """Bounds for every first action into `upper` and `plain` (m,); returns the joint nodes visited.
 

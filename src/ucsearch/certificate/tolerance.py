@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.policies import MODES, SPREADS, Settings
+from ucsearch.policies import MODES, Settings
+from ucsearch.spreads import NUMBERS
 
 __all__ = ["CANCELLED", "path_size", "tolerance"]
 
@@ -37,5 +38,5 @@ def path_size(gross: Floats, uncertainty: Floats, settings: Settings, risk: floa
     """
     if settings.mode != MODES["members"]:
         return gross + risk * uncertainty
-    inner = 2.0 * np.sqrt(uncertainty) * gross if settings.spread == SPREADS["variance"] else gross
+    inner = 2.0 * np.sqrt(uncertainty) * gross if settings.spread == NUMBERS["variance"] else gross
     return gross + risk * (uncertainty + inner)

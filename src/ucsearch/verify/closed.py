@@ -9,7 +9,7 @@ from ucsearch.verify.formats import Blobs, Record, expect, near, num, require, t
 from ucsearch.verify.gate import certificate, gate_and_outcome
 from ucsearch.verify.law import Law, Point
 from ucsearch.verify.meter import OutOfNodes
-from ucsearch.verify.replay import Fault, Problem
+from ucsearch.verify.replay import Fault, Problem, tail_mean
 
 MIDDLE = 0.5  # the level of the outcomes along which a policy's path is recorded
 Key = tuple[int, Any]  # class of information and state; the class of every state past the end is -1
@@ -102,20 +102,10 @@ class _Solution:
             mean += w * (reward + discount * ahead.mean)
             gross += w * (abs(reward) + discount * ahead.gross)
         if self.risk > 0.0:
-            score = (1.0 - self.risk) * score + self.risk * tail_mean(parts, self.p.settings.get("tail", 0.2))
+            score = (1.0 - self.risk) * score + self.risk * tail_mean(parts, self.p.tail)
         if not (math.isfinite(score) and math.isfinite(mean) and math.isfinite(gross)):
             raise Fault("the value of a policy is not finite")
         return Value(score, mean, gross)
-
-
-def tail_mean(parts: list[tuple[float, float]], share: float) -> float:
-    """Mean of the worst share of (value, weight)."""
-    base, left, total = min(parts)[0], share, 0.0
-    ranked = sorted(parts)
-    for n, (x, w) in enumerate(ranked):
-        taken = left if n + 1 == len(ranked) else min(w, left)
-        total, left = total + taken * (x - base), left - taken
-    return base + total / share
 
 
 def verify_closed(r: Record, p: Problem, blobs: Blobs) -> list[str]:
@@ -187,7 +177,7 @@ class _Claims:
         for x, w in parts:
             mean, gross = mean + w * x, gross + w * abs(x)
         if self.p.risk > 0.0:
-            tail = tail_mean(parts, self.p.settings.get("tail", 0.2))
+            tail = tail_mean(parts, self.p.tail)
             return mean - self.p.risk * max(0.0, mean - tail), gross
         return mean, gross
 

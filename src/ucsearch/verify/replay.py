@@ -66,16 +66,30 @@ class View(NamedTuple):
     spread: int
 
 
-def mean_and_spread(values: Sequence[float], weights: Sequence[float], kind: int) -> tuple[float, float]:
+def mean_and_spread(
+    values: Sequence[float], weights: Sequence[float], kind: int, share: float = 0.0
+) -> tuple[float, float]:  # fmt: skip
     """Weighted mean and spread, in member order, shifted by the first value."""
     first, shift, total = values[0], 0.0, 0.0
     for w, x in zip(weights[1:], values[1:], strict=True):
         shift += w * (x - first)
+    if kind == CVAR:
+        return first + shift, max(0.0, first + shift - tail_mean(list(zip(values, weights, strict=True)), share))
     for w, x in zip(weights, values, strict=True):
         off = (x - first) - shift
         off = min(off, 0.0) if kind == DOWNSIDE else off
         total += w * off * off
     return first + shift, total if kind == VARIANCE else math.sqrt(total)
+
+
+def tail_mean(parts: list[tuple[float, float]], share: float) -> float:
+    """Mean of the worst share of (value, weight)."""
+    ranked = sorted(parts)
+    base, left, total = ranked[0][0], share, 0.0
+    for n, (x, w) in enumerate(ranked):
+        taken = left if n + 1 == len(ranked) else min(w, left)
+        total, left = total + taken * (x - base), left - taken
+    return base + total / share
 
 
 def _float(value: Any) -> float:
@@ -111,6 +125,7 @@ class Problem:
         self.task, self.settings, self.state, self.params, self.actions = task, settings, state, params, actions
         self.members, self.weights, self.mean, self.q, self.u = trace  # (J, H), (J,), (H,), (H, m), (H, m)
         self.depth, self.reach, self.use_bound = settings["depth"], settings["reach"], settings["use_bound"]
+        self.tail = float(settings.get("tail", 0.2))
         self.mode, self.spread, self.risk = settings["mode"], settings["spread"], float(settings["risk"])
         self.available = [i for i, a in enumerate(actions) if a == a]
         self.discounts = [1.0]
@@ -217,7 +232,7 @@ class Problem:
         rewards: tuple[float, ...] = ()
         if self.is_members:
             rewards = tuple(self._reward(s, a, y, h) for s, y in zip(states, ys, strict=True))
-            q, u = mean_and_spread(rewards, self.weights, self.spread)
+            q, u = mean_and_spread(rewards, self.weights, self.spread, self.tail)
             following = tuple(self.move(s, a, y, h) for s, y in zip(states, ys, strict=True))
         else:
             (state,) = states
@@ -225,7 +240,7 @@ class Problem:
                 q, u = self.q[h][i], self.u[h][i]
             else:
                 q = self._reward(state, a, self.mean[h], h)
-                u = mean_and_spread([self._reward(state, a, y, h) for y in ys], self.weights, self.spread)[1]
+                u = mean_and_spread([self._reward(state, a, y, h) for y in ys], self.weights, self.spread, self.tail)[1]
             following = (self.move(state, a, self.mean[h], h),)
         if not (math.isfinite(q) and math.isfinite(u)):
             raise Fault("a reward or its spread is not finite")
@@ -244,7 +259,9 @@ class Problem:
             gross = node.gross + max(abs(factor * x) for x in e.rewards)
             if full:
                 return self._best_end(e, returns, gross, path)
-            return self._node(e, returns, *mean_and_spread(returns, self.weights, self.spread), gross, path, togo)
+            return self._node(
+                e, returns, *mean_and_spread(returns, self.weights, self.spread, self.tail), gross, path, togo
+            )
         reward, gross = node.reward + factor * e.q, node.gross + abs(factor * e.q)
         if full and self.task.terminal is not None:
             end = self.discounts[self.depth] * self.end(e.states[0])
@@ -289,7 +306,7 @@ class Problem:
             followed = self._follow(policy, theta, e.states, returns)
             if followed is not None:
                 total, most = followed
-                spread = mean_and_spread(total, self.weights, self.spread)
+                spread = mean_and_spread(total, self.weights, self.spread, self.tail)
                 node = self._node(e, total, *spread, gross + most, path, 0.0)
                 if best is None or (node.score, -node.uncertainty) > (best.score, -best.uncertainty):
                     best = node

@@ -30,7 +30,7 @@ def uc_panel(
     """Windows lo..hi. The last entry of iset is how many belong to this algorithm; see ../policies.py."""
     d = iset[0]
     reach = iset[1]
-    spread = iset[5]
+    spread = (iset[5], fset[4])
     cap = iset[7]
     risk = fset[0]
     own_i = iset.shape[0] - iset[iset.shape[0] - 1]

@@ -17,6 +17,7 @@ from ucsearch.engine.registry import ALGORITHMS
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES
 from ucsearch.sources import Bundle, Unsourced, captured, plain_function
+from ucsearch.spreads import kernel_text as kernel_spreads
 from ucsearch.task import TIMED, Task
 
 __all__ = ["kernel_namespace", "kernel_text"]
@@ -137,7 +138,7 @@ def _jitted(function: types.FunctionType, inner: Callable[..., Any], done: dict[
 def _body(algorithm: str, mode: int) -> str:
     """Templates without the blocks marked for the other kind of mode (they would only cost compile time)."""
     other = "additive" if mode == MODES["members"] else "members"
-    text = _core() + "\n\n" + ALGORITHMS[algorithm].text()
+    text = kernel_spreads() + "\n\n" + _core() + "\n\n" + ALGORITHMS[algorithm].text()
     return re.sub(rf"^ *# <{other}>\n.*?^ *# </{other}>\n", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
@@ -282,7 +283,7 @@ def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> l
     call, one_call = f"{names['prepare']}({{}}, p)", ""
     if task.risk_aware_bound:
         lines.append(view)
-        call = f"{names['prepare']}({{}}, p, View({{}}, {{}}, {{}}, spread))"
+        call = f"{names['prepare']}({{}}, p, View({{}}, {{}}, {{}}, spread[0]))"
     if members:
         own = f"np.ascontiguousarray(members[w, {{}}, :reach{pick}])"
         block = f"np.ascontiguousarray(members[w, {{0}}:{{0}} + 1, :reach{pick}])"

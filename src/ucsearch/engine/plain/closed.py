@@ -19,34 +19,11 @@ from typing import Any
 from ucsearch.engine.plain.outcome import Outcome, better
 from ucsearch.engine.plain.window import Node, TaskFault, Window
 from ucsearch.engine.status import HIGH, LOW, MIDDLE, Fault, First, Status
+from ucsearch.spreads import tail_mean
 
-__all__ = ["at_level", "closed", "tail_mean"]
+__all__ = ["at_level", "closed"]
 
 END = -1  # the class of every state past the last step
-
-
-def tail_mean(values: Sequence[float], weights: Sequence[float], tail: float) -> float:
-    """Mean of the worst `tail` share; shifted by the first value, so equal values give that value exactly.
-
-    The threshold is the smallest value with at least that share at or below it. Sums run in the given order.
-    """
-    threshold = math.inf
-    for value in sorted(set(values)):
-        mass = 0.0
-        for w, x in zip(weights, values, strict=True):
-            if x <= value:
-                mass += w
-        if mass >= tail:
-            threshold = value
-            break
-    else:
-        threshold = max(values)
-    first, total, below = values[0], 0.0, 0.0
-    for w, x in zip(weights, values, strict=True):
-        if x < threshold:
-            total += w * (x - first)
-            below += w
-    return first + (total + (tail - below) * (threshold - first)) / tail
 
 
 @dataclass

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from ucsearch.answers import as_allowed, as_float, as_number, guarded
 from ucsearch.engine.status import Fault
 from ucsearch.layout import Layout
-from ucsearch.policies import MODES, SPREADS, Settings
+from ucsearch.policies import MODES, Settings
+from ucsearch.spreads import NUMBERS, spread_of
 from ucsearch.task import Task, View
 
 __all__ = ["Candidate", "Node", "TaskFault", "Window", "mean_and_spread"]
 
 MEAN, SCORES, MEMBERS = MODES["mean"], MODES["scores"], MODES["members"]
-VARIANCE, DOWNSIDE = SPREADS["variance"], SPREADS["downside"]
+VARIANCE = NUMBERS["variance"]
 _LONGEST = 200  # characters of a user's own message that are shown
 _ARITHMETIC = (ZeroDivisionError, OverflowError, ValueError)
 
@@ -62,18 +63,15 @@ class Candidate(NamedTuple):
     togo: float
 
 
-def mean_and_spread(values: Sequence[float], weights: Sequence[float], kind: int) -> tuple[float, float]:
+def mean_and_spread(
+    values: Sequence[float], weights: Sequence[float], kind: int, tail: float = 0.0
+) -> tuple[float, float]:  # fmt: skip
     """Weighted mean and spread; shifted by the first value, so equal values have spread 0 exactly."""
     first = values[0]
     shift = 0.0
     for j in range(1, len(values)):
         shift += weights[j] * (values[j] - first)
-    total = 0.0
-    for j in range(len(values)):
-        off = (values[j] - first) - shift
-        if kind != DOWNSIDE or off < 0.0:
-            total += weights[j] * off * off
-    return first + shift, total if kind == VARIANCE else math.sqrt(total)
+    return first + shift, spread_of(kind).plain(values, weights, first, shift, tail)
 
 
 @dataclass
@@ -223,14 +221,14 @@ class Window:
             state = node.states[0]
             q = self.number(task.reward_at, Fault.REWARD, h, i, state, a, self.mean[h], h, p)
             edge = [self.number(task.reward_at, Fault.REWARD, h, i, state, a, y[h], h, p) for y in self.members]
-            _, u = mean_and_spread(edge, self.weights, s.spread)
+            _, u = mean_and_spread(edge, self.weights, s.spread, s.tail)
             states = (self.move(state, i, self.mean[h], h),)
         else:
             rewards = tuple(
                 self.number(task.reward_at, Fault.REWARD, h, i, state, a, y[h], h, p)
                 for state, y in zip(node.states, self.members, strict=True)
             )
-            q, u = mean_and_spread(rewards, self.weights, s.spread)
+            q, u = mean_and_spread(rewards, self.weights, s.spread, s.tail)
             states = tuple(self.move(x, i, y[h], h) for x, y in zip(node.states, self.members, strict=True))
         if not (math.isfinite(q) and math.isfinite(u)):
             raise TaskFault(Fault.VALUE, h, i)
@@ -290,7 +288,7 @@ class Window:
             ends = [self.discounts[self.depth] * self.terminal(x, step, c.action) for x in c.states]
             returns = tuple(r + x for r, x in zip(returns, ends, strict=True))
             gross = gross + max(map(abs, ends))
-        reward, uncertainty = mean_and_spread(returns, self.weights, self.settings.spread)
+        reward, uncertainty = mean_and_spread(returns, self.weights, self.settings.spread, self.settings.tail)
         return self._checked(c, returns, reward, uncertainty, gross, path, last, step, -1)
 
     def _checked(
@@ -313,7 +311,7 @@ class Window:
                 followed = self._follow(item.policy, theta, c, returns, step)  # type: ignore[union-attr]
                 if followed is not None:
                     total, most = followed
-                    reward, uncertainty = mean_and_spread(total, self.weights, self.settings.spread)
+                    reward, uncertainty = mean_and_spread(total, self.weights, self.settings.spread, self.settings.tail)
                     node = self._checked(c, total, reward, uncertainty, gross + most, path, True, step, index)
                     if best is None or (node.score, -node.uncertainty) > (best.score, -best.uncertainty):
                         best = node

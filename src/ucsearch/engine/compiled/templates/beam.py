@@ -120,7 +120,7 @@ def uc_panel(
     width = iset[2]
     k = iset[3]
     keep = iset[4]
-    spread = iset[5]
+    spread = (iset[5], fset[4])
     use_bound = iset[6] != 0
     cap = iset[7]
     risk = fset[0]

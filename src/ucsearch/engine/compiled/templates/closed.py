@@ -73,40 +73,6 @@ def uc_longer(array, need, most):
     return new
 
 
-@uc_lean_call
-def uc_tail(values, n, weights, wrow, at, tail):
-    """Mean of the worst `tail` share of values[0:n] under weights[wrow, at:at + n]."""
-    high = values[0]
-    for k in range(1, n):
-        if values[k] > high:
-            high = values[k]
-    low = -np.inf
-    while True:
-        pivot = high
-        for k in range(n):
-            if values[k] > low and values[k] < high:
-                pivot = values[k]
-                break
-        if not pivot < high:
-            break
-        mass = 0.0
-        for k in range(n):
-            if values[k] <= pivot:
-                mass += weights[wrow, at + k]
-        if mass >= tail:
-            high = pivot
-        else:
-            low = pivot
-    first = values[0]
-    total = 0.0
-    below = 0.0
-    for k in range(n):
-        if values[k] < high:
-            total += weights[wrow, at + k] * (values[k] - first)
-            below += weights[wrow, at + k]
-    return first + (total + (tail - below) * (high - first)) / tail
-
-
 @uc_lean
 def uc_value(t, at, n, wrow, weights, discount, risk, tail, trew, tto, score, second, size, work):
     """Score, mean and size of the action whose transitions begin at t; points of its class begin at `at`."""
@@ -121,9 +87,9 @@ def uc_value(t, at, n, wrow, weights, discount, risk, tail, trew, tto, score, se
         total += weights[wrow, at + k] * value
         mean += weights[wrow, at + k] * (trew[t + k] + discount * second[to])
         whole += weights[wrow, at + k] * (abs(trew[t + k]) + discount * size[to])
-        work[k] = value
+        work[0, k] = value
     if risk > 0.0 and np.isfinite(total):
-        total = (1.0 - risk) * total + risk * uc_tail(work, n, weights, wrow, at, tail)
+        total = (1.0 - risk) * total + risk * uc_tail(work, 0, n, weights, wrow, at, tail)
     return total, mean, whole
 
 
@@ -288,7 +254,7 @@ def uc_panel(
     best = np.empty(1, np.int32)
     layers = np.empty(d + 2, np.int64)
     at = np.zeros(7, np.int64)
-    work = np.empty(width)
+    work = np.empty((1, width))
     fpath = np.empty((1, m + 2, d), np.int64)
     bpath = np.empty((1, d), np.int64)
     for w in range(lo, hi):
@@ -373,10 +339,10 @@ def uc_panel(
                 flags[w, x] |= 1
                 total = 0.0
                 for k in range(n):
-                    work[k] = trew[efirst[e] + k]
-                    total += weights[wrow, k] * work[k]
+                    work[0, k] = trew[efirst[e] + k]
+                    total += weights[wrow, k] * work[0, k]
                 table[w, x, 4] = total
-                table[w, x, 5] = max(0.0, total - uc_tail(work, n, weights, wrow, 0, tail)) if risk > 0.0 else 0.0
+                table[w, x, 5] = max(0.0, total - uc_tail(work, 0, n, weights, wrow, 0, tail)) if risk > 0.0 else 0.0
                 same = False
                 for y in range(sedge[0], e):
                     same = True

@@ -1,24 +1,52 @@
 # Kernel text: scoring and adding up. Not imported: it is pasted below a generated prelude (see ../codegen.py), which
-# defines the user's functions, `uc_load`, `uc_store`, `uc_params`, `uc_outcome`, `uc_member`, `uc_table` and the
+# defines the user's functions, `uc_spread` (from ucsearch/spreads.py), `uc_load`, `uc_store`, `uc_params`, `uc_outcome`, `uc_member`, `uc_table` and the
 # constants MEMBERS, SCORES, N, HAS_BOUND, HAS_TERMINAL, HAS_PREPARE, CONTINUATIONS. Same operations in the same
 # order as ../../plain/window.py, so that both engines give the same bytes. Nothing here allocates per node.
 
 
-@uc_inline
-def uc_spread(values, row, weights, wrow, kind):
-    """Weighted mean and spread of values[row, :]; shifted by the first, so equal values have spread 0 exactly."""
-    first = values[row, 0]
-    shift = 0.0
-    for j in range(1, values.shape[1]):
-        shift += weights[wrow, j] * (values[row, j] - first)
+@uc_lean_call
+def uc_squares(values, row, weights, wrow, first, shift, below):
+    """Weighted squares of values[row, :] around first + shift; `below`: of those below it."""
     total = 0.0
     for j in range(values.shape[1]):
         off = (values[row, j] - first) - shift
-        if kind != 2 or off < 0.0:
+        if not below or off < 0.0:
             total += weights[wrow, j] * off * off
-    if kind != 0:
-        total = math.sqrt(total)
-    return first + shift, total
+    return total
+
+
+@uc_lean_call
+def uc_tail(values, row, n, weights, wrow, at, tail):
+    """Mean of the worst `tail` share of values[row, 0:n] under weights[wrow, at:at + n]."""
+    high = values[row, 0]
+    for k in range(1, n):
+        if values[row, k] > high:
+            high = values[row, k]
+    low = -np.inf
+    while True:
+        pivot = high
+        for k in range(n):
+            if values[row, k] > low and values[row, k] < high:
+                pivot = values[row, k]
+                break
+        if not pivot < high:
+            break
+        mass = 0.0
+        for k in range(n):
+            if values[row, k] <= pivot:
+                mass += weights[wrow, at + k]
+        if mass >= tail:
+            high = pivot
+        else:
+            low = pivot
+    first = values[row, 0]
+    total = 0.0
+    below = 0.0
+    for k in range(n):
+        if values[row, k] < high:
+            total += weights[wrow, at + k] * (values[row, k] - first)
+            below += weights[wrow, at + k]
+    return first + (total + (tail - below) * (high - first)) / tail
 
 
 @uc_inline
@@ -87,7 +115,7 @@ def uc_togo(st, i, rows, at, d, continues, tables, suffix, p, weights, wrow, wor
                 return 0.0, 3
         work[0, r] = value
     if MEMBERS:
-        value, _ = uc_spread(work, 0, weights, wrow, 0)
+        value, _ = uc_spread(work, 0, weights, wrow, (0, 0.0))
         return value, 0
     return work[0, 0], 0
 

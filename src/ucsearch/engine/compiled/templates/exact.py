@@ -11,7 +11,7 @@ def uc_panel(
     """Windows lo..hi. See ../engine.py for the settings and ../../arrays.py for the columns."""
     d = iset[0]
     reach = iset[1]
-    spread = iset[5]
+    spread = (iset[5], fset[4])
     use_bound = iset[6] != 0
     cap = iset[7]
     budget = iset[8]

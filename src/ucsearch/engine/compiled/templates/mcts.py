@@ -26,7 +26,7 @@ def uc_panel(
     d = iset[0]
     reach = iset[1]
     k = iset[3]
-    spread = iset[5]
+    spread = (iset[5], fset[4])
     use_bound = iset[6] != 0
     cap = iset[7]
     simulations = iset[10]
