@@ -234,7 +234,7 @@ def test_words_name_the_opponents_and_the_assumption():
         (lambda: closed(risk=1.5), "at most 1"),
         (lambda: closed(order="bound"), "closed mode"),
         (lambda: closed(tail=0.0), "tail"),
-        (lambda: uc.Exact(depth=3, spread="cvar"), "members mode"),
+        (lambda: uc.Exact(depth=3, spread="cvar"), "members and closed mode"),
     ],
 )
 def test_what_closed_mode_cannot_do_is_refused(make, text):

@@ -251,8 +251,8 @@ class Plan:
             low, high = starts[kind], starts[kind + 1]
             k = low + at_level(window.weights[low:high], level)
             y = window.members[k][0]
-            args = (state, window.actions[index], y, window.params)
-            rewards.append(window.number(self.task.reward, Fault.REWARD, h, index, *args))
+            args = (state, window.actions[index], y, h, window.params)
+            rewards.append(window.number(self.task.reward_at, Fault.REWARD, h, index, *args))
             state, kind = window.move(state, index, y, h), after[k]
             outcomes.append(y)
             states.append(state)
