@@ -17,6 +17,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -98,6 +99,10 @@ class Actions(_Table):
     multiples: tuple[float, ...] | None = Field(
         default=None, description="ascending; with 0 (nothing) they replace task.order_sizes"
     )
+    periods: tuple[int, ...] = Field(
+        default=(), description="besides multiples: sizes that cover so many periods of forecast demand, ascending"
+    )
+    batch: bool = Field(default=False, description="besides multiples: the economic batch of the fixed cost")
     round_to: float = Field(
         default=0.0, ge=0.0, description="scaled actions are rounded up to multiples of this; 0: not"
     )
@@ -367,6 +372,13 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
         problems.append(f"{file}: policy.mode: saw 'scores', expected 'mean' or 'members': files hold forecasts")
     if found.actions.multiples is not None and not hasattr(task_classes()[found.task.name], "scaled"):
         problems.append(f"{file}: actions.multiples: saw a list, expected nothing: {found.task.name} cannot be scaled")
+    sizes = found.actions
+    if (sizes.periods or sizes.batch) and sizes.multiples is None:
+        problems.append(f"{file}: actions.periods, actions.batch: expected multiples beside them")
+    if any(b <= a for a, b in pairwise((0, *sizes.periods))):
+        problems.append(
+            f"{file}: actions.periods: saw {list(sizes.periods)}, expected ascending whole numbers from 1 on"
+        )
     if problems:
         raise SettingsError(problems)
     return Settings(
@@ -397,7 +409,10 @@ def _place_holders(content: dict[str, Any], file: str) -> None:
     if "order_sizes" in task:
         line = f"{file}: task.order_sizes: saw a list, expected nothing beside actions.multiples, which replaces it"
         raise SettingsError([line])
-    content["task"] = {**task, "order_sizes": [float(i) for i in range(len(multiples) + 1)]}
+    periods = content["actions"].get("periods", [])
+    count = len(multiples) + 1 + (len(periods) if isinstance(periods, list) else 0)
+    count += content["actions"].get("batch") is True
+    content["task"] = {**task, "order_sizes": [float(i) for i in range(count)]}
 
 
 def _line(error: Any, file: str) -> str:

@@ -177,3 +177,42 @@ def test_orders_in_packs_are_what_the_rules_order() -> None:
     expected = [rules.ordered(state, a, config.params()) for a in config.order_sizes]
     assert params.grid[0].tolist() == expected
     assert actions[0, ~np.isnan(actions[0])].tolist() == sorted(set(expected))
+
+
+def test_sizes_cover_periods_and_the_economic_batch(tmp_path: Path) -> None:
+    text = TOML.replace("order_sizes = [0.0, 5.0, 10.0, 15.0]\n", "fixed_cost = 40.0\n")
+    sizes = "[actions]\nmultiples = [0.0]\nperiods = [2, 4]\nbatch = true\n"
+    found = parse_settings((text + sizes).encode())
+    assert len(found.task.order_sizes) == 5
+    config = found.task
+    case = Case(Kind(0, config, config.task(), ""), config.state(2.0), config.params(), config)
+    _, params, actions = panel_inputs([case], Trace.from_members([[[5.0, 6.0, 7.0], [5.0, 6.0, 7.0]]]), found)
+    assert actions is not None
+    batch = np.sqrt(2.0 * 40.0 * 6.0 / 1.0)
+    assert np.allclose(params.grid[0], sorted([0.0, 6.0, 6.0 + 7.0, 6.0 + 7.0 + 2 * 6.0, batch]))
+    level = parse_settings((text.replace("lead_time = 1", 'lead_time = 1\norders = "level"') + sizes).encode())
+    case = Case(Kind(0, level.task, level.task.task(), ""), level.task.state(2.0), level.task.params(), level.task)
+    _, params, _ = panel_inputs([case], Trace.from_members([[[5.0, 6.0, 7.0], [5.0, 6.0, 7.0]]]), level)
+    assert params.grid[0].max() == pytest.approx(5.0 + 6.0 + 7.0 + 2 * 6.0)
+    for wrong in ("periods = [4, 2]\nmultiples = [0.0]\n", "periods = [2]\n", "periods = [0]\nmultiples = [0.0]\n"):
+        with pytest.raises(ValueError, match=r"actions\.periods"):
+            parse_settings((text + "[actions]\n" + wrong).encode())
+
+
+def test_the_edge_of_what_was_offered_is_told(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    write_csv(tmp_path / "states.csv", STATE_HEAD, [[n, 0.0, 0.0] for n in "ABCDE"])
+    decide(tmp_path, parse_settings(TOML.replace("[0.0, 5.0, 10.0, 15.0]", "[0.0, 2.0]").encode()))
+    rows = read_csv(tmp_path / "out.csv")
+    assert {row["note"] for row in rows if row["action"] == "2"} == {
+        "the largest size offered: larger ones were not tried"
+    }
+    text = TOML.replace("lead_time = 1\n", 'lead_time = 1\norders = "level"\n').replace("15.0]", "15.0, 40.0, 80.0]")
+    decide(tmp_path, parse_settings(text.encode()), out="levels.csv")
+    rows = [row for row in read_csv(tmp_path / "levels.csv") if row["order"] != row["action"]]
+    assert all(row["note"] == f"orders {float(row['order']):g} pieces" for row in rows)
+    write_csv(tmp_path / "states.csv", STATE_HEAD, [[n, 3.0, 5.0] for n in "ABCDE"])
+    decide(tmp_path, parse_settings(text.encode()), out="more.csv")
+    rows = [row for row in read_csv(tmp_path / "more.csv") if row["order"] not in ("0", row["action"])]
+    assert rows
+    assert all(row["note"] == f"orders {float(row['order']):g} pieces" for row in rows)

@@ -40,6 +40,7 @@ __all__ = [
     "order_size",
     "ordered_by",
     "panel_inputs",
+    "row_note",
     "state_columns",
 ]
 
@@ -346,9 +347,14 @@ def panel_inputs(cases: Sequence[Case], trace: Trace, settings: Settings) -> tup
         )
         actions, grid = _apart(_in_packs(grid, params))
         return states, params._replace(grid=grid), actions
-    _, scaled = kind.config.scaled(trace, (multiples[0] - 1.0, *multiples))
+    covers = _covering(kind.config, trace, params, settings)  # (W, c)
+    fill = (multiples[-1] + 1.0 + i for i in range(covers.shape[1]))
+    _, scaled = kind.config.scaled(trace, (multiples[0] - 1.0, *multiples, *fill))
     grid = np.array(scaled.grid)
     grid[:, 0] = np.minimum(grid[:, 0], 0.0)  # to order nothing is always possible
+    if covers.shape[1]:
+        grid[:, -covers.shape[1] :] = covers
+        grid = np.sort(grid, axis=1)
     step = settings.actions.round_to
     if step > 0.0:
         grid = np.ceil(grid / step - 1e-9) * step + 0.0
@@ -356,6 +362,40 @@ def panel_inputs(cases: Sequence[Case], trace: Trace, settings: Settings) -> tup
     scaled = scaled._replace(grid=grid)
     arrays = {n: v for n, v in scaled._asdict().items() if isinstance(v, np.ndarray)}
     return states, params._replace(**arrays), actions
+
+
+def _covering(config: Any, trace: Trace, p: Any, settings: Settings) -> Floats:
+    """(W, c) orders, or levels, that cover some periods of mean demand from an order's arrival on, and the economic
+    batch: sizes for fixed costs, which one period's spread does not reach. Past the horizon its mean goes on."""
+    sizes = settings.actions
+    mean = np.maximum(trace.mean[:, :, 0], 0.0)
+    lead, horizon = int(getattr(config, "lead_time", 0)), mean.shape[1]
+    usual = mean.mean(axis=1)
+    found = []
+    for count in sizes.periods:
+        known = mean[:, lead : lead + count]
+        found.append(known.sum(axis=1) + (count - known.shape[1]) * usual)
+    if sizes.batch:
+        ratio = np.divide(p.fixed_cost, p.holding, out=np.zeros(len(mean)), where=np.asarray(p.holding) > 0.0)
+        found.append(np.sqrt(2.0 * ratio * usual))
+    out = np.stack(found, axis=1) if found else np.zeros((len(mean), 0))
+    if config.orders == "level":  # on top of what is needed until an order arrives
+        out = out + (mean[:, :lead].sum(axis=1) + max(0, lead - horizon) * usual)[:, None]
+    return out
+
+
+def row_note(decision: Decision, units: str) -> str:
+    """What a planner should know besides: units that a level or a rounded size orders, and a release at the edge of
+    what was offered, beyond which a larger order might have been better."""
+    c, order = decision.certificate, order_size(decision)
+    if c is None or order is None or decision.action is None:
+        return ""
+    notes = [f"orders {order:g} {units}"] if order != decision.action else []
+    offered = [a for a in c.plan.actions if a == a]
+    edge = len(offered) > 1 and decision.action == max(offered) and order > 0.0
+    if edge and decision.outcome is Outcome.RELEASED:
+        notes.append("the largest size offered: larger ones were not tried")
+    return "; ".join(notes)
 
 
 def _packed(p: Any) -> bool:

@@ -37,6 +37,7 @@ from ucsearch.pipeline.cases import (
     order_size,
     ordered_by,
     panel_inputs,
+    row_note,
 )
 from ucsearch.pipeline.dates import date_problems
 from ucsearch.pipeline.forecasts import ForecastFile, Values, make_trace
@@ -63,6 +64,7 @@ COLUMNS: dict[str, type] = {
     "fallback_cost": float,
     "certificate": str,
     "sentence": str,
+    "note": str,
     "problem": str,
 }
 _FEW = 40  # decisions that take the plain engine less time than compiling for them
@@ -367,7 +369,7 @@ def logged(
             d = body.decision
             rows[name] = [
                 name, d.outcome.value, d.action, order_size(d), d.reason.value, d.release_margin, d.regret_bound,
-                expected_loss(d), body.id, d.sentence, "",
+                expected_loss(d), body.id, d.sentence, row_note(d, plan.settings.units), "",
             ]  # fmt: skip
     for name, (problem, d) in chunk.refused.items():
         case = plan.states.cases.get(name)
@@ -375,7 +377,8 @@ def logged(
         sent = d.outcome is Outcome.FALLBACK
         order = ordered_by(plan.states.cases[name], d.action) if sent else None
         outcome, reason = (d.outcome.value, d.reason.value) if sent else (REFUSED, "invalid_input")
-        rows[name] = [name, outcome, d.action, order, reason, None, None, None, made[name].id, d.sentence, str(problem)]
+        told = [None, None, None, made[name].id, d.sentence, "", str(problem)]
+        rows[name] = [name, outcome, d.action, order, reason, *told]
     if book is not None:
         entries = book.append_bodies([made[name] for name in chunk.series])
         if alone and any(entry.repeated for entry in entries):
