@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
+from tests.kit.logged import Tank, tank
 from ucsearch import records
 from ucsearch.dispatch.decision import DecisionPanel
 from ucsearch.errors import RecordError
@@ -123,3 +124,12 @@ def test_sentences_are_made_again_from_the_figures(name: str) -> None:
     for w in range(len(panel)):
         record, _ = decision_record(panel[w])
         assert retell(record, CONFIG.task()) == [panel[w].sentence]
+
+
+@pytest.mark.parametrize("mode", ["closed", "members"])
+def test_sentences_of_other_modes(mode: Any) -> None:
+    trace = uc.Trace.from_members([[3.0, 9.0], [5.0, 7.0], [6.0, 8.0]], coupling="independent")
+    decision = uc.decide(tank, Tank(10.0), trace, uc.Exact(depth=2, mode=mode), engine="python")
+    assert decision.released
+    assert retell(decision_record(decision)[0], tank) == [decision.sentence]
+    assert ("among all policies" in decision.sentence) is (mode == "closed")

@@ -61,7 +61,7 @@ def explain_series(log: str | Path, series: str, settings: Settings | None = Non
     try:
         told = _tell(row, blobs, overrides, settings)
         return replace(told, text=f"{told.text}\n{shared}") if shared else told
-    except (KeyError, TypeError, IndexError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         raise RecordError(f"entry {row.seq} of {log} is no decision this version can read ({error!r})") from error
 
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from ucsearch.answers import as_allowed, guarded
-from ucsearch.certificate.record import Certificate
+from ucsearch.certificate.record import Certificate, Closed
 from ucsearch.dispatch.gate import Reason
 from ucsearch.dispatch.words import explain_fallback, explain_release
 from ucsearch.errors import UCSearchError
@@ -52,7 +52,7 @@ class _Recorded:
         claim = record["claim"]
         self._claim = claim
         self.rivals = [SimpleNamespace(**{k: _number(v) for k, v in r.items()}) for r in record["rivals"]]
-        self.closed = SimpleNamespace(**{k: _number(v) for k, v in claim.items()}) if "law" in claim else None
+        self.closed = _closed(claim)
         allowed = _allowed(record, task)
         first = [SimpleNamespace(feasible=one) for one in allowed]
         self.plan = SimpleNamespace(settings=SimpleNamespace(**record["settings"]), first_actions=first)
@@ -61,6 +61,13 @@ class _Recorded:
         if name.startswith("__") or name not in self._claim:
             raise AttributeError(name)
         return _number(self._claim[name])
+
+
+def _closed(claim: dict[str, Any]) -> Closed | None:
+    if "law" not in claim:
+        return None
+    law = claim["law"] | {"variance_ratio": {k: _number(v) for k, v in claim["law"]["variance_ratio"].items()}}
+    return Closed(law, *(_number(claim[name]) for name in ("states", "transitions", "open_value", "flexibility")))
 
 
 def _allowed(record: dict[str, Any], task: Task | None) -> list[bool]:
