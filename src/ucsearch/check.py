@@ -102,6 +102,8 @@ def _check_sources(task: Task) -> None:
         else:
             text = f"task {task.name!r} will not compile: {finding}"
         warn_user(text, TaskWarning)
+    if task.reach().refused:
+        warn_user(f"task {task.name!r} cannot be recorded: {task.reach().refused}", TaskWarning)
 
 
 class _Walk:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
+from ucsearch.check import TaskWarning
 from ucsearch.errors import TaskError
 
 
@@ -156,6 +157,12 @@ def test_what_cannot_be_hashed_is_named_and_the_search_goes_on(name: str) -> Non
         _ = task.source_hash
     trace = uc.Trace.from_members([[1.0, 2.0]])
     assert uc.decide(task, task.state(0.0), trace, uc.UCBeam(depth=2), engine="python").action == 1.0
+
+
+def test_check_task_says_what_cannot_be_recorded() -> None:
+    task = task_of("import threading\nL = threading.Lock()\ndef reward(s, a, y, p):\n    L\n    return a")
+    with pytest.warns(TaskWarning, match="cannot be recorded: reward"):
+        uc.check_task(task, task.state(0.0), [1.0])
 
 
 def test_a_task_that_cannot_be_recorded_is_refused_before_any_work(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ this kernel before, would take about as long as compiling. Both give the same by
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from ucsearch.engine.arrays import Inputs
 from ucsearch.engine.compiled import engine as compiled
@@ -16,12 +16,19 @@ from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Policy, Settings
 from ucsearch.task import Task
 
-__all__ = ["WORTH_COMPILING", "choose_kernel", "edges_asked"]
+__all__ = ["WORTH_COMPILING", "choose_kernel", "edges_asked", "engine_for"]
 
 WORTH_COMPILING = 2_000_000  # edges: some ten seconds of the plain engine, as long as a kernel takes to compile
 _CLOSED_STATES = 100  # a layer's, guessed
+_FEW_DECISIONS = 50
 _MOST_COUNTED = 1024  # kernels
 _spent: dict[str, int] = {}  # edges the plain engine has evaluated, by kernel
+
+
+def engine_for(decisions: int) -> Literal["python", "compiled"]:
+    """The engine of a run that knows beforehand how many decisions it will make, search by search: a few are made
+    while a kernel would compile."""
+    return "python" if decisions <= _FEW_DECISIONS else "compiled"
 
 
 def edges_asked(policy: Policy, task: Task, settings: Settings, inputs: Inputs) -> int:

@@ -25,6 +25,7 @@ from ucsearch.backtest.walk import Choice, Chooser, Seen, Walk, parts_of, walk
 from ucsearch.comparators import DelayAwareGreedy
 from ucsearch.dispatch.decision import DecisionPanel, Outcome
 from ucsearch.engine.api import search_panel
+from ucsearch.engine.choose import engine_for
 from ucsearch.errors import DataError, InputError
 from ucsearch.forecast.recalibrate import LEAST_PATHS
 from ucsearch.forecast.streams import draw_key, series_stream
@@ -42,7 +43,6 @@ __all__ = ["POLICIES", "BacktestResult", "Track", "run_backtest"]
 
 Floats = NDArray[np.float64]
 POLICIES = ("policy", "base-stock", "(s,S)", "greedy", "hindsight")
-_FEW = 50  # decisions that take the plain engine less time than compiling for them
 _AT_ONCE = 256  # series whose forecasts are held at a time
 
 Progress = Callable[[int, int], None]
@@ -157,7 +157,7 @@ def run_backtest(
     for group in groups.values():
         for lo in range(0, len(group), _AT_ONCE):
             part = group[lo : lo + _AT_ONCE]
-            replay = _Replay(part, settings, "python" if total <= _FEW else "compiled")
+            replay = _Replay(part, settings, engine_for(total))
 
             def tick(count: int) -> None:
                 nonlocal done

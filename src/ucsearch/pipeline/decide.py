@@ -26,6 +26,7 @@ import numpy as np
 
 from ucsearch.dispatch.api import decide_panel, refuse
 from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
+from ucsearch.engine.choose import engine_for
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.archive import read_corrections
 from ucsearch.pipeline.cases import (
@@ -67,7 +68,6 @@ COLUMNS: dict[str, type] = {
     "note": str,
     "problem": str,
 }
-_FEW = 40  # decisions that take the plain engine less time than compiling for them
 _SHOWN = 10_000  # problems kept in a report
 
 Progress = Callable[[int, int], None]
@@ -199,7 +199,7 @@ class Work:
     def _engine(self, count: int) -> Any:
         if self.settings.run.engine != "auto":
             return self.settings.run.engine
-        return "python" if count <= _FEW else "compiled"
+        return engine_for(count)
 
     def check(self, values: Values) -> Problem | None:
         """Why a series cannot be decided; None when it can."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ucsearch.backtest.metrics import cvar20, max_drawdown, total_reward, window_totals
 from ucsearch.comparators import CEM, Greedy, Random, RandomShooting, RiskGreedy, beam, key_from
 from ucsearch.engine.api import search, search_panel
+from ucsearch.engine.choose import engine_for
 from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import InputError
 from ucsearch.policies import MCTS, Exact, Policy, UCBeam
@@ -36,8 +37,6 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-WORTH_COMPILING = 100  # decisions: a kernel is then used often enough, by all series and seeds together
 
 
 class Answers(NamedTuple):
@@ -89,7 +88,7 @@ def answers(config: Direction, members: Floats, policy: Policy, threads: int | N
         np.repeat(members, len(held), axis=0),
         policy,
         threads=threads,
-        engine="compiled" if count >= WORTH_COMPILING else "auto",
+        engine=engine_for(count),
     ).raise_for_errors()
     index = panel.outputs.out_i[:, 1]
     if not (index >= 0).all():

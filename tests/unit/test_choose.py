@@ -1,0 +1,78 @@
+"""One rule chooses the engine; bounds are computed only where they are needed, on all threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ucsearch as uc
+from tests.kit.templates import TEMPLATES, Charge, Clock
+from ucsearch.certificate import members_bound
+from ucsearch.comparators.policies import DelayAwareGreedy
+from ucsearch.engine import choose
+from ucsearch.engine.api import thread_count
+from ucsearch.engine.compiled import engine
+
+CLOCK, BATTERY = TEMPLATES["clock"].task, TEMPLATES["battery"].task
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Kernels that would have been compiled."""
+    found: list[str] = []
+    monkeypatch.setattr(engine, "on_disk", lambda *_: False)
+    monkeypatch.setattr(engine, "ready_kernel", lambda *_: None)
+    monkeypatch.setattr(engine, "find_kernel", lambda task, *_: found.append(task.name))
+    monkeypatch.setattr(choose, "_spent", {})
+    return found
+
+
+def test_work_done_before_counts(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many small panels are worth a kernel as one large one is, also from task objects of their own."""
+    trace = uc.Trace.from_members(np.ones((4, 2, 2)))
+    policy = uc.UCBeam(depth=2, width=2)
+    once = 4 * 3 * len(CLOCK.actions) * 3
+    monkeypatch.setattr(choose, "WORTH_COMPILING", 3 * once)
+    for turn in range(3):
+        uc.search_panel(CLOCK, [Clock(0.0)] * 4, trace, policy)
+        assert len(asked) == (turn == 2)
+
+
+def test_a_policy_says_how_much_work_it_is() -> None:
+    assert uc.UCBeam(depth=4, width=8).work(5, False) == 25
+    assert uc.MCTS(depth=4, simulations=10).work(5, False) == 40
+    assert uc.Exact(depth=2).work(5, True) == 25
+    assert uc.Exact(depth=9).work(5, True) == 500
+    assert uc.Exact(depth=9, node_budget=70).work(5, False) == 70
+    assert DelayAwareGreedy(depth=6, delay=2).work(5, False) == 6
+
+
+@pytest.mark.parametrize(("decisions", "expected"), [(1, "python"), (50, "python"), (51, "compiled")])
+def test_runs_of_known_length(decisions: int, expected: str) -> None:
+    assert choose.engine_for(decisions) == expected
+
+
+def test_members_are_bounded_only_where_the_proof_ran_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Any, Any]] = []
+    genuine = members_bound.members_bounds
+
+    def watched(*args: Any, **options: Any) -> Any:
+        seen.append((options["only"], options["threads"]))
+        return genuine(*args, **options)
+
+    monkeypatch.setattr(members_bound, "members_bounds", watched)
+    trace = uc.Trace.from_members(np.random.default_rng(3).normal(40.0, 15.0, (3, 3, 4)))
+    # The second window starts where few actions are allowed, so its proof ends within the budget.
+    states = [Charge(4.0, 0.0), Charge(0.0, 0.0), Charge(4.0, 0.0)]
+    policy = uc.UCBeam(depth=4, width=4, risk=0.2, mode="members")
+    for budget in (60, 120, 240, 480):
+        found = uc.certify_panel(BATTERY, states, trace, policy, engine="python", kind="bound", node_budget=budget)
+        assert len(found) == 3
+    assert seen
+    for only, threads in seen:
+        assert only.dtype == bool
+        assert only.any()
+        assert threads == thread_count(None)
+    assert any(not only.all() for only, _ in seen)
