@@ -52,6 +52,8 @@ def check_task(
     _check_sums(task, state, samples, depth)
     if compiled:
         _check_engines(task, state, samples, depth)
+    if task.reach().refused:
+        warn_user(f"task {task.name!r} cannot be recorded: {task.reach().refused}", TaskWarning)
 
 
 def _check_sums(task: Task, state: Any, samples: list[Any], depth: int) -> None:
@@ -102,8 +104,6 @@ def _check_sources(task: Task) -> None:
         else:
             text = f"task {task.name!r} will not compile: {finding}"
         warn_user(text, TaskWarning)
-    if task.reach().refused:
-        warn_user(f"task {task.name!r} cannot be recorded: {task.reach().refused}", TaskWarning)
 
 
 class _Walk:
