@@ -107,7 +107,7 @@ test-py: $(VENV_PY)/.stamp ## Run the tests on another Python, in its own enviro
 	$(VENV_PY)/bin/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
 
 .PHONY: mutants
-mutants: setup ## Mutate the gate and the verifier and count what the tests catch
+mutants: setup ## Mutate gate, verifier, certificate and plain engine and count what the tests catch
 	$(VENV)/bin/python scripts/mutants.py
 
 .PHONY: test-learned

@@ -1,6 +1,6 @@
 """Mutation check: change one operator, number, truth value or check at a time and see whether the tests notice.
 
-    python scripts/mutants.py                                  # the gate and the verifier
+    python scripts/mutants.py                                  # gate, verifier, certificate and plain engine
     python scripts/mutants.py src/ucsearch/verify/gate.py      # these modules only
     python scripts/mutants.py --list                           # what would be changed
     python scripts/mutants.py --quick                          # without the property tests: a few more survive
@@ -39,12 +39,36 @@ SHARE = 0.95
 
 # By folder of the module: the files of tests that are about it.
 TESTS = {
-    "dispatch": ["tests/unit/test_dispatch.py", "tests/unit/test_verify.py"],
+    "dispatch": [
+        "tests/unit/test_dispatch.py",
+        "tests/unit/test_verify.py",
+        "tests/unit/test_tolerance.py",
+        "tests/unit/test_member_feasible.py",
+    ],
+    "certificate": [
+        "tests/unit/test_tolerance.py",
+        "tests/unit/test_member_feasible.py",
+        "tests/unit/test_edges_of_rounding.py",
+        "tests/unit/test_verify_arithmetic.py",
+        "tests/unit/test_dispatch.py",
+        "tests/property/test_tolerance.py",
+        "tests/property/test_certificate.py",
+        "tests/property/test_members_bound.py",
+    ],
+    "engine/plain": [
+        "tests/unit/test_edges_of_rounding.py",
+        "tests/unit/test_tolerance.py",
+        "tests/property/test_search.py",
+        "tests/property/test_tolerance.py",
+    ],
     "verify": [
         "tests/unit/test_verify.py",
         "tests/unit/test_verify_corners.py",
         "tests/unit/test_verify_arithmetic.py",
         "tests/unit/test_verify_searches.py",
+        "tests/unit/test_verify_versions.py",
+        "tests/unit/test_tolerance.py",
+        "tests/unit/test_member_feasible.py",
         "tests/property/test_forgery.py",
     ],
 }
@@ -200,6 +224,8 @@ def serve(folder: Path, group: str, timeout_s: float, quick: bool) -> None:
     os.environ["PYTHONPATH"] = f"{folder / 'src'}{os.pathsep}{folder}"
     # Within a second, byte code of a mutant of the same size would be taken for that of the one before it.
     sys.dont_write_bytecode = True
+    if group == "certificate":  # a mutant of compiled code must not wait for its compilation
+        os.environ["NUMBA_DISABLE_JIT"] = "1"
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -438,7 +464,7 @@ def work(mutants: list[Mutant], group: str, jobs: int, timeout_s: float, quick: 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("modules", nargs="*", type=Path, help="modules of src/ucsearch/dispatch or verify")
+    parser.add_argument("modules", nargs="*", type=Path, help="modules of the folders that TESTS names")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds for the tests of one mutant")
     parser.add_argument("--list", action="store_true", help="only show the mutants")
@@ -450,7 +476,9 @@ def main() -> int:
         serve(options.serve, options.group, options.timeout, options.quick)
         return 0
     source = ROOT / "src" / "ucsearch"
-    modules = [p.resolve() for p in options.modules] or [source / "dispatch/gate.py", *(source / "verify").glob("*.py")]
+    folders = [source / group for group in TESTS if group != "dispatch"]
+    whole = [source / "dispatch/gate.py", *(path for folder in folders for path in folder.glob("*.py"))]
+    modules = [p.resolve() for p in options.modules] or whole
     mutants = [mutant for path in sorted(modules) for mutant in mutants_of(path)]
     if options.list:
         for mutant in mutants:

@@ -152,6 +152,12 @@ def _constant(w: Floats, p: Floats, lam: float, spread: Measure) -> float:
 
 
 @_compiled
+def rounding_is_small(mass: float, terms: int, bound: float, room: float) -> bool:
+    """Whether penalties of this absolute sum, added and taken away again, leave the bound its digits."""
+    return mass * terms * 2.3e-16 <= _ROUNDING * (abs(bound) + 0.1 * room)
+
+
+@_compiled
 def admissible_weights(returns: Floats, p: Floats, lam: float, spread: Measure, w: Floats) -> float:
     """The admissible weights that are tight at these returns (as far as w >= 0 allows) into `w`; returns c."""
     for j in range(p.size):
@@ -473,7 +479,7 @@ def _penalised(
         bound = _weighted(d, part, q, value, plain) + c
         if not (bound > -np.inf and bound < np.inf):
             break
-        if bound < best and mass * (p.size + 2 * d) * 2.3e-16 <= _ROUNDING * (abs(bound) + 0.1 * room):
+        if bound < best and rounding_is_small(mass, p.size + 2 * d, bound, room):
             best = bound
             best_penalty[:], best_w[:] = penalty, w
         if _common_returns(d, m, part, plan, q, value, common):

@@ -357,7 +357,7 @@ def panel_inputs(cases: Sequence[Case], trace: Trace, settings: Settings) -> tup
         grid = np.sort(grid, axis=1)
     step = settings.actions.round_to
     if step > 0.0:
-        grid = np.ceil(grid / step - 1e-9) * step + 0.0
+        grid = rounded_up(grid, step)
     actions, grid = _apart(_in_packs(grid, params))
     scaled = scaled._replace(grid=grid)
     arrays = {n: v for n, v in scaled._asdict().items() if isinstance(v, np.ndarray)}
@@ -396,6 +396,12 @@ def row_note(decision: Decision, units: str) -> str:
     if edge and decision.outcome is Outcome.RELEASED:
         notes.append("the largest size offered: larger ones were not tried")
     return "; ".join(notes)
+
+
+def rounded_up(amounts: Floats, step: float) -> Floats:
+    """To whole multiples of `step`; what is one already, but for rounding, stays."""
+    up: Floats = np.ceil(amounts / step - 1e-9) * step + 0.0
+    return up
 
 
 def _packed(p: Any) -> bool:
