@@ -19,6 +19,9 @@ from bench.inventory import Problem, first_windows, make_problem, policies, samp
 from bench.peers_run import PEERS, regret, run_peers
 from bench.timing import in_process, interleaved, startup
 from ucsearch.dispatch.last_look import last_look
+from ucsearch.engine.compiled.cache import load_kernel
+from ucsearch.engine.compiled.codegen import kernel_text
+from ucsearch.engine.compiled.engine import find_kernel, run
 
 OUT = Path(__file__).parent / "out"
 ICEM, PYTORCH_MPPI = "pytorch-icem 256 x 5", "pytorch-mppi 1024 x 5"
@@ -82,6 +85,25 @@ def rule_checks() -> dict[str, float]:
 
     seconds = interleaved({"look": lambda: last_look(certified, released), "constants": thousand}, 5)
     return {"last look": seconds["look"] / int(released.sum()) * 1e6, "constants": seconds["constants"] / 1000 * 1e6}
+
+
+def bounds_checks() -> float:
+    """Time of a panel with checked indices in the user's functions against the same kernel without."""
+    problem, policy = make_problem(2000, 6), policies(6)[PLAIN]
+    plan = uc.search_panel(problem.task, problem.states, problem.trace, policy, threads=1, engine="compiled")
+    s = plan.settings
+    text = kernel_text(problem.task, plan.layout, s.mode, s.algorithm, s.use_bound)
+    bare = load_kernel(text.replace("boundscheck=True", "boundscheck=False"))
+    kernels = {"checked": find_kernel(problem.task, plan.layout, s), "bare": None if bare is None else bare.uc_panel}
+
+    def job(kernel: Any) -> None:
+        run(kernel, s, plan.inputs, plan.outputs, lambda w: None)
+
+    jobs = {name: lambda kernel=kernel: job(kernel) for name, kernel in kernels.items()}
+    for one in jobs.values():
+        one()
+    seconds = interleaved(jobs, 5)
+    return seconds["checked"] / seconds["bare"]
 
 
 def single_calls() -> dict[str, float]:
@@ -156,6 +178,7 @@ def main() -> None:
     with console.status("single calls, growth, memory, start-up, log, forecasts"):
         results["single call, us"] = single_calls()
         results["asking the rules, us"] = rule_checks()
+        results["checked indices"] = bounds_checks()
         results["growth"] = growth(arguments.windows // 2)
         results["memory beyond inputs and outputs, MB"] = memory(arguments.windows)
         results["start-up, s"] = startup()
@@ -209,6 +232,7 @@ def targets(results: dict[str, Any]) -> list[Check]:
          "other work on the machine's cores shows here first"),
         ("one uc.search call, d = 3, us", single[f"{PLAIN}, d = 3"], "<=", 30, ""),
         ("last look, d = 7, us a release", results["asking the rules, us"]["last look"], "<=", 15, ""),
+        ("checked indices against unchecked, d = 6", results["checked indices"], "<=", 1.15, ""),
         ("captured constants, us a call", results["asking the rules, us"]["constants"], "<=", 10, ""),
         ("exact against plain beam, d = 3", us(three, EXACT) / us(three, PLAIN), "<=", 1.5, ""),
         ("exact against plain beam, d = 6", us(six, EXACT) / us(six, PLAIN), "<=", 4, ""),
