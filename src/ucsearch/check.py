@@ -32,17 +32,21 @@ def check_task(
     *,
     depth: int = _DEPTH,
     compiled: bool = False,
+    closed: bool = False,
 ) -> None:
     """Raise `TaskError` or `InputError` at the first broken promise; warn where the two engines may differ.
 
     Walks feasible actions from `state` over the given outcomes (numbers, or the task's outcome tuples). With
-    `compiled=True` it also compiles the task and compares both engines on the same walk, bit for bit.
+    `compiled=True` it also compiles the task and compares both engines on the same walk, bit for bit; with
+    `closed=True` it warns of states that differ by rounding alone, because closed mode is cheap where states repeat.
     """
     layout = task.layout(state)
     samples = _outcomes(task, outcomes)
     _check_sources(task)
     walk = _Walk(task, layout, samples)
     walk.run(state, depth)
+    if closed:
+        walk.check_repeats()
     _check_fallback(task, walk.visited)
     _check_terminal(task, walk.visited)
     if task.bound is not None:
@@ -128,6 +132,17 @@ class _Walk:
                             following.append(new)
                             self.visited.append(new)
             layer = following
+
+    def check_repeats(self) -> None:
+        """States that differ by rounding alone are different states to closed mode: say so, and what to do."""
+        near = {tuple(float(f"{x:.9e}") + 0.0 for x in self.layout.flatten(s, "state")) for s in self.visited}
+        apart = len(self.visited) - len(near)
+        if apart > 0:
+            warn_user(
+                f"task {self.task.name!r}: {apart} of {len(self.visited)} states differ from another by rounding alone, "
+                "so that closed mode values them one by one; round inside step, to a step that floats hold exactly, for "
+                "instance round(x * 1024.0) / 1024.0", TaskWarning,
+            )  # fmt: skip
 
     def _fail(self, reason: str, step: int | None, action: float | None) -> TaskError:
         return TaskError(reason, task=self.task.name, step=step, action=action)

@@ -21,6 +21,7 @@ PRINTS = {
     "panel.py": ("40 products", "SKU-001 steady", "SKU-005 steady"),
     "members.py": ("mean mode:", "members mode:", "later up to"),
     "truck.py": ("ALLOCATED: 60 series", "the truck is full", "litres more would be worth between", "next in line:"),
+    "closed_loop.py": ("best among all policies", "after high outcomes", "fixed plan", "verifier: valid"),
     "certify.py": ("RELEASED: order 5", "1 entry on disk; released: order 5", "verifier's exit code: 0"),
 }
 

@@ -267,3 +267,92 @@ def test_a_panel_may_have_a_unit_per_window(tmp_path: Path) -> None:
         trace.on_lattice([1.0, 2.0])
     with pytest.raises(uc.InputError, match=r"unit\[1\]"):
         trace.on_lattice([1.0, 0.0, 1.0])
+
+
+# ---------------------------------------------------------------- lattices and known problems
+
+
+@pytest.mark.parametrize(("penalty", "lead"), [(4, 1), (39, 1), (9, 2)])
+def test_lost_sales_instances_agree_with_value_iteration(penalty, lead):
+    """Poisson demand as in Zipkin's instances, by arrays over on-hand stock and open orders."""
+    orders, horizon, mean = 5, 4, 2.0
+    y = np.arange(9)
+    w = np.exp(-mean) * mean**y / np.array([math.factorial(int(k)) for k in y])
+    w = w / w.sum()
+    inventory = LeadTimeInventory(lead_time=lead, order_sizes=tuple(map(float, range(orders))), shortage=float(penalty))
+    trace = uc.Trace.from_distribution(pmf=(y.astype(float), w), horizon=horizon).declare("independent")
+    plan = uc.search(
+        inventory.task(), inventory.state(2.0, (1.0,) * lead), trace, closed(depth=horizon), engine="python"
+    )
+    most = 2 + lead + horizon * orders
+    value = np.zeros((most + orders, *(orders,) * lead))
+    shape = value.shape
+    for step in range(horizon):
+        after = value
+        quality = np.full((*shape, orders), -np.inf)
+        for index in np.ndindex(*shape):
+            available = index[0] + index[1]
+            if available >= most and step < horizon - 1:
+                continue
+            for a in range(orders):
+                total = 0.0
+                for demand, share in zip(y, w, strict=True):
+                    left, short = max(available - demand, 0), max(demand - available, 0)
+                    ahead = after[(min(left, shape[0] - 1), *index[2:], a)] if lead > 1 else after[min(left, most), a]
+                    total += share * (-1.0 * left - penalty * short + ahead)
+                quality[(*index, a)] = total
+        value = quality.max(axis=-1)
+    expected = quality[(2, *(1,) * lead)]
+    found = [row.score for row in plan.first_actions]
+    assert found == pytest.approx(expected.tolist(), abs=1e-9)
+
+
+def test_inventory_lattice_lets_states_merge():
+    trace = uc.Trace.from_members(DEMAND * 3.7 + 0.31)
+    made = INVENTORY.lattice(trace)
+    assert made.unit == 2.0
+    assert all(size % made.unit == 0.0 for size in made.inventory.order_sizes)
+    stock = made.inventory.state(4.25, (6.0,))
+    plan = uc.search(made.inventory.task(), stock, made.trace, closed(), engine="python")
+    assert plan.proved
+    assert plan.reached * 10 < plan.expansions
+    packs = LeadTimeInventory(case_pack=6.0).lattice(trace)
+    assert packs.unit == 2.0
+    assert all(size % 6.0 == 0.0 for size in packs.inventory.order_sizes)
+    with pytest.raises(InputError, match="spoilage"):
+        LeadTimeInventory(spoilage=0.1).lattice(trace)
+
+
+def test_members_mode_dead_ends_name_closed_mode():
+    from typing import NamedTuple
+
+    class Side(NamedTuple):
+        x: float
+
+    task = uc.Task(
+        "sides", Side, (-1.0, 1.0), lambda s, a, p: s.x == 0.0 or a * s.x < 0.0, lambda s, a, y, p: Side(y),
+        lambda s, a, y, p: a, lambda s, p: -1.0,
+    )  # fmt: skip
+    trace = uc.Trace.from_members([[-1.0, 0.0], [1.0, 0.0]], coupling="independent")
+    stuck = uc.decide(task, Side(0.0), trace, uc.Exact(depth=2, mode="members"), engine="python")
+    assert stuck.cause is Reason.DEAD_END
+    assert "No fixed plan keeps the rules for every member" in stuck.sentence
+    assert "closed" in stuck.sentence
+    assert uc.decide(task, Side(0.0), trace, closed(depth=2), engine="python").released
+
+
+def test_check_task_tells_of_states_that_differ_by_rounding():
+    from typing import NamedTuple
+
+    from ucsearch.check import TaskWarning
+
+    class Level(NamedTuple):
+        x: float
+
+    def make(step):
+        return uc.Task(
+            "leak", Level, (0.0, 0.1, 0.2, 0.3), lambda s, a, p: True, step, lambda s, a, y, p: a, lambda s, p: 0.0
+        )
+
+    with pytest.warns(TaskWarning, match="by rounding alone"):
+        uc.check_task(make(lambda s, a, y, p: Level(s.x + a)), Level(0.0), [0.0], closed=True)

@@ -95,8 +95,9 @@ class Decision:
             )  # fmt: skip
         if self.certificate is not None:
             plan = self.certificate.plan
-            keeping = explain_keeping(self.certificate.member_feasible, plan.trace.weights[0].tolist())
-            lines.append(f"  It was {explain_mode(plan.settings.mode)}" + (f"; it {keeping}." if keeping else "."))
+            weights, mode = plan.trace.weights[0].tolist(), plan.settings.mode
+            keeping = explain_keeping(self.certificate.member_feasible, weights, mode)
+            lines.append(f"  It was {explain_mode(mode)}" + (f"; it {keeping}." if keeping else "."))
             for r in self.certificate.rivals:
                 score = "not retained" if math.isnan(r.score) else f"scores {r.score:.6g}"
                 upper = "not bounded" if math.isnan(r.upper) else f"at most {r.upper:.6g}"

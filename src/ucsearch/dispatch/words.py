@@ -50,14 +50,17 @@ _MODES = {
     "mean": "planned on the mean outcome",
     "members": "planned over all members",
     "scores": "planned on action scores",
+    "closed": "planned as a policy, under the law of the outcomes",
 }
 
 
-def explain_keeping(share: float, weights: Sequence[float]) -> str:
+def explain_keeping(share: float, weights: Sequence[float], mode: int) -> str:
     """In how many members the plan, followed as it stands, keeps every rule; "" when that is unknown."""
     if not share <= 1.0:
         return ""
     count = len(weights)
+    if mode == MODES["closed"]:
+        return "keeps every rule at every outcome of that law"
     if share == 1.0:
         return f"keeps every rule in all of {count} members"
     if max(weights) - min(weights) <= 1e-9 * max(weights):
@@ -101,12 +104,17 @@ def _under(closed: Closed) -> str:
 def explain_fallback(reason: Reason, c: Certificate | None, detail: str, fallback: str | None) -> str:
     """Why it does not, what leaves instead, and what would change that."""
     why = _WHY[reason].format(detail=detail or "unknown", **_figures(c))
+    hint = _NEXT.get(reason, "")
+    if reason is Reason.DEAD_END and c is not None and c.plan.policy.mode == "members":
+        # Members drift apart; a policy may still have an action in every state where one action for all has none.
+        why = "No fixed plan keeps the rules for every member."
+        hint = " Policies that react to what happens may: uc.Exact(mode='closed') under a declared law." + hint
     after = (
         f" The fallback {fallback} is used instead; it is feasible but not certified."
         if fallback is not None
         else " The fallback is not feasible either, so nothing is sent: a person has to decide."
     )
-    return why + after + _NEXT.get(reason, "")
+    return why + after + hint
 
 
 _WHY = {

@@ -108,8 +108,9 @@ def _tell(row: Row, blobs: dict[str, Floats], overrides: list[dict[str, Any]], s
         word = "The plan" if outcome["outcome"] == "RELEASED" else "The plan that was not released"
         lines.append(f"{word}, {len(plan)} steps: {sizes} {units if _orders(record) else ''}".rstrip() + ".")
     share = claim.get("member_feasible")
-    keeping = explain_keeping(math.nan if share is None else float(share), weights.tolist())
-    lines.append(f"It was {explain_mode(record['settings']['mode'])}" + (f"; it {keeping}." if keeping else "."))
+    mode = record["settings"]["mode"]
+    keeping = explain_keeping(math.nan if share is None else float(share), weights.tolist(), mode)
+    lines.append(f"It was {explain_mode(mode)}" + (f"; it {keeping}." if keeping else "."))
     lines += ["", "Conditions:"]
     for gate in record["gate"]["rows"]:
         left, right = _figure(gate["left"]), _figure(gate["right"])

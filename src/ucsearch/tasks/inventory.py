@@ -6,11 +6,13 @@ net of backorders (negative: owed to customers). Quantities are in units of the 
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,7 @@ from ucsearch.trace import Trace
 __all__ = ["LeadTimeInventory"]
 
 Floats = NDArray[np.float64]
+_LARGEST_ORDER = 3.0  # periods of mean demand that the largest order of a lattice covers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,6 +251,30 @@ class LeadTimeInventory(OnSeries):
         start = {"on_hand": mean, "open_orders": (mean,) * self.lead_time, "last": mean}
         return Fit("relative", mean, 0.0, start)
 
+    def lattice(self, trace: Trace, *, unit: float | None = None, points: int = 9, orders: int = 9) -> Lattice:
+        """What closed mode needs: the trace on a lattice of `unit`, and this inventory with `orders` order sizes on
+        multiples of it (of the case pack, where there is one), so that states merge: start + k * unit, and k * unit
+        after a stock-out. Without a `unit`: a quarter of a pack, else about an eighth of a period's demand, a whole
+        number or a power of two, because sums of those are exact."""
+        if self.spoilage > 0.0:
+            raise InputError(
+                "spoilage", self.spoilage, "0 on a lattice: what is left of a share lies between its points"
+            )
+        whole("orders", orders, 2, 1000)
+        if trace.is_scores:
+            raise InputError("trace", "a trace of action scores", "a trace of members")
+        mean = float(np.maximum(trace.mean[:, :, 0], 0.0).mean())
+        if unit is None:
+            wanted = self.case_pack / 4.0 if self.case_pack > 0.0 else mean / 8.0
+            unit = (
+                float(round(wanted)) if wanted >= 1.0 else 2.0 ** math.floor(math.log2(wanted)) if wanted > 0.0 else 1.0
+            )
+        made = trace.on_lattice(unit, points)
+        pack = self.case_pack if self.case_pack > 0.0 else unit
+        stride = pack * max(1, math.ceil(_LARGEST_ORDER * mean / (orders - 1) / pack))
+        sizes = tuple(stride * k for k in range(orders))
+        return Lattice(unit, made, dataclasses.replace(self, orders="quantity", order_sizes=sizes))
+
     @classmethod
     def instances(cls) -> dict[str, LeadTimeInventory]:
         """Named instances, for tests, documents and benchmarks."""
@@ -271,6 +298,14 @@ class LeadTimeInventory(OnSeries):
                     order_caps=(4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 13.0),
                 )
         return found
+
+
+class Lattice(NamedTuple):
+    """An inventory whose states repeat, with the law of its demand."""
+
+    unit: float  # units of the item between neighbouring points
+    trace: Trace
+    inventory: LeadTimeInventory
 
 
 def _scale(field: str, pair: Sequence[float]) -> tuple[float, float]:
