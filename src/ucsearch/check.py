@@ -139,9 +139,9 @@ class _Walk:
         apart = len(self.visited) - len(near)
         if apart > 0:
             warn_user(
-                f"task {self.task.name!r}: {apart} of {len(self.visited)} states differ from another by rounding alone, "
-                "so that closed mode values them one by one; round inside step, to a step that floats hold exactly, for "
-                "instance round(x * 1024.0) / 1024.0", TaskWarning,
+                f"task {self.task.name!r}: {apart} of {len(self.visited)} states differ from another by rounding alone; "
+                "closed mode values each of them. Round inside step, to a step that floats hold exactly, for instance "
+                "round(x * 1024.0) / 1024.0", TaskWarning,
             )  # fmt: skip
 
     def _fail(self, reason: str, step: int | None, action: float | None) -> TaskError:
