@@ -139,7 +139,7 @@ class _Walk:
         apart = len(self.visited) - len(near)
         if apart > 0:
             warn_user(
-                f"task {self.task.name!r}: {apart} of {len(self.visited)} states differ from another by rounding alone; "
+                f"task {self.task.name!r}: {apart} of {len(self.visited)} states differ by rounding alone; "
                 "closed mode values each of them. Round inside step, to a step that floats hold exactly, for instance "
                 "round(x * 1024.0) / 1024.0", TaskWarning,
             )  # fmt: skip
