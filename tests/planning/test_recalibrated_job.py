@@ -204,3 +204,39 @@ def test_the_log_holds_raw_members_once(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "log.db") as book:
         names = [name for (name,) in book.execute("SELECT id FROM blobs")]
     assert len(names) == len(set(names))
+
+
+def test_decide_keeps_the_archive_run_by_run(tmp_path: Path) -> None:
+    """Two runs two days apart: what was forecast, before recalibration, and what came."""
+    settings = settings_with("rolling")
+    kept = tmp_path / "kept.csv"
+    for begin in ("2024-03-31", "2024-04-02"):
+        write_job(tmp_path, begin=begin)
+        until = np.datetime64(begin) - np.datetime64("2024-03-20")
+        sold = [["A", str(np.datetime64("2024-03-20") + t), 5.0 + t] for t in range(int(until.astype(int)))]
+        write_csv(tmp_path / "sales.csv", ["series", "date", "demand"], sold)
+        decide(
+            tmp_path, settings, archive=kept, keep=kept, sales=tmp_path / "sales.csv", fresh=True
+        )  # fmt: skip
+    found = {p.series: p for p in read_archive(kept, settings)}
+    assert set(found) == {"A", "B", "C"}
+    a = found["A"]
+    assert [str(t)[:10] for t in a.time] == ["2024-03-30", "2024-03-31", "2024-04-01"]
+    assert a.archive.y.tolist() == [15.0, 16.0, 17.0]
+    assert np.isnan(a.archive.mean[1]).all()
+    table = np.array([[float(x) for x in row[2:]] for row in _rows(tmp_path / "forecasts.csv") if row[0] == "A"])
+    assert np.allclose(a.archive.mean[2], table.mean(axis=1))
+    assert np.allclose(a.archive.spread[2], np.abs(table - table.mean(axis=1)[:, None]).mean(axis=1))
+    assert np.isnan(found["B"].archive.y).all()
+    assert [v.status for v in verify_file(tmp_path / "log.db")] == ["valid"] * 6
+
+
+def test_what_is_kept_replaces_no_other_input(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    for name in ("forecasts.csv", "states.csv"):
+        with pytest.raises(InputError, match="which it would replace"):
+            decide(tmp_path, settings_with("off"), keep=tmp_path / name)
+
+
+def _rows(path: Path) -> list[list[str]]:
+    return [line.split(",") for line in path.read_text().splitlines()[1:]]

@@ -83,6 +83,11 @@ def decide(
         Path | None,
         typer.Option("--archive", help="Past forecasts and outcomes, for [forecast] recalibrate; see `forecast`."),
     ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option("--keep", help="Write the archive there with today's forecasts; may be --archive itself."),
+    ] = None,
+    sales: Annotated[Path | None, typer.Option("--sales", help="Sales history, for outcomes in --keep.")] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Decide nothing if anything is wrong with the files.")
     ] = False,
@@ -109,7 +114,7 @@ def decide(
 
     with reported(), progress_bar("deciding") as progress:
         inputs = {"SETTINGS": settings, "--forecasts": forecasts, "--states": states, "--archive": archive}
-        refuse_overwriting({"--out": out, "--problems": problems, "--log": log}, inputs)
+        refuse_overwriting({"--out": out, "--problems": problems, "--log": log}, {**inputs, "--sales": sales})
         for path in filter(None, (out, problems)):
             check_writable(path)
         found = load_settings(settings)
@@ -118,7 +123,8 @@ def decide(
             moment = datetime.now(UTC)
         try:
             report = run_decide(
-                found, forecasts, states, out, log, archive=archive, strict=strict, fresh=fresh, now=moment,
+                found, forecasts, states, out, log, archive=archive, keep=keep, sales=sales,
+                strict=strict, fresh=fresh, now=moment,
                 clock=lambda: datetime.now(UTC), progress=progress,
             )  # fmt: skip
         except StrictError as error:

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.forecast.recalibrate import Archive, Correction, correction_at
 from ucsearch.pipeline.columns import usual_names
-from ucsearch.pipeline.forecasts import ForecastFile, count_periods, later
+from ucsearch.pipeline.forecasts import ForecastFile, Values, count_periods, later, make_trace
 from ucsearch.pipeline.numbers import parse_dates
+from ucsearch.pipeline.sales import History, read_sales
 from ucsearch.pipeline.tables import open_table, whole_series, write_table
 from ucsearch.settings import Settings
 
-__all__ = ["Past", "read_archive", "read_corrections", "write_archive"]
+__all__ = ["Past", "extend_archive", "read_archive", "read_corrections", "write_archive"]
 
 Floats = NDArray[np.float64]
 
@@ -159,3 +160,75 @@ def _until(a: Archive, begin: int) -> Archive:
 
 def _newest(a: Archive) -> str:
     return next((name for name in reversed(a.model) if name), "")
+
+
+# -------------------------------------------------------------------- keeping it
+
+
+def extend_archive(
+    out: str | Path, settings: Settings, forecasts: ForecastFile, *, old: str | Path | None, sales: str | Path | None
+) -> int:
+    """Write the archive `old` with today's forecasts, as they are before recalibration, and with outcomes from a sales
+    history; `out` may be `old`. What the archive knows already stays."""
+    if not forecasts.layout.dated or settings.period == "any":
+        raise InputError(
+            "archive", "forecasts without dates or a period", "dates, and period in the settings, to keep one"
+        )
+    today = {v.series: v for v in forecasts.values() if v.table is not None}
+    known = {} if sales is None else {h.series: h for h in read_sales(sales, settings).histories}
+    horizon = max(v.table.shape[0] for v in today.values() if v.table is not None) if today else 1
+    if old is not None and Path(old).exists():
+        horizon = max(horizon, sum(c.startswith("m_") for c in open_table(old).columns))
+
+    def all_series() -> Iterator[Past]:
+        seen = set()
+        if old is not None and Path(old).exists():
+            for past in read_archive(old, settings):
+                seen.add(past.series)
+                yield _extended(past, horizon, settings, forecasts, today.get(past.series), known.get(past.series))
+        for series, values in today.items():
+            if series not in seen:
+                begin = later(forecasts.spans[series][0], -1, settings.period)
+                blank = np.full((1, horizon), np.nan)
+                first = Past(series, np.array([begin]), Archive(np.array([np.nan]), blank, blank.copy(), ("",)))
+                yield _extended(first, horizon, settings, forecasts, values, known.get(series))
+
+    return write_archive(out, horizon, all_series())
+
+
+def _extended(
+    past: Past,
+    horizon: int,
+    settings: Settings,
+    forecasts: ForecastFile,
+    values: Values | None,
+    history: History | None,
+) -> Past:
+    a, period, start = past.archive, settings.period, past.time[0]
+    ends = [len(a.y) - 1]
+    cutoff = None
+    if values is not None:
+        cutoff = later(forecasts.spans[past.series][0], -1, period)
+        ends.append(int(count_periods(np.array([start, cutoff]), period)[1]))
+    if history is not None and history.last is not None:
+        ends.append(int(count_periods(np.array([start, history.last]), period)[1]))
+    length = max(ends) + 1
+    y, mean, spread = np.full(length, np.nan), np.full((length, horizon), np.nan), np.full((length, horizon), np.nan)
+    names = [*(a.model or ("",) * len(a.y)), *("",) * (length - len(a.y))]
+    y[: len(a.y)] = a.y
+    mean[: len(a.y), : a.mean.shape[1]], spread[: len(a.y), : a.mean.shape[1]] = a.mean, a.spread
+    if history is not None and history.first is not None:
+        at = int(count_periods(np.array([start, history.first]), period)[1]) + np.arange(history.y.size)
+        inside = (at >= 0) & (at < length)
+        fresh = inside & np.isnan(y[np.clip(at, 0, length - 1)])
+        y[at[fresh]] = history.y[fresh]
+    if values is not None and values.table is not None and ends[1] >= 0 and np.isnan(mean[ends[1]]).all():
+        layout = forecasts.layout
+        trace = make_trace(values.table[None], layout.kind, layout.levels, settings.forecast, None, None)
+        steps, centre = trace.horizon, trace.mean[0, :, 0]
+        mean[ends[1], :steps] = centre
+        off = np.abs(trace.members[0, :, :, 0] - centre)
+        spread[ends[1], :steps] = (trace.weights[0][:, None] * off).sum(axis=0)
+        names[ends[1]] = values.model or settings.forecast.model
+    time = np.array([later(start, i, period) for i in range(length)], dtype="datetime64[s]")
+    return Past(past.series, time, Archive(y, mean, spread, tuple(names)))

@@ -28,7 +28,7 @@ from ucsearch.dispatch.api import decide_panel, refuse
 from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
 from ucsearch.engine.choose import engine_for
 from ucsearch.errors import DataError, InputError
-from ucsearch.pipeline.archive import read_corrections
+from ucsearch.pipeline.archive import extend_archive, read_corrections
 from ucsearch.pipeline.cases import (
     ORDERING_TASK,
     Case,
@@ -116,21 +116,29 @@ def run_decide(
     log: str | Path,
     *,
     archive: str | Path | None = None,
+    keep: str | Path | None = None,
+    sales: str | Path | None = None,
     strict: bool = False,
     fresh: bool = False,
     now: datetime | None = None,
     clock: Callable[[], datetime] | None = None,
     progress: Progress | None = None,
 ) -> DecideReport:
-    """Decide every series of both files. `archive` holds past forecasts and outcomes, for recalibration; `now` is what
+    """Decide every series of both files. `archive` holds past forecasts and outcomes, for recalibration; `keep` is
+    where it is written with today's forecasts and the outcomes in `sales` (it may be the archive itself). `now` is what
     forecasts' ages are measured against (and recorded), `clock` dates the log's entries. `strict` refuses all if
     anything is wrong; `fresh` forgets a run that was cut off."""
     out, log = Path(out), Path(log)
     inputs = {
         "the settings": settings.file or None, "the forecasts": forecasts, "the states": states, "the archive": archive,
     }  # fmt: skip
-    refuse_overwriting({"the decisions": out, "the log": log}, inputs)
+    refuse_overwriting({"the decisions": out, "the log": log}, {**inputs, "the sales": sales, "what is kept": keep})
+    refuse_overwriting({"what is kept": keep}, {**inputs, "the archive": None, "the sales": sales})
     check_writable(out)
+    if keep is not None:
+        check_writable(keep)
+        if archive is not None and not Path(archive).exists():
+            archive = None  # the first day
     if settings.gate.max_trace_age_s is not None and now is None:
         raise InputError("now", "nothing", "a time, because gate.max_trace_age_s is set")
     decimal = settings.columns.decimal
@@ -140,6 +148,7 @@ def run_decide(
         StateFile(open_table(states, decimal), settings),
         now,
         archive,
+        begins=keep is not None,
     )
     if strict and (found := plan.all_problems()):
         raise StrictError(found)
@@ -148,7 +157,10 @@ def run_decide(
     with AuditLog(log, clock=clock) as book, _work_folder(out, fingerprint, now, fresh, book) as run:
         request = Request(run.name, body=fingerprint, by="ucsearch decide")
         resumed = _decide_all(plan, settings, run, book, request, progress)
-        return _finish(plan, run.folder, out, log, resumed)
+        report = _finish(plan, run.folder, out, log, resumed)
+        if keep is not None:
+            extend_archive(keep, settings, plan.forecasts, old=archive, sales=sales)
+        return report
 
 
 # -------------------------------------------------------------------- what is to be done
@@ -159,11 +171,11 @@ class Work:
 
     def __init__(
         self, settings: Settings, forecasts: ForecastFile, states: StateFile, now: datetime | None,
-        archive: str | Path | None,
+        archive: str | Path | None, begins: bool = False,
     ) -> None:  # fmt: skip
         self.settings, self.forecasts, self.states = settings, forecasts, states
         how = settings.recalibration
-        if how.active and archive is None:
+        if how.active and archive is None and not begins:
             raise InputError("archive", "nothing", f"past forecasts, because forecast.recalibrate is {how.method!r}")
         self.fixes = read_corrections(archive, settings, forecasts) if archive is not None and how.active else None
         self.problems = [*forecasts.problems, *states.problems, *date_problems(forecasts, states, now)]
