@@ -88,7 +88,7 @@ def test_new_and_the_next_three_commands_as_printed(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(sys.modules[__name__], "shrink", lambda folder: None)
     decided, replayed, _ = walk_through(tmp_path, monkeypatch)
     assert decided.splitlines()[0] == "8 series: 8 RELEASED"
-    assert replayed.startswith("8 series over 28 periods of one day; 100.0 % of the policy's decisions were released")
+    assert "\n8 series over 28 periods of one day; 100.0 % of the policy's decisions were released" in replayed
 
 
 def test_new_replaces_nothing_unasked(tmp_path: Path) -> None:
