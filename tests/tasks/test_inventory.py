@@ -439,3 +439,31 @@ def test_the_page_shows_what_its_example_prints(capsys: pytest.CaptureFixture[st
     for code, shown in re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.S):
         exec(compile(code, PAGE.name, "exec"), {"__name__": "page"})
         assert capsys.readouterr().out == shown
+
+
+@pytest.mark.parametrize("lead_time", [0, 1, 2, 3])
+@pytest.mark.parametrize("ramp", [None, 3.0])
+def test_merged_arrivals_change_no_cost_and_leave_fewer_states(lead_time: int, ramp: float | None) -> None:
+    settings = {
+        "lead_time": lead_time,
+        "order_sizes": (0.0, 2.0, 3.0),
+        "ramp": ramp,
+        "fixed_cost": 2.0,
+        "spoilage": 0.1,
+    }
+    plain = LeadTimeInventory(**settings)
+    merged = LeadTimeInventory(**settings, merge_arrivals=True)
+    trace = uc.Trace.from_members(np.random.default_rng(1).poisson(2.0, (6, 5)).astype(float)).declare("independent")
+    state = plain.state(3.0, [2.0] * lead_time)
+    policy = uc.Exact(depth=5, mode="closed")
+    found = [uc.certify(c.task(), state, trace, policy, engine="python") for c in (plain, merged)]
+    assert [r.score for r in found[0].rivals] == [r.score for r in found[1].rivals]
+    if lead_time:
+        assert found[1].states < found[0].states
+
+
+def test_merged_arrivals_are_for_lost_sales_only() -> None:
+    with pytest.raises(uc.InputError, match="merge_arrivals"):
+        LeadTimeInventory(unmet="backordered", merge_arrivals=True)
+    with pytest.raises(uc.InputError, match="merge_arrivals"):
+        LeadTimeInventory(stability_cost=1.0, merge_arrivals=True)

@@ -65,6 +65,7 @@ class LeadTimeInventory(OnSeries):
     order_caps: Sequence[float] = ()  # caps to try with each level (capped base-stock)
     level_scale: tuple[float, float] = (0.0, 1.0)  # a level is mean + level * spread of these
     cap_scale: tuple[float, float] = (0.0, 1.0)  # likewise for caps
+    merge_arrivals: bool = False  # plan with fewer states of the same costs; lost sales only, for mode "closed"
 
     def __post_init__(self) -> None:
         low = 0.0 if self.orders == "quantity" else -NO_LIMIT
@@ -81,6 +82,10 @@ class LeadTimeInventory(OnSeries):
             raise InputError("order_caps", "caps", "base_stock_levels beside them")
         if self.base_stock_levels and self.change_budget is not None:
             raise InputError("base_stock_levels", "levels", "none together with change_budget")
+        if not isinstance(self.merge_arrivals, bool):
+            raise InputError("merge_arrivals", repr(self.merge_arrivals), "true or false")
+        if self.merge_arrivals and (self.unmet != "lost" or self.is_planned):
+            raise InputError("merge_arrivals", "true", "false with backorders, stability_cost or change_budget")
         self.params()
 
     @property
@@ -344,7 +349,7 @@ def _task(config: LeadTimeInventory) -> Task:
         actions=params.grid,
         params=params,
         feasible=rules.feasible_planned if stable else rules.feasible,
-        step=rules.step_planned if stable else rules.step,
+        step=rules.step_planned if stable else rules.step_merged if config.merge_arrivals else rules.step,
         reward=rules.reward_planned if stable else rules.reward,
         fallback=_fallback(config),
         invariant=rules.invariant_planned if stable else rules.invariant,

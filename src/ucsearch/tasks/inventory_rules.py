@@ -9,6 +9,8 @@ from __future__ import annotations
 from math import ceil
 from typing import Any, NamedTuple
 
+from ucsearch.tasks.checks import NO_LIMIT
+
 __all__ = [
     "Params",
     "PlannedState",
@@ -26,6 +28,7 @@ __all__ = [
     "reward",
     "reward_planned",
     "step",
+    "step_merged",
     "step_planned",
     "terminal",
 ]
@@ -127,6 +130,19 @@ def step(s: Any, a: float, y: float, p: Any) -> State:
     else:
         left = p.keep * left
     return State(left, pipeline, quantity)
+
+
+def step_merged(s: Any, a: float, y: float, p: Any) -> State:
+    """As `step`, with what arrives next counted as stock at once, and the last order only where a ramp asks for it.
+
+    Stock and the next arrival are served together, so costs are the same, bit for bit, under lost sales. States that
+    differ in nothing that matters become one: closed-loop planning is an order of magnitude faster.
+    """
+    new = step(s, a, y, p)
+    last = new.last if p.ramp < NO_LIMIT else 0.0
+    if p.lead_time > 0.0:
+        return State(new.on_hand + new.pipeline[0], (0.0,) + new.pipeline[1:], last)
+    return State(new.on_hand, new.pipeline, last)
 
 
 def reward(s: Any, a: float, y: float, p: Any) -> float:
