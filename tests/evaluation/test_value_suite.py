@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ucsearch.errors import InputError
+from ucsearch.data.embedded import sample_demand
+from ucsearch.errors import DataError, InputError
 from ucsearch.evaluation.claims import status_rows
 from ucsearch.evaluation.declared import plan_of
 from ucsearch.evaluation.ledger import read_ledger
@@ -17,6 +18,7 @@ from ucsearch.evaluation.manifest import read_evidence
 from ucsearch.evaluation.recheck import FALSE, verify_evidence
 from ucsearch.evaluation.rerun import rerun
 from ucsearch.evaluation.run import Run, evaluate
+from ucsearch.evaluation.sources import load_replaced
 from ucsearch.evaluation.suite import load_suite, parse_suite
 
 MORE = """
@@ -123,6 +125,29 @@ def test_practitioners_and_gate_come_together() -> None:
         parse_suite(load_suite("m4-balanced200-mini").text + MORE.partition("[walkforward.pract")[0])
     with pytest.raises(InputError, match="less than or equal"):
         parse_suite(load_suite("m4-balanced200-mini").text + MORE.replace("0.01", "0.02"))
+
+
+def test_a_suite_runs_unchanged_on_another_file_of_the_same_form(tmp_path: Path) -> None:
+    lines = ["series,value,cluster"]
+    for n, one in enumerate(sample_demand(12, 150, seed=5).series):
+        lines += [f"{one.id},{value!r},shop {n % 3}" for value in one.y.tolist()]
+    path = tmp_path / "other.csv"
+    path.write_text("\n".join(lines) + "\n")
+    suite = load_suite("m4-balanced200-mini")
+    run = evaluate(suite, tmp_path / "out", threads=1, families={"sample-daily": path})
+    predicate = run.statement["predicate"]
+    assert predicate["protocol"]["families"]["sample-daily"].startswith("sample@")
+    assert predicate["protocol"]["families"]["sample-other"] == "sample"
+    assert [(f["name"], f["status"]) for f in predicate["data"]] == [("sample-daily/other.csv", "unverified")]
+    assert str(tmp_path) not in (run.folder / "manifest.json").read_text()
+    assert verify_evidence(run.folder, decisions=0).ok
+    with pytest.raises(InputError, match="a family of"):
+        evaluate(suite, tmp_path / "no", families={"m4-weekly": path})
+    for body, words in (("", "header"), ("series,x\n", "value"), ("series,value\na,nan\n", "number"),
+                        ("series,value,cluster\na,1,b\na,1,c\n", "two clusters")):  # fmt: skip
+        path.write_text(body)
+        with pytest.raises(DataError, match=words):
+            load_replaced("sample-daily", path)
 
 
 def test_candidates_of_other_modes_have_names_of_their_own() -> None:

@@ -28,6 +28,10 @@ def evaluate(
         Path | None, typer.Option("--data-dir", help="Local copies of public data; else UCSEARCH_DATA, else the cache.")
     ] = None,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Worker threads; default: all cores.")] = None,
+    family: Annotated[
+        list[str] | None,
+        typer.Option("--family", metavar="NAME=PATH", help="Take a family's series from other files of the same form."),
+    ] = None,
     underpowered: Annotated[
         bool, typer.Option("--underpowered", help="Open the test split although the value gate is unlikely to pass.")
     ] = False,
@@ -35,8 +39,8 @@ def evaluate(
 ) -> None:
     """Choose on validation, look at the test once, and write evidence that classifies itself.
 
-    A killed run goes on where it was. Running a finished suite again in the same folder counts as another look at its
-    test split, and the evidence says so.
+    A killed run goes on where it was. Every opening of a test split goes to the ledger OUT/looks.jsonl; running the same
+    choice again is written down as a repeat, another choice as a second look, which costs the certificate.
 
     Exit codes: 0 evidence written, whatever its class; 1 an error.
     """
@@ -45,6 +49,7 @@ def evaluate(
     from ucsearch.evaluation.run import evaluate as run
     from ucsearch.evaluation.suite import load_suite
 
+    families = dict(_pair(one) for one in family or [])
     loaded = [load_suite(one) for one in name]  # every error in a name or file before any work
     for suite in loaded:
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
@@ -60,7 +65,7 @@ def evaluate(
 
             found = run(
                 suite, out, data_dir=data_dir, threads=threads, progress=progress, underpowered=underpowered,
-                say=bar.console.print,
+                families=families, say=bar.console.print,
             )  # fmt: skip
         verdict = found.verdict
         typer.echo(f"{suite.name}: {verdict['class']}: {verdict['interpretation']}")
@@ -74,3 +79,13 @@ def evaluate(
             from ucsearch.evaluation.report.write import write_reports
 
             typer.echo(f"  {write_reports(found.folder)[0]}")
+
+
+def _pair(text: str) -> tuple[str, Path]:
+    """`name=path`."""
+    from ucsearch.errors import InputError
+
+    name, sign, path = text.partition("=")
+    if not (name and sign and path):
+        raise InputError("--family", repr(text), "NAME=PATH")
+    return name, Path(path)

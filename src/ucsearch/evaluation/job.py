@@ -71,12 +71,14 @@ class Job:
         ledger: Path | None = None,
         underpowered: bool = False,
         say: Callable[[str], None] | None = None,
+        families: Mapping[str, Path] | None = None,
     ) -> None:
         self.folder, self.identity = folder, identity
         self.ledger = folder.parent / LEDGER if ledger is None else ledger
         self.data_dir, self.threads = data_dir, threads
         self._progress = progress
         self.underpowered, self._say = underpowered, say
+        self.families = dict(families or {})  # families that are read from other files than usual
         self._opened = False
         self._timing: dict[str, dict[str, float]] = {}
         self.work = folder / ".work"

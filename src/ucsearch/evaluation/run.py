@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -66,24 +66,30 @@ def evaluate(
     ledger: str | Path | None = None,
     underpowered: bool = False,
     say: Callable[[str], None] | None = None,
+    families: Mapping[str, str | Path] | None = None,
 ) -> Run:
     """Run a suite into `out/<name>`. A killed run goes on where it was; a finished one is run again.
 
     `ledger`: the ledger of looks, `out/looks.jsonl` unless given. `underpowered`: open the test split although the
-    value gate is unlikely to pass. `say` is told the power before that.
+    value gate is unlikely to pass. `say` is told the power before that. `families`: by name, other files of the same
+    form to take a family's series from.
     """
     suite = suite if isinstance(suite, Suite) else load_suite(suite)
     card = card_text(suite.card)
     folder = Path(out) / suite.name
+    replaced = _replaced(suite, families or {})
     identity = {
         "card_sha256": _sha256(card.encode()),
         "settings": suite.as_json(),
         "suite_sha256": _sha256(suite.text.encode()),
         "versions": _versions(),
     }
+    if replaced:
+        identity["families"] = {name: str(path.resolve()) for name, path in replaced.items()}
     job = Job(
         folder, identity, data_dir=None if data_dir is None else Path(data_dir), threads=threads, progress=progress,
         ledger=None if ledger is None else Path(ledger), underpowered=underpowered, say=say,
+        families=replaced,
     )  # fmt: skip
     findings = runner_of(suite.kind)(suite, job)
     selection = loads(job.selection_path.read_bytes()) if job.selection_path.exists() else None
@@ -116,6 +122,14 @@ def evaluate(
         file.write(json.dumps(job.timings(), indent=1).encode() + b"\n")
     job.finish()
     return Run(folder, statement)
+
+
+def _replaced(suite: Suite, families: Mapping[str, str | Path]) -> dict[str, Path]:
+    known = getattr(suite.settings, "families", ())
+    for name in families:
+        if suite.kind != "walkforward" or name not in known:
+            raise InputError("--family", repr(name), f"a family of {suite.name}: {', '.join(known) or 'it has none'}")
+    return {name: Path(path) for name, path in families.items()}
 
 
 def _data(files: list[Any]) -> list[dict[str, Any]]:

@@ -7,7 +7,10 @@ time: what comes first is for fitting, then the validation windows, then the tes
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +23,7 @@ from ucsearch.data.records import ResolvedFile, Series
 from ucsearch.errors import DataError, InputError
 from ucsearch.evaluation.job import Job
 
-__all__ = ["Family", "Pool", "Stretch", "choose", "is_design", "load_family"]
+__all__ = ["Family", "Pool", "Stretch", "choose", "is_design", "load_family", "load_replaced"]
 
 Floats = NDArray[np.float64]
 _DESIGN_SHARE = 8  # one id in so many is for design only
@@ -80,6 +83,63 @@ def load_family(name: str, data_dir: Path | None) -> Family:
                 columns.append(Series(f"{part}/{column}", y, "", season, 1, len(y)))
         return Family(name, dataset, tuple(columns), tuple(table.report.files))
     raise InputError("family", repr(name), "m4-…, ett-…, ltsf-… or sample-…")
+
+
+def load_replaced(name: str, path: Path) -> Family:
+    """A family from other files of the same form: a folder laid out as the data folder is, or a CSV file with columns
+    `series` and `value`, rows in time order, and optionally `cluster` (store, market).
+
+    Its data set has a name of its own, by the content: the same ids in other files are other series.
+    """
+    dataset = name.partition("-")[0]
+    if path.is_dir():
+        found = load_family(name, path)
+        whole = hashlib.sha256("".join(sorted(f.sha256 for f in found.files)).encode()).hexdigest()
+        return Family(name, f"{dataset}@{whole[:12]}", found.series, found.files)
+    if not path.is_file():
+        raise InputError("--family", f"{name}={path}", "a folder or a CSV file that exists")
+    body = path.read_bytes()
+    try:
+        header, *lines = csv.reader(io.StringIO(body.decode("utf-8-sig")))
+    except (ValueError, csv.Error) as error:
+        raise DataError(f"{path}: not a CSV file with a header ({error})") from error
+    for column in ("series", "value"):
+        if column not in header:
+            raise DataError(f"{path}: row 1: column {column!r} is missing; saw {', '.join(header)}")
+    values: dict[str, list[float]] = {}
+    clusters: dict[str, str] = {}
+    for n, line in enumerate(lines, start=2):
+        if len(line) != len(header):
+            raise DataError(f"{path}: row {n}: saw {len(line)} cells, expected {len(header)}")
+        cells = dict(zip(header, line, strict=True))
+        try:
+            value = float(cells["value"])
+        except ValueError:
+            value = math.nan
+        if not (math.isfinite(value) and cells["series"]):
+            raise DataError(
+                f"{path}: row {n}: saw {cells['series']!r}, {cells['value']!r}, expected an id and a number"
+            )
+        values.setdefault(cells["series"], []).append(value)
+        if clusters.setdefault(cells["series"], cells.get("cluster", "")) != cells.get("cluster", ""):
+            raise DataError(f"{path}: row {n}: series {cells['series']!r} is in two clusters")
+    season = _season(name)
+    series = tuple(Series(one, np.array(y), "", season, 1, len(y), clusters[one]) for one, y in sorted(values.items()))
+    digest = hashlib.sha256(body).hexdigest()
+    file = ResolvedFile(f"{name}/{path.name}", path, digest, len(body), "unverified", "--family", "long table", True)
+    return Family(name, f"{dataset}@{digest[:12]}", series, (file,))
+
+
+def _season(name: str) -> int:
+    """The season that the built-in family of that name has."""
+    from ucsearch.data.m4 import M4_FREQUENCIES
+
+    dataset, _, part = name.partition("-")
+    if dataset == "m4" and part in M4_FREQUENCIES:
+        return M4_FREQUENCIES[part].seasonal_period
+    return {"ett-ETTh1": 24, "ett-ETTh2": 24, "ett-ETTm1": 96, "ett-ETTm2": 96}.get(
+        name, 7 if dataset == "sample" else 1
+    )
 
 
 def _renamed(s: Series, name: str) -> Series:

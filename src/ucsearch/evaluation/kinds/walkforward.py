@@ -34,7 +34,7 @@ from ucsearch.evaluation.kinds.walkforward_value import (
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.rerun import Again
 from ucsearch.evaluation.selection import select
-from ucsearch.evaluation.sources import Pool, choose, load_family
+from ucsearch.evaluation.sources import Pool, choose, load_family, load_replaced
 from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.value_gate import choose_by_cost, value_record
 from ucsearch.forecast import RidgePaths
@@ -107,7 +107,8 @@ class _Run:
             {}, {"validation": s.validation, "test": s.test}, s.decisions, self.horizon, s.fit, s.scaling, s.latest
         )
         for name in self.s.families:
-            family = load_family(name, self.job.data_dir)
+            other = self.job.families.get(name)
+            family = load_family(name, self.job.data_dir) if other is None else load_replaced(name, other)
             chosen = family.series
             if s.per_family is not None:
                 chosen = choose(family.series, s.skip + s.per_family, pool.least, "evaluation", SALT)[s.skip :]
@@ -168,7 +169,8 @@ class _Run:
             rows=rows,
             tables=tables_of(rows, self.binding.form) if opened else [],
             checks=checks_of(rows) if opened else [],
-            extra={"series_scale": "each series is divided by the scale of its fitting part before anything else"},
+            extra={"series_scale": "each series is divided by the scale of its fitting part before anything else"}
+            | ({"replaced_families": sorted(self.job.families)} if self.job.families else {}),
             data=self.files,
             splits=dict.fromkeys(("validation", "test") if opened else ("validation",), ids),
             sample=None if chosen is None else partial(self.sample, chosen),
