@@ -39,8 +39,8 @@ def evaluate(
 ) -> None:
     """Choose on validation, look at the test once, and write evidence that classifies itself.
 
-    A killed run goes on where it was. Every opening of a test split goes to the ledger OUT/looks.jsonl; running the same
-    choice again is written down as a repeat, another choice as a second look, which costs the certificate.
+    A killed run goes on where it was. Every opening of a test split goes to the ledger OUT/looks.jsonl; running the
+    same choice again is written down as a repeat, another choice as a second look, which costs the certificate.
 
     Exit codes: 0 evidence written, whatever its class; 1 an error.
     """
