@@ -15,7 +15,7 @@ from ucsearch.tasks import LeadTimeInventory
 
 STEPS = 12
 TARGETS_MS = {1: 0.3, 2: 1.2, 3: 19.0}  # trial figures; to come within twice of
-ORDERS = {1: 6, 2: 4, 3: 4}  # order sizes of the instance at each lead time
+ORDERS = {1: 6, 2: 6, 3: 6}  # order sizes of the instance at each lead time
 
 
 def instance(lead_time: int) -> tuple[uc.Task, Any, uc.Trace]:
@@ -24,7 +24,7 @@ def instance(lead_time: int) -> tuple[uc.Task, Any, uc.Trace]:
     demand = rng.poisson(2.0, (40, STEPS)).astype(float)
     count = ORDERS[lead_time]
     inventory = LeadTimeInventory(
-        lead_time=lead_time, order_sizes=tuple(2.0 * k for k in range(count)), fixed_cost=4.0, capacity=12.0
+        lead_time=lead_time, order_sizes=tuple(2.0 * k for k in range(count)), fixed_cost=4.0, capacity=20.0
     )
     trace = uc.Trace.from_members(demand).on_lattice(1.0, 5)
     return inventory.task(), inventory.state(3.0, (2.0,) * lead_time), trace

@@ -163,10 +163,13 @@ class Exact(Policy):
     algorithm: ClassVar[str] = "exact"
     node_budget: int = 2_000_000  # children created (closed mode: transitions) before it answers "not proved"
     every_action: bool = False  # exact value of every first action, not of the best only
+    fixed_plan: bool = False  # closed mode: also the best fixed plan's value, and so what re-planning is worth
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _whole("node_budget", self.node_budget, 1, MAX_NODES)
+        if self.fixed_plan and (self.mode != "closed" or self.risk > 0.0):
+            raise InputError("fixed_plan", True, "False but in closed mode without risk: it compares expected returns")
 
     def work(self, actions: int, bounded: bool) -> int:
         # A bound leaves a few hundred nodes of a tree; without one, distinct states are what counts.

@@ -356,3 +356,29 @@ def test_check_task_tells_of_states_that_differ_by_rounding():
 
     with pytest.warns(TaskWarning, match="by rounding alone"):
         uc.check_task(make(lambda s, a, y, p: Level(s.x + a)), Level(0.0), [0.0], closed=True)
+
+
+def test_re_planning_is_worth_what_policies_gain_over_fixed_plans():
+    from itertools import product
+
+    trace = uc.Trace.from_members(DEMAND[:6, :3]).declare("independent")
+    c = uc.certify(TASK, STATE, trace, closed(depth=3, fixed_plan=True), engine="python")
+    law, best = trace.law(), -math.inf
+    for plan in product(TASK.actions, repeat=3):
+        total = 0.0
+        for picks in product(*(range(len(p)) for p in law.points[:3])):
+            state, share, earned = STATE, 1.0, 0.0
+            for h, k in enumerate(picks):
+                if not TASK.feasible(state, plan[h], TASK.params):
+                    earned = -math.inf
+                    break
+                y = law.points[h][k][0]
+                earned += TASK.reward(state, plan[h], y, TASK.params)
+                state, share = TASK.step(state, plan[h], y, TASK.params), share * law.weights[h][k]
+            total += share * earned
+        best = max(best, total)
+    assert c.closed.open_value == pytest.approx(best, rel=1e-12)
+    assert c.closed.flexibility == pytest.approx(c.plan.score - best, abs=1e-9)
+    assert c.closed.flexibility > 0.0
+    with pytest.raises(InputError, match="fixed_plan"):
+        uc.Exact(depth=2, fixed_plan=True)

@@ -40,6 +40,7 @@ CASES = {
     "markov": (lambda: TRACE.declare("markov", bins=2), {}),
     "tree": (tree, {}),
     "risk": (lambda: TRACE.on_lattice(1.0, 5), {"risk": 0.5, "tail": 0.25}),
+    "fixed": (lambda: TRACE.on_lattice(1.0, 3), {"fixed_plan": True}),
     "joint": (lambda: TRACE, {}),
     "budget": (lambda: TRACE.on_lattice(1.0, 5), {"node_budget": 100}),
 }  # fmt: skip
@@ -159,6 +160,15 @@ def test_a_forged_policy_path_is_found():
         found = {forged(name, **{f"rivals__{k}__path__1": i}).status for i in range(4)}
         assert found == {"valid", "invalid"}
         assert forged(name, **{f"rivals__{k}__path": lambda x: x[:-1]}).status == "invalid"
+
+
+def test_a_forged_worth_of_re_planning_is_found():
+    record, _ = made("fixed")
+    assert record["claim"]["flexibility"] > 0.0
+    assert forged("fixed", claim__open_value=lambda x: x - 0.01).where == "claim.open_value"
+    assert forged("fixed", claim__flexibility=lambda x: x + 0.01).where == "claim.flexibility"
+    assert forged("fixed", claim__flexibility=None).where == "claim.flexibility"
+    assert forged("risk", claim__open_value=0.0).status == "invalid"
 
 
 def test_beyond_the_budget_the_verdict_is_weaker():

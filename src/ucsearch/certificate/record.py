@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ucsearch.certificate.keeping import kept_weight
+from ucsearch.engine.plain.fixed_plan import fixed_plan_value
 from ucsearch.engine.plan import Plan
 
 if TYPE_CHECKING:
@@ -207,6 +208,7 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
 def _closed(plan: Plan) -> Closed:
     trace, law = plan.trace, None
     ratios: dict[str, float] = {}
+    fixed = fixed_plan_value(*plan.start()) if getattr(plan.policy, "fixed_plan", False) and plan.found else math.nan
     if trace.has_law:
         law = trace.law()
         ratios = {str(n): ratio for n, ratio in trace.variance_ratios().items()}
@@ -220,6 +222,6 @@ def _closed(plan: Plan) -> Closed:
         },
         states=plan.reached,
         transitions=plan.expansions,
-        open_value=math.nan,
-        flexibility=math.nan,
+        open_value=fixed,
+        flexibility=plan.score - fixed,
     )

@@ -79,6 +79,8 @@ def explain_release(c: Certificate, label: str, pass_kind: str) -> str:
         text += f"; {rival.label}, the best alternative, cannot score more than {rival.upper:.6g}"
     if c.closed is not None:
         text += f". It is the best among all policies under this forecast{_under(c.closed)}"
+        if c.closed.flexibility == c.closed.flexibility:
+            text += f". Re-planning is worth {c.closed.flexibility:.6g} against the best fixed plan"
     if pass_kind == "near":
         text += f" (near-optimal: at most {c.regret_bound:.6g} is given up)"
     if c.risk_active:

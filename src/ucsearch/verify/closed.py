@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from ucsearch.verify.formats import Blobs, Record, expect, near, num, require, tolerance
+from ucsearch.verify.formats import Blobs, Invalid, Record, expect, near, num, require, tolerance
 from ucsearch.verify.gate import certificate, gate_and_outcome
 from ucsearch.verify.law import Law, Point
 from ucsearch.verify.meter import OutOfNodes
@@ -153,15 +153,14 @@ class _Claims:
         for name, value in derived.items():
             if name in c and isinstance(value, bool | int):
                 expect(f"claim.{name}", c[name], value)
-        for name in ("open_value", "flexibility"):
-            expect(f"claim.{name}", c[name], None)
+        doubts = self._fixed(own)
         self._counted(within, failed)
         facts = {"member_feasible": 1.0 if own else math.nan, "structured": structured, "within": within}
         expect("claim.member_feasible", c["member_feasible"], facts["member_feasible"])
         dead_end = structured and within and not failed and not own
         steps = {i: self._step(moves)[0] for i, moves in self.root.items()}
         gate_and_outcome(r, p, failed, dead_end, steps, {**claimed, **facts}, {**derived, **facts})
-        return []
+        return doubts
 
     def _certificate(self, rivals: dict[int, Record]) -> dict[str, Any]:
         searched = {i: (num(rival["score"]), num(rival["size"])) for i, rival in rivals.items()}
@@ -238,6 +237,47 @@ class _Claims:
             while at < len(points) - 1 and not mass + points[at][1] >= MIDDLE:
                 mass, at = mass + points[at][1], at + 1
             key = acts[i][at][1]
+
+    def _fixed(self, own: dict[int, Record]) -> list[str]:
+        """The best fixed plan's expected return, where it is claimed, by following distributions over states; the best
+        policy's values bound what a prefix can still earn. Returns what the budget left in doubt."""
+        c, p, graph = self.r["claim"], self.p, self.graph
+        if c["open_value"] is None:
+            expect("claim.flexibility", c["flexibility"], None)
+            return []
+        if graph is None or not own or p.risk > 0.0:
+            raise Invalid("claim.open_value", c["open_value"], "nothing to compare with")
+        best, solution = -math.inf, self.solutions[0]
+        key = next(iter(graph.layers[0]))
+        stack: list[tuple[float, float, list[dict[Key, float]]]] = [(math.inf, 0.0, [{key: 1.0}])]
+        try:
+            while stack:
+                limit, earned, passed = stack.pop()
+                h, here = len(passed) - 1, passed[-1]
+                if not limit > best:
+                    continue
+                if h == p.depth:
+                    best = limit
+                    continue
+                common = set.intersection(*(set(graph.layers[h][k]) for k in here))
+                for i in sorted(common):
+                    p.meter.spend(len(here))
+                    gain, following = 0.0, dict[Key, float]()
+                    for k, share in here.items():
+                        for (_, w, _), (reward, to) in zip(graph.law.classes[k[0]], graph.layers[h][k][i], strict=True):
+                            gain += share * w * reward
+                            following[to] = following.get(to, 0.0) + share * w
+                    total = earned + p.discounts[h] * gain
+                    ahead = [(share, solution.values[h + 1][k]) for k, share in following.items()]
+                    if all(v is not None for _, v in ahead):
+                        rest = sum(share * v.score for share, v in ahead if v is not None)
+                        stack.append((total + p.discounts[h + 1] * rest, total, [*passed, following]))
+        except OutOfNodes:
+            return ["claim.open_value"]
+        top = max(own.values(), key=lambda rival: rival["score"])
+        near("claim.open_value", c["open_value"], best, 1e3 * top["size"])
+        near("claim.flexibility", c["flexibility"], top["score"] - best, 1e3 * top["size"])
+        return []
 
     def _counted(self, within: bool, failed: bool) -> None:
         """Exact where everything was reached; at most the budget where it was not; nothing for a failure."""

@@ -21,7 +21,7 @@ from ucsearch.engine.plain.window import Node, TaskFault, Window
 from ucsearch.engine.status import HIGH, LOW, MIDDLE, Fault, First, Status
 from ucsearch.spreads import tail_mean
 
-__all__ = ["at_level", "closed"]
+__all__ = ["at_level", "backward", "closed", "forward"]
 
 END = -1  # the class of every state past the last step
 
@@ -62,17 +62,17 @@ def closed(window: Window, state: Any) -> Outcome:
     """The recursion over every policy, or status NOT_PROVED when the budget of transitions is too small."""
     out = Outcome(window.size)
     after, starts = [int(x) for x in window.q[0]], [int(x) for x in window.u[0]]
-    graph = _forward(window, state, after, starts)
+    graph = forward(window, state, after, starts)
     out.action_scores, out.expansions, out.simulations = window.action_scores, len(graph.rewards), len(graph.states)
     if len(graph.layers) != window.depth + 2:
         out.status = Status.NOT_PROVED
         return out
-    values = _backward(window, graph, starts)
+    values = backward(window, graph, starts)
     _first_actions(window, graph, values, starts, out)
     return out
 
 
-def _forward(window: Window, state: Any, after: list[int], starts: list[int]) -> _Graph:
+def forward(window: Window, state: Any, after: list[int], starts: list[int]) -> _Graph:
     """Layers 0..d; fewer where the budget ends before."""
     graph, budget = _Graph(layers=[0]), window.settings.node_budget
     graph.place(0, _plain_zero(window, state))
@@ -106,7 +106,7 @@ def _plain_zero(window: Window, state: Any) -> Any:
     return window.layout.kind(*(tuple(x + 0.0 for x in i) if isinstance(i, tuple) else i + 0.0 for i in state))
 
 
-def _backward(window: Window, graph: _Graph, starts: list[int]) -> _Values:
+def backward(window: Window, graph: _Graph, starts: list[int]) -> _Values:
     size = len(graph.states)
     values = _Values([0.0] * size, [0.0] * size, [0.0] * size, [-1] * size)
     for i in range(graph.layers[window.depth], size):

@@ -85,12 +85,13 @@ def uc_value(t, at, n, wrow, weights, discount, risk, tail, trew, tto, score, se
             return -np.inf, -np.inf, 0.0
         value = trew[t + k] + discount * score[to]
         total += weights[wrow, at + k] * value
-        mean += weights[wrow, at + k] * (trew[t + k] + discount * second[to])
+        if risk > 0.0:
+            mean += weights[wrow, at + k] * (trew[t + k] + discount * second[to])
         whole += weights[wrow, at + k] * (abs(trew[t + k]) + discount * size[to])
         work[0, k] = value
     if risk > 0.0 and np.isfinite(total):
         total = (1.0 - risk) * total + risk * uc_tail(work, 0, n, weights, wrow, at, tail)
-    return total, mean, whole
+    return total, mean if risk > 0.0 else total, whole
 
 
 @uc_lean_call
