@@ -28,7 +28,7 @@ INVENTORY = """\
 
 units = "pieces"        # what quantities are counted in
 currency = "EUR"        # what costs are counted in
-period = "day"          # dates must follow each other by this: hour, day, weekday, week, month; any: only ascending
+period = "day"          # dates follow each other by this: 15min, 30min, hour, day, weekday, week, month; any: only ascending
 
 [task]
 name = "lead_time_inventory"
@@ -49,6 +49,8 @@ fixed_cost = 4.00       # EUR per order
 # deviations. Without this table, give fixed sizes: order_sizes = [0.0, 10.0, 20.0] under [task].
 multiples = [-1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 7.0]
 round_to = 1.0          # whole pieces
+# periods = [2, 4, 7]   # also sizes that cover so many days of demand, for large fixed costs
+# batch = true          # and the economic batch
 
 [policy]
 name = "exact"          # proves the best first action; or a heuristic: uc_beam, pareto_beam, certified_beam, mcts, ...
@@ -66,6 +68,7 @@ certificate = true      # send only what is proved best under the forecast; else
 [forecast]
 model = "sample"        # name of your forecaster, kept in the record
 # steps = 14            # use only so many steps
+# recalibrate = "rolling"   # correct members by weekday, from past forecasts: `ucsearch decide --archive`
 
 [columns]
 # What your files call things; the names on the left are ours.
@@ -73,8 +76,8 @@ model = "sample"        # name of your forecaster, kept in the record
 # rename = { stock = "on_hand" }      # states file: your name = our name
 ignore = ["pattern"]    # columns of yours that are not meant for us
 
-[forecaster]            # used by `ucsearch backtest` only
-name = "ridge_paths"    # ridge_paths, ridge_ensemble, seasonal_naive
+[forecaster]            # used by `ucsearch forecast`, `calibrate` and `backtest`
+name = "ridge_paths"    # auto, ridge_paths, ridge_ensemble, seasonal_naive, bootstrap (intermittent demand)
 paths = 30
 floor = 0.0             # demand is never negative
 
