@@ -28,7 +28,7 @@ INVENTORY = """\
 
 units = "pieces"        # what quantities are counted in
 currency = "EUR"        # what costs are counted in
-period = "day"          # dates follow each other by this: 15min, 30min, hour, day, weekday, week, month; any: only ascending
+period = "day"          # step of dates: 15min, 30min, hour, day, weekday, week, month; any: only ascending
 
 [task]
 name = "lead_time_inventory"
