@@ -118,9 +118,10 @@ def uc_reach(
             sedge[i] = edges
         x = first
         first = 0
+        s = uc_load(pool, i, 0)
         while x < actions.shape[1]:
             a = actions[arow, x]
-            if a != a or not uc_feasible(uc_load(pool, i, 0), a, p):
+            if a != a or not uc_feasible(s, a, p):
                 x += 1
                 continue
             if moves + n > budget:
@@ -134,7 +135,6 @@ def uc_reach(
             efirst[edges] = moves
             edges += 1
             for k in range(low, low + n):
-                s = uc_load(pool, i, 0)
                 y = uc_member(members, w, k, 0)
                 reward = float(uc_reward(s, a, y, p))
                 if not np.isfinite(reward):
