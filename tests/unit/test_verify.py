@@ -473,8 +473,9 @@ def test_what_is_said_in_words_is_not_checked() -> None:
 # -------------------------------------------------------------------- forgers who recompute everything
 
 
-def doctored(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any, Any], Any]) -> None:
-    """Every claim, the gate and the outcome follow from evidence that was tampered with before."""
+def doctored(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any, Any], Any], blind: bool = True) -> None:
+    """Every claim, the gate and the outcome follow from evidence that was tampered with before; `blind` leaves out the
+    last look, which asks the rules themselves."""
     import ucsearch.dispatch.api as api
 
     honest = api.certify_panel
@@ -486,6 +487,8 @@ def doctored(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any, Any], Any])
         return dataclasses.replace(panel, evidence=evidence, claims=claims, paths=paths, released=evidence.selected)
 
     monkeypatch.setattr(api, "certify_panel", certify_panel)
+    if blind:
+        monkeypatch.setattr(api, "last_look", lambda *_: {})
 
 
 def beaten(e: Any, paths: Any) -> Any:
@@ -543,6 +546,16 @@ def test_a_consistent_forgery_is_found_where_it_began(
     assert forged.released
     found = verify_record(*decision_record(forged), task)
     assert (found.status, found.where) == ("invalid", where), found
+
+
+@pytest.mark.parametrize(("policy", "change"), [(NARROW, richer), (WIDE, bent)])
+def test_a_path_that_is_forbidden_or_earns_less_does_not_pass_the_last_look(
+    policy: Any, change: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doctored(monkeypatch, change, blind=False)
+    forged, _ = decision_of("battery", "mean", 6, policy)
+    assert not forged.released
+    assert forged.reason is uc.Reason.TASK_ERROR
 
 
 def test_a_path_the_beam_lost_is_not_retained() -> None:
