@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import os
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +15,11 @@ import ucsearch as uc
 from ucsearch.certificate import api as certificate_api
 from ucsearch.dispatch import last_look as looks
 from ucsearch.dispatch.gate import Reason
+from ucsearch.pipeline.retold import retell
+from ucsearch.records.canonical import seal
+from ucsearch.records.decisions import decision_record
+from ucsearch.verify import verify_record
+from ucsearch.verify.excused import NOTES
 
 
 class S(NamedTuple):
@@ -133,3 +141,87 @@ def test_integers_and_plain_tuples_are_no_doubt() -> None:
 
     task = task_of(step=plain_tuple, reward=lambda s, a, y, p: int(a) if s.x < 9 else 0)
     assert uc.decide(task, S(0.0), MEMBERS[0], uc.Exact(depth=3), engine="python").released
+
+
+def changed(record: dict[str, Any], **values: Any) -> dict[str, Any]:
+    """A sealed copy with other values; `a__b__0` is the path a.b[0]. A callable gets the old value."""
+    copied = copy.deepcopy({k: v for k, v in record.items() if k != "id"})
+    for path, value in values.items():
+        *parts, last = [int(x) if x.isdigit() else x for x in path.split("__")]
+        at: Any = copied
+        for part in parts:
+            at = at[part]
+        at[last] = value(at[last]) if callable(value) else value
+    return seal(copied)
+
+
+def judged(decision: Any, task: uc.Task) -> Any:
+    record, blobs = decision_record(decision)
+    return record, blobs, verify_record(record, blobs, task)
+
+
+@pytest.mark.parametrize("name", [*POLICIES, "constrained", "closed"])
+def test_the_record_of_a_stale_constant_is_valid_and_can_release_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = {
+        "constrained": uc.ConstrainedBeam(depth=3, width=4, risk=0.1),
+        "closed": uc.Exact(depth=3, mode="closed"),
+    }
+    trace = uc.Trace.from_members(MEMBERS[0])
+    if name == "closed":
+        trace = uc.Trace.from_members(MEMBERS[0], coupling="independent")
+    task = task_of()
+    found = changed_after_search(monkeypatch, task, trace, {**POLICIES, **more}[name], "LIMIT", 0.5)
+    assert [row.name for row in found.rows if not row.passed] == ["last_look"]
+    assert found.last_look in found.sentence
+    record, blobs, verdict = judged(found, task)
+    assert (verdict.code, verdict.message) == (0, NOTES["last_look"])
+    assert record["outcome"]["outcome"] == "FALLBACK"
+    assert found.last_look in " ".join(retell(record, None))
+    last = len(record["gate"]["rows"]) - 1
+    best = record["claim"]["action_index"]
+    lies: list[dict[str, Any]] = [
+        {"outcome__outcome": "RELEASED", "outcome__action": record["rivals"][0]["action"]},
+        {f"gate__rows__{last}__pass": True},
+        {f"gate__rows__{last}__left": 1},
+        {f"gate__rows__{last}": {"name": "last_look", "left": 1, "operator": "==", "right": 1, "pass": True}},
+        {"gate__rows": lambda rows: rows[:-1]},
+        {"gate__rows": lambda rows: [rows[-1], *rows[:-1]]},
+        {"outcome__action": 1, "outcome__fallback_action": 1},
+        {"claim__action_index": best + 1},
+        {"claim__certificate_pass": False},
+        {"inputs__state__0": 1},
+    ]
+    for lie in lies:
+        assert verify_record(changed(record, **lie), blobs, task).code == 1, lie
+    wordless = changed(record, gate=lambda gate: {k: v for k, v in gate.items() if k != "last_look"})
+    assert verify_record(wordless, blobs, task).where == "gate.last_look"
+
+
+def test_words_of_a_last_look_need_its_row() -> None:
+    decision = uc.decide(task_of(), S(0.0), MEMBERS[0], POLICIES["mean"], engine="python")
+    record, blobs, verdict = judged(decision, task_of())
+    assert verdict.code == 0
+    more = changed(record, gate=lambda gate: {**gate, "last_look": "so it is"})
+    assert verify_record(more, blobs, task_of()).where == "gate.last_look"
+
+
+def by_chance(s: Any, a: float, y: float, p: Any) -> float:
+    return a * y + 1e-3 * os.urandom(1)[0]
+
+
+def by_the_clock(s: Any, a: float, y: float, p: Any) -> float:
+    return a * y + time.perf_counter()
+
+
+@pytest.mark.parametrize("mode", ["mean", "members"])
+@pytest.mark.parametrize("rule", [by_chance, by_the_clock])
+def test_records_of_rules_that_are_none_are_valid_fallbacks(rule: Any, mode: Any) -> None:
+    task = task_of(reward=rule)
+    gate = uc.Gate(certificate=False, min_member_feasible=0.0)  # nothing about values, which would not hold anyway
+    found = uc.decide(task, S(0.0), MEMBERS[0], uc.Exact(depth=2, mode=mode), gate=gate, engine="python")
+    assert (found.outcome, found.cause) == (uc.Outcome.FALLBACK, Reason.TASK_ERROR)
+    record, _, verdict = judged(found, task)
+    assert record["gate"]["rows"][-1]["name"] == "last_look"
+    assert verdict.code == 0, verdict

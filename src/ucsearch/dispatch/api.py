@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ucsearch.answers import as_allowed, as_number, guarded
 from ucsearch.certificate.api import CertifiedPanel, Kind, certify_panel
 from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome, Refused
-from ucsearch.dispatch.gate import Calibration, Condition, Context, Gate, Reason, evaluate
+from ucsearch.dispatch.gate import Calibration, Context, Gate, Reason, evaluate, unconfirmed
 from ucsearch.dispatch.last_look import last_look
 from ucsearch.dispatch.words import explain_fallback
 from ucsearch.engine.api import Engine
@@ -120,7 +120,7 @@ def decide_panel(
     cause = _causes(conditions, len(certified))
     doubts = last_look(certified, np.array([c is Reason.NONE for c in cause]))
     if doubts:
-        conditions = _failed(conditions, doubts)
+        conditions = (*conditions, unconfirmed(doubts, len(certified)))
         cause = _causes(conditions, len(certified))
     released = np.array([c is Reason.NONE for c in cause])
     fallback, feasible = _fallbacks(task, certified)
@@ -166,14 +166,6 @@ def _written(decision: Decision, log: Log | None, series: str, where: str, reque
 def _ids(entries: Any) -> tuple[str, ...]:
     """Of a log that says what it wrote."""
     return tuple(str(e.id) for e in entries) if isinstance(entries, Sequence) else ()
-
-
-def _failed(conditions: tuple[Condition, ...], doubts: Mapping[int, str]) -> tuple[Condition, ...]:
-    """The gate's rows with the task's own, the first, failed in the windows that the last look did not confirm."""
-    task, rest = conditions[0], conditions[1:]
-    left, passed = np.array(task.left), np.array(task.passed)
-    left[list(doubts)], passed[list(doubts)] = 1.0, False
-    return (task._replace(left=left, passed=passed), *rest)
 
 
 def _causes(conditions: tuple[Any, ...], count: int) -> tuple[Reason, ...]:

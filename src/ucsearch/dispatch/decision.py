@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ucsearch.certificate.api import CertifiedPanel
 from ucsearch.certificate.record import Certificate
-from ucsearch.dispatch.gate import Condition, Context, Gate, Reason
+from ucsearch.dispatch.gate import LAST_LOOK, Condition, Context, Gate, Reason
 from ucsearch.dispatch.words import (
     explain_condition,
     explain_fallback,
@@ -79,6 +79,7 @@ class Decision:
     fallback_feasible: bool
     fallback_cost: float  # one-step score of the rejected candidate's first step minus the fallback's; NaN unknown
     now: str  # the clock reading that was passed in; "" when none was
+    last_look: str = ""  # why the plain rules did not confirm what was searched; "" where they did, or were not asked
     record_id: str = ""  # of its record in the log it was written to; "" when there was none
     refused: Refused | None = None  # instead of a certificate
 
@@ -141,7 +142,8 @@ class DecisionPanel:
         w = range(len(self))[w]
         certificate = self.certified[w]
         outcome = Outcome(str(self.outcome[w]))
-        rows = tuple(GateRow(c.name, float(c.left[w]), c.operator, c.right, bool(c.passed[w])) for c in self.conditions)
+        asked = [c for c in self.conditions if c.name != LAST_LOOK or w in self.doubts]
+        rows = tuple(GateRow(c.name, float(c.left[w]), c.operator, c.right, bool(c.passed[w])) for c in asked)
         margin = certificate.release_margin
         if math.isnan(margin):
             margin = math.inf if certificate.sole_action else certificate.gap
@@ -174,6 +176,7 @@ class DecisionPanel:
             fallback_feasible=bool(self.fallback_feasible[w]),
             fallback_cost=float(self.fallback_cost[w]),
             now=self.now,
+            last_look=self.doubts.get(w, ""),
             record_id=self.records[w] if self.records else "",
         )
 

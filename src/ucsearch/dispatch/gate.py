@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -15,10 +15,12 @@ from ucsearch.certificate.api import CertifiedPanel
 from ucsearch.engine.status import Status
 from ucsearch.errors import InputError
 
-__all__ = ["Calibration", "Condition", "Context", "Gate", "Reason", "evaluate"]
+__all__ = ["LAST_LOOK", "Calibration", "Condition", "Context", "Gate", "Reason", "evaluate", "unconfirmed"]
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
+
+LAST_LOOK = "last_look"  # the row of what the plain rules do not confirm; there is none where they do
 
 
 class Reason(StrEnum):
@@ -157,6 +159,13 @@ def evaluate(gate: Gate, panel: CertifiedPanel, context: Context) -> list[Condit
     if gate.time_budget_s is not None:
         add("elapsed_s", context.elapsed_s, "<=", gate.time_budget_s, Reason.TIME_BUDGET)
     return rows
+
+
+def unconfirmed(windows: Iterable[int], count: int) -> Condition:
+    """The last row: failed in the windows whose release the last look did not confirm."""
+    left = np.ones(count)
+    left[list(windows)] = 0.0
+    return Condition(LAST_LOOK, left, "==", 1.0, left == 1.0, (Reason.TASK_ERROR,))
 
 
 def _lead(panel: CertifiedPanel) -> Floats:

@@ -39,7 +39,10 @@ def retell(record: dict[str, Any], task: Task | None) -> list[str]:
         cause = Reason(outcome["cause"])
         certificate = None if record["kind"] == "refusal" else cast(Certificate, _Recorded(record, task))
         sent = None if outcome["outcome"] == "HOLD" else label
-        text = explain_fallback(cause, certificate, _UNSAID.get(cause) or _detail(record), sent)
+        unsaid = _UNSAID.get(cause)
+        if record["gate"].get("last_look"):  # nobody can derive that again, so the words are marked as the record's
+            unsaid = f"as the record says, {plain(record['gate']['last_look'])}"
+        text = explain_fallback(cause, certificate, unsaid or _detail(record), sent)
     if outcome["sentence"] == text:
         return [text]
     return [text, "", f"The record's own words, which nobody verifies: {plain(outcome['sentence'])}"]

@@ -93,6 +93,7 @@ def decision_record(
             "now": decision.now,
             "elapsed_s": _value(decision.context.elapsed_s),
             "calibration": {k: _value(v) for k, v in vars(decision.context.calibration).items()},
+            **({"last_look": decision.last_look} if decision.last_look else {}),
         },
         "outcome": _outcome(decision),
         "versions": _versions(),

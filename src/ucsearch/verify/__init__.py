@@ -16,6 +16,7 @@ from ucsearch.verify.chain import follow, reach
 from ucsearch.verify.checkpoints import Pins, read_checkpoint
 from ucsearch.verify.claims import verify_decision
 from ucsearch.verify.demands import demand
+from ucsearch.verify.excused import NOTES, excuse_of
 from ucsearch.verify.formats import (
     Entry,
     Invalid,
@@ -176,7 +177,7 @@ def _verify(entry: Entry, terms: _Terms) -> Verdict:
             version = version_of(record)
             if terms.gate is not None:
                 demand(record, terms.gate)
-            note = "" if version == 2 else f"version {version} rules"
+            note = NOTES.get(excuse_of(record), "") if version == 2 else f"version {version} rules"
             doubts = verify_decision(record, entry.blobs, terms.task_of(record["task"]["object"]), budget)
     except (Malformed, sqlite3.Error, UnicodeDecodeError) as error:
         return Verdict("malformed", name, message=str(error))

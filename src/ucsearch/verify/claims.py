@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ucsearch.verify.closed import verify_closed
+from ucsearch.verify.excused import excuse_of, verify_excused
 from ucsearch.verify.formats import Blobs, Invalid, Record, expect, expect_close, is_close, near, num, require, slack
-from ucsearch.verify.gate import certificate, gate_and_outcome
+from ucsearch.verify.gate import LAST_LOOK, certificate, gate_and_outcome
 from ucsearch.verify.inputs import UNUSED, problem_of
 from ucsearch.verify.recalibration import verify_recalibration
 from ucsearch.verify.replay import CLOSED, Edge, Fault, Node, Problem, distinct
@@ -21,6 +22,10 @@ def verify_decision(r: Record, blobs: Blobs, task: Any, budget: int) -> list[str
     verify_recalibration(r, blobs)
     p = problem_of(r, blobs, task)
     p.meter = Meter(budget)
+    words, refused = r["gate"].get("last_look"), excuse_of(r) == LAST_LOOK
+    require("gate.last_look", (words is not None) == refused, words, "words iff the last look failed")
+    if p.mode != CLOSED and excuse_of(r):
+        return verify_excused(r, p)
     if p.mode == CLOSED:
         try:
             return verify_closed(r, p, blobs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from ucsearch.verify.excused import excuse_of, verify_excused
 from ucsearch.verify.formats import Blobs, Invalid, Record, expect, near, num, require, tolerance
 from ucsearch.verify.gate import certificate, gate_and_outcome
 from ucsearch.verify.law import Law, Point
@@ -114,6 +115,8 @@ def verify_closed(r: Record, p: Problem, blobs: Blobs) -> list[str]:
     rows = [[tuple(y) if isinstance(y, tuple) else (y,) for y in member] for member in p.members]
     law = Law(r, rows, p.weights, blobs, p.meter)
     law.verify(c)
+    if excuse_of(r):
+        return verify_excused(r, p)
     structured = bool(law.classes) and (p.depth == 1 or law.learns < p.depth)
     graph: _Graph | None = None
     within, solutions = True, list[_Solution]()

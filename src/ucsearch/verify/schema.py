@@ -166,6 +166,7 @@ DECISION_2 = _with(
         "open_value?": "figure",
         "flexibility?": "figure",
     },
+    gate={"last_look?": "text"},
     outcome={"reason": (*CLOSED_REASONS, "fallback_infeasible"), "cause": CLOSED_REASONS},
     rivals=_form(maybe="size reward_only_size certain_size", figure="upper_size", count="[upper_path]"),
     **{"schema": ("ucsearch.decision/2",), "recalibration?": RECALIBRATION, "request?": REQUEST},
