@@ -12,7 +12,6 @@ import typer
 
 if TYPE_CHECKING:
     from ucsearch.records import AuditReader, Checkpoint, Effective, Row
-    from ucsearch.task import Task
 
 __all__ = ["log_app"]
 
@@ -290,61 +289,9 @@ def override(
 
     Exit codes: 0 recorded, 1 the replacement is not allowed, 2 no usable log, entry or task.
     """
-    from datetime import UTC, datetime
+    from ucsearch.cli.hand import put_in_place
 
-    from ucsearch.errors import InputError, RecordError
-    from ucsearch.records import AuditLog
-    from ucsearch.records.inputs import built_in_task, recorded_inputs
-    from ucsearch.records.judge import NotAllowed, read_action
-
-    with _opened(log) as reader:  # a reader first: it never creates a log where none was
-        row = reader.newest(decision) or reader.get(decision)
-        record = row.record
-        if withdraw is (action is not None):
-            raise InputError("--action", action, "an action, or --withdraw")
-        rules = built_in_task(record.get("task", {})) if task is None else _load_task(task)
-        taken: float | str | None = None
-        if action is not None:
-            if rules is None:
-                raise RecordError("the recorded task is not one of this package; name it with --task")
-            inputs = recorded_inputs(record, rules)
-            taken = read_action(action, inputs.labels, inputs.actions)
-    with _reported():
-        try:
-            with AuditLog(log, clock=lambda: datetime.now(UTC)) as writer:
-                entry = writer.override(row.seq, task=rules, who=who, why=why, action=taken)
-                made = writer.get(entry.seq).record
-        except NotAllowed as error:
-            typer.echo(f"Refused: {_plain(error)}. Nothing was recorded.", err=True)
-            raise typer.Exit(INVALID) from error
-    off = ", which is off the grid" if made["off_grid"] else ""
-    what = "withdrew what replaced" if taken is None else "replaced"
-    by = "" if taken is None else f" by {made['label'] or made['action']}{off}"
-    typer.echo(f"entry {entry.seq}, id {entry.id}: {_plain(who)} {what} {row.id[:12]}{_plain(by)}")
-
-
-def _load_task(spec: str) -> Task:
-    """The task object that "package:object" names, looked for in the current folder too."""
-    import sys
-    from importlib import import_module
-
-    from ucsearch.errors import InputError
-    from ucsearch.task import Task
-
-    package, _, name = spec.partition(":")
-    if not package or not name:
-        raise InputError("--task", repr(spec), "package:object, such as mytasks.battery:battery")
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))  # last: nothing lying there may stand in for an installed package
-    try:
-        found = import_module(package)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise InputError("--task", repr(spec), f"an object that can be imported ({error})") from error
-    if not isinstance(found, Task):
-        raise InputError("--task", f"a {type(found).__name__}", "a uc.Task")
-    return found
+    put_in_place(log, decision, who=who, why=why, action=action, withdraw=withdraw, task=task)
 
 
 _CHAIN_FIELDS = ("seq", "id", "written_at", "digest", "head")

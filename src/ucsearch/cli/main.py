@@ -19,6 +19,7 @@ from ucsearch.cli.data import data_app
 from ucsearch.cli.evaluate import evaluate, suites
 from ucsearch.cli.evidence import claims, evidence_app
 from ucsearch.cli.forecast import calibrate, forecast
+from ucsearch.cli.hand import override, whatif
 from ucsearch.cli.log import log_app
 from ucsearch.cli.planner import backtest, decide, explain, new, schema, tasks
 from ucsearch.cli.report import report
@@ -53,6 +54,7 @@ for _command in (
     allocate,
     backtest,
     explain,
+    whatif,
     tasks,
     schema,
     compare,
@@ -62,6 +64,7 @@ for _command in (
     report,
 ):
     app.command()(_command)
+app.command(context_settings={"ignore_unknown_options": True})(override)  # a quantity may be -5
 
 
 def main(argv: Sequence[str] | None = None) -> None:

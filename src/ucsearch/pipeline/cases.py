@@ -37,6 +37,7 @@ __all__ = [
     "StateColumns",
     "StateFile",
     "expected_loss",
+    "in_packs",
     "order_size",
     "ordered_by",
     "panel_inputs",
@@ -345,7 +346,7 @@ def panel_inputs(cases: Sequence[Case], trace: Trace, settings: Settings) -> tup
         grid = np.array(
             np.broadcast_to(np.asarray(params.grid, dtype=np.float64), (len(cases), len(kind.task.actions)))
         )
-        actions, grid = _apart(_in_packs(grid, params))
+        actions, grid = in_packs(grid, params)
         return states, params._replace(grid=grid), actions
     covers = _covering(kind.config, trace, params, settings)  # (W, c)
     fill = (multiples[-1] + 1.0 + i for i in range(covers.shape[1]))
@@ -358,7 +359,7 @@ def panel_inputs(cases: Sequence[Case], trace: Trace, settings: Settings) -> tup
     step = settings.actions.round_to
     if step > 0.0:
         grid = rounded_up(grid, step)
-    actions, grid = _apart(_in_packs(grid, params))
+    actions, grid = in_packs(grid, params)
     scaled = scaled._replace(grid=grid)
     arrays = {n: v for n, v in scaled._asdict().items() if isinstance(v, np.ndarray)}
     return states, params._replace(**arrays), actions
@@ -406,6 +407,11 @@ def rounded_up(amounts: Floats, step: float) -> Floats:
 
 def _packed(p: Any) -> bool:
     return bool((np.asarray(p.by_level) == 0.0).all() and np.any(np.asarray(p.minimum_order) + p.case_pack))
+
+
+def in_packs(grid: Floats, p: Any) -> tuple[Floats, Floats]:
+    """Actions and grid (W, m) of orders as they are placed; of equal ones all but the first are unavailable."""
+    return _apart(_in_packs(grid, p))
 
 
 def _in_packs(grid: Floats, p: Any) -> Floats:

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from ucsearch.allocation.record import allocation_words
 from ucsearch.dispatch.words import explain_condition, explain_keeping, explain_mode
-from ucsearch.errors import RecordError
+from ucsearch.errors import RecordError, UCSearchError
 from ucsearch.layout import Layout
+from ucsearch.pipeline.again import asked_again, find_decision
 from ucsearch.pipeline.cases import ORDERING_TASK
+from ucsearch.pipeline.limits import blocked_words
 from ucsearch.pipeline.retold import plain, retell
 from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import decode_number
@@ -54,30 +56,37 @@ class Told:
 def explain_series(log: str | Path, series: str, settings: Settings | None = None) -> Told:
     """Tell the newest decision of a series; an id, or its first 8 digits, names a decision directly."""
     with AuditReader(log) as reader:
-        row = reader.newest(series) or _by_id(reader, series)
+        row = find_decision(reader, series)
         blobs = {name: decode_array(data) for name, data in reader.blobs_of(row).items()}
         overrides = [r.record for r in reader.overrides(row.seq)]
         shared = allocation_words(reader, row)
+        binds = _binds(reader, row)
     try:
-        told = _tell(row, blobs, overrides, settings)
+        told = _tell(row, blobs, overrides, settings, binds)
         return replace(told, text=f"{told.text}\n{shared}") if shared else told
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         raise RecordError(f"entry {row.seq} of {log} is no decision this version can read ({error!r})") from error
 
 
-def _by_id(reader: AuditReader, text: str) -> Row:
+def _binds(reader: AuditReader, row: Row) -> list[str]:
+    """Which limit left nothing to send, or no plan, and what it would have to be."""
+    record = row.record
+    outcome = record.get("outcome")
+    task = built_in_task(record.get("task", {}))
+    if task is None or record.get("kind") != "decision" or not isinstance(outcome, dict):
+        return []
+    if outcome.get("outcome") != "HOLD" and outcome.get("cause") != "dead_end":
+        return []
     try:
-        row = reader.get(text)
-    except RecordError:
-        known = sorted({str(r.record.get("series", "")) for r in reader.list(kind="decision", limit=5)} - {""})
-        hint = f"; the first there: {', '.join(known)}" if known else ""
-        raise RecordError(f"{reader.path}: no decision of a series {text!r}{hint}") from None
-    if row.record.get("kind") not in ("decision", "refusal"):
-        raise RecordError(f"{reader.path}: {text!r} is an override, expected a decision")
-    return row
+        words = blocked_words(asked_again(reader, row, task))
+    except UCSearchError:  # what cannot be decided again is still told
+        return []
+    return [f"What binds: {words}."] if words else []
 
 
-def _tell(row: Row, blobs: dict[str, Floats], overrides: list[dict[str, Any]], settings: Settings | None) -> Told:
+def _tell(
+    row: Row, blobs: dict[str, Floats], overrides: list[dict[str, Any]], settings: Settings | None, binds: list[str]
+) -> Told:  # fmt: skip
     record = row.record
     if record["kind"] == "refusal":
         return _tell_refusal(row, overrides)
@@ -98,6 +107,7 @@ def _tell(row: Row, blobs: dict[str, Floats], overrides: list[dict[str, Any]], s
         f"{title}, entry {row.seq} of the log" + (f", written {row.written_at}" if row.written_at else ""),
         "",
         *retell(record, task),
+        *binds,
         *_overridden(overrides),
         "",
         *_situation(task, record, units),

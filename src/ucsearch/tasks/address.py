@@ -15,7 +15,7 @@ from typing import Any
 from ucsearch.errors import InputError
 from ucsearch.task import Task
 
-__all__ = ["address", "named_task"]
+__all__ = ["address", "named_config", "named_task"]
 
 HOME = "ucsearch.tasks"
 
@@ -50,6 +50,13 @@ def _same_rules(a: Task, b: Task) -> bool:
 @lru_cache(maxsize=64)
 def named_task(name: str, module: str = HOME) -> Task:
     """The task that an address names; AttributeError, as for any missing name, when it names none."""
+    task: Task = named_config(name, module).task()
+    return task
+
+
+@lru_cache(maxsize=64)
+def named_config(name: str, module: str = HOME) -> Any:
+    """The record of parameters that an address names, as far as they shape the rules."""
     from ucsearch.tasks import TASKS
 
     base, _, code = name.partition("_")
@@ -58,7 +65,8 @@ def named_task(name: str, module: str = HOME) -> Task:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     try:
         values = json.loads(bytes.fromhex(code)) if code else {}
-        task: Task = classes[base](**values).task()
+        config: Any = classes[base](**values)
+        config.task()
     except (ValueError, TypeError, InputError) as error:
         raise AttributeError(f"{module}:{name} names no task ({error})") from error
-    return task
+    return config

@@ -1,0 +1,131 @@
+"""`ucsearch whatif | override`: a recorded decision with other numbers, and a person's order in its place."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ucsearch.cli.planner import reported
+
+if TYPE_CHECKING:
+    from ucsearch.task import Task
+
+__all__ = ["override", "put_in_place", "whatif"]
+
+NOT_ALLOWED = 1
+
+LogArgument = Annotated[Path, typer.Argument(metavar="LOG", help="The audit log, such as decisions.db.")]
+SeriesArgument = Annotated[str, typer.Argument(metavar="SERIES", help="A series, such as SKU-017, or a record's id.")]
+TaskOption = Annotated[
+    str | None,
+    typer.Option("--task", metavar="PACKAGE:OBJECT", help="The task whose rules must allow it, if not built in."),
+]
+
+
+def whatif(
+    log: LogArgument,
+    series: SeriesArgument,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter or state field, such as capacity=500; repeat."),
+    ] = None,
+    settings: Annotated[
+        Path | None, typer.Option("--settings", help="The settings file, for units and currency.")
+    ] = None,
+    task: TaskOption = None,
+) -> None:
+    """Decide the newest decision of a series again with other numbers, side by side with the original.
+
+    Names are those of the settings and the states file. Forecast, order sizes, policy and gate are the record's.
+    Nothing is written to the log.
+
+    Exit codes: 0 shown, 2 no usable log, series or value.
+    """
+    from ucsearch.pipeline.whatif import parse_changes, what_if
+    from ucsearch.settings import load_settings
+
+    with reported():
+        given = parse_changes(changes or [])
+        found = None if settings is None else load_settings(settings)
+        told = what_if(log, series, given, settings=found, task=None if task is None else load_task(task))
+    typer.echo(told.text())
+
+
+def override(
+    log: LogArgument,
+    series: SeriesArgument,
+    who: Annotated[str, typer.Option("--who", help="Who decided so.")],
+    why: Annotated[str, typer.Option("--why", help="For which reason.")],
+    quantity: Annotated[
+        str | None, typer.Argument(metavar="QUANTITY", help="Units to order instead; other tasks: the action.")
+    ] = None,
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="Take earlier overrides back.")] = False,
+    task: TaskOption = None,
+) -> None:
+    """Record that a person orders QUANTITY instead of what was decided, also where nothing could be decided.
+
+    The task's own rules are asked in the recorded state. The decision itself stays as it is; the last override counts.
+
+    Exit codes: 0 recorded, 1 the rules do not allow it, 2 no usable log, series or quantity.
+    """
+    put_in_place(log, series, who=who, why=why, quantity=quantity, withdraw=withdraw, task=task)
+
+
+def put_in_place(
+    log: Path, decision: str, *, who: str, why: str, withdraw: bool, task: str | None,
+    action: str | None = None, quantity: str | None = None,
+) -> None:  # fmt: skip
+    """What `override` and `log override` do."""
+    from ucsearch.errors import InputError
+    from ucsearch.pipeline.override import override_decision
+    from ucsearch.pipeline.retold import plain
+    from ucsearch.records.judge import NotAllowed
+
+    with reported():
+        for name, text in (("--who", who), ("--why", why)):
+            if not text.strip():
+                raise InputError(name, repr(text), "a name" if name == "--who" else "a reason")
+        if withdraw is (action is not None or quantity is not None):
+            raise InputError("action", action or quantity, "an action, or --withdraw")
+        try:
+            done = override_decision(
+                log, decision, who=who, why=why, clock=lambda: datetime.now(UTC), action=action, quantity=quantity,
+                task=None if task is None else load_task(task),
+            )  # fmt: skip
+        except NotAllowed as error:
+            typer.echo(f"Refused: {plain(str(error))}. Nothing was recorded.", err=True)
+            raise typer.Exit(NOT_ALLOWED) from error
+    made = done.record
+    off = ", which is off the grid" if made["off_grid"] else ""
+    what = "withdrew what replaced" if withdraw else "replaced"
+    by = "" if withdraw else f" by {made['label'] or made['action']}{off}"
+    if done.order is not None and done.order != made["action"]:
+        by += f"; that orders {done.order:g}"
+    typer.echo(f"entry {done.seq}, id {done.id}: {plain(who)} {what} {done.row.id[:12]}{plain(by)}")
+
+
+def load_task(spec: str) -> Task:
+    """The task object that "package:object" names, looked for in the current folder too."""
+    import sys
+    from importlib import import_module
+
+    from ucsearch.errors import InputError
+    from ucsearch.task import Task
+
+    package, _, name = spec.partition(":")
+    if not package or not name:
+        raise InputError("--task", repr(spec), "package:object, such as mytasks.battery:battery")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # last: nothing lying there may stand in for an installed package
+    try:
+        found = import_module(package)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise InputError("--task", repr(spec), f"an object that can be imported ({error})") from error
+    if not isinstance(found, Task):
+        raise InputError("--task", f"a {type(found).__name__}", "a uc.Task")
+    return found

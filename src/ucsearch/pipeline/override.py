@@ -1,0 +1,108 @@
+"""A person's order in place of a recorded decision's: by series, in units ordered, judged by the task's rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ucsearch.errors import InputError, RecordError
+from ucsearch.pipeline.again import find_decision
+from ucsearch.pipeline.cases import ORDERING_TASK
+from ucsearch.pipeline.limits import action_words
+from ucsearch.records.audit import AuditLog
+from ucsearch.records.chain import Row
+from ucsearch.records.inputs import RecordedInputs, built_in_task, recorded_inputs
+from ucsearch.records.judge import NotAllowed, read_action
+from ucsearch.records.reader import AuditReader
+from ucsearch.task import Task
+from ucsearch.tasks import inventory_rules as rules
+
+__all__ = ["Overridden", "override_decision"]
+
+_CLOSE = 1e-9  # relative: a level minus a stock is rarely the quantity to the last digit
+
+
+class Overridden(NamedTuple):
+    """What was written."""
+
+    seq: int
+    id: str
+    row: Row  # the decision
+    record: dict[str, Any]  # of the override
+    order: float | None  # units, where an action and what it orders are two numbers
+
+
+def override_decision(
+    log: str | Path, decision: str, *, who: str, why: str, clock: Callable[[], datetime],
+    action: str | None = None, quantity: str | None = None, task: Task | None = None,
+) -> Overridden:  # fmt: skip
+    """Replace what the newest decision or refusal of a series (or an id) sends: by an `action` of the task or its
+    label, by a `quantity` in units ordered, or, with neither, withdraw earlier replacements. `NotAllowed` says which
+    limit is in the way and what is allowed; nothing is recorded then."""
+    with AuditReader(log) as reader:  # a reader first: it never creates a log where none was
+        row = find_decision(reader, decision)
+    record = row.record
+    found = built_in_task(record.get("task", {})) if task is None else task
+    taken: float | str | None = None
+    inputs: RecordedInputs | None = None
+    by_units = False
+    if action is not None or quantity is not None:
+        if "inputs" not in record:
+            raise RecordError(f"entry {row.seq}: the state could not be used, so the rules cannot be asked")
+        if found is None:
+            raise RecordError("the recorded task is not one of this package; name it with --task")
+        inputs = recorded_inputs(record, found)
+        given = read_action(action or quantity or "", inputs.labels, inputs.actions)
+        by_units = quantity is not None and found.name == ORDERING_TASK and not isinstance(given, str)
+        taken = _ordering(inputs, found, float(given)) if by_units else given
+    try:
+        with AuditLog(log, clock=clock) as writer:
+            entry = writer.override(row.seq, task=found, who=who, why=why, action=taken)
+            made = writer.get(entry.seq).record
+    except NotAllowed as error:
+        if inputs is None or found is None or isinstance(taken, str) or taken is None:
+            raise
+        raise _told(error, inputs, found, taken, by_units) from error
+    order = _size(inputs, found, made["action"]) if inputs is not None and found is not None else None
+    return Overridden(entry.seq, entry.id, row, made, order)
+
+
+def _told(error: NotAllowed, inputs: RecordedInputs, task: Task, action: float, by_units: bool) -> NotAllowed:
+    """The refusal with the limits in the way; and what is allowed, as units where it was asked in units."""
+    words = action_words(task, inputs.state, inputs.params, action)
+    what, feasible = f"{action:g}", error.feasible
+    if by_units:
+        what = f"an order of {_size(inputs, task, action):g}"
+        sizes = {n: _size(inputs, task, a) for a, n in zip(inputs.actions, inputs.labels, strict=True)}
+        feasible = tuple(dict.fromkeys(f"{sizes[n]:g}" for n in feasible))
+    return NotAllowed(f"{what} breaks the rules of {task.name!r}" + (f": {words}" if words else ""), feasible)
+
+
+def _size(inputs: RecordedInputs, task: Task, action: Any) -> float | None:
+    if task.name != ORDERING_TASK or not isinstance(action, int | float):
+        return None
+    return float(rules.ordered(inputs.state, float(action), inputs.params))
+
+
+def _ordering(inputs: RecordedInputs, task: Task, quantity: float) -> float:
+    """The action that orders so many units: one of the grid where there is one."""
+    if not 0.0 <= quantity < math.inf:
+        raise InputError("QUANTITY", f"{quantity:g}", "units to order, at least 0")
+    for a in inputs.actions:
+        if a is not None and _size(inputs, task, a) == quantity:
+            return a
+    level = inputs.params.by_level != 0.0
+    action = quantity + rules.position_of(inputs.state) if level else quantity
+    order = float(rules.ordered(inputs.state, action, inputs.params))
+    if not math.isclose(order, quantity, rel_tol=_CLOSE, abs_tol=0.0):
+        least, pack = inputs.params.minimum_order, inputs.params.case_pack
+        why = [f"the minimum order is {least:g}"] if quantity < least else []
+        why += [f"packs hold {pack:g}"] if pack > 0.0 else []
+        raise InputError(
+            "QUANTITY", f"{quantity:g}", f"what can be ordered: {order:g} is the next",
+            hint=f"{' and '.join(why) or 'It would be rounded'}.".capitalize(),
+        )  # fmt: skip
+    return action

@@ -1,0 +1,47 @@
+"""What a decision's plan goes on with, and what it is expected to score."""
+
+from __future__ import annotations
+
+import math
+
+from ucsearch.dispatch.decision import Decision
+from ucsearch.pipeline.cases import ORDERING_TASK
+from ucsearch.tasks import inventory_rules as rules
+
+__all__ = ["plan_orders", "score_of"]
+
+
+def score_of(decision: Decision) -> float | None:
+    """Score of the best plan known that begins with what leaves, or with what was put forward where nothing does;
+    None when none is known."""
+    c = decision.certificate
+    if c is None:
+        return None
+    wanted = c.action if decision.action is None else decision.action
+    found = next((r.score for r in c.rivals if r.action == wanted), math.nan)
+    return float(found) if math.isfinite(found) else None
+
+
+def plan_orders(decision: Decision) -> tuple[float, ...]:
+    """Actions of the best plan known that begins with what leaves (or was put forward), the first included; of an
+    inventory the units they order, levels along the mean forecast."""
+    c = decision.certificate
+    if c is None:
+        return ()
+    wanted = c.action if decision.action is None else decision.action
+    path = next((r.path for r in c.rivals if r.action == wanted), ())
+    plan, w = c.plan, c.plan.window
+    actions = tuple(float(plan.actions[i]) for i in path)
+    layout = plan.task.params_layout
+    if plan.task.name != ORDERING_TASK or layout is None or not actions:
+        return actions
+    params = layout.build(plan.inputs.params[w if plan.inputs.params.shape[0] > 1 else 0].tolist())
+    if params.by_level == 0.0 and params.minimum_order == 0.0 and params.case_pack == 0.0:
+        return actions
+    state = plan.layout.build(plan.inputs.states[w].tolist())
+    sizes = []
+    for h, action in enumerate(actions):
+        sizes.append(float(rules.ordered(state, action, params)))
+        if params.by_level != 0.0:
+            state = plan.task.step_at(state, action, float(plan.trace.mean[0, h, 0]), h, params)
+    return tuple(sizes)

@@ -1,0 +1,366 @@
+"""`ucsearch whatif`: a recorded decision, decided again with some numbers changed, beside the original.
+
+State, forecast, order sizes, policy and gate are those of the record. Nothing is written to the log.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ucsearch.dispatch.decision import Decision
+from ucsearch.errors import InputError, RecordError, UCSearchError
+from ucsearch.pipeline.again import Asked, asked_again, find_decision
+from ucsearch.pipeline.cases import ORDERING_TASK, in_packs, order_size, state_columns
+from ucsearch.pipeline.columns import near
+from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
+from ucsearch.pipeline.plans import plan_orders, score_of
+from ucsearch.pipeline.retold import plain
+from ucsearch.records.inputs import built_in_task
+from ucsearch.records.reader import AuditReader
+from ucsearch.settings import Settings
+from ucsearch.task import Task
+from ucsearch.tasks.address import named_config
+from ucsearch.tasks.checks import NO_LIMIT
+
+__all__ = ["WhatIf", "parse_changes", "what_if"]
+
+_OPEN = "open_orders"  # what people call the pipeline
+_SHAPES = ("orders", "order_sizes", "changes", "doses", "powers")  # they give the recorded actions their meaning
+_PACKS = ("minimum_order", "case_pack")  # orders offered are rounded to them
+_PROBES: tuple[Any, ...] = (0.0, 0.25, 0.5, 1.0, 2.0, 7.0, 0, 1, 2, 3, None)  # to see which params a setting moves
+
+
+class Set(NamedTuple):
+    """One change, with both values as people read them."""
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WhatIf:
+    """A decision and what it would have been."""
+
+    series: str
+    changes: tuple[Set, ...]
+    recorded: Decision
+    other: Decision
+    notes: tuple[str, ...]
+    units: str
+    money: str
+
+    @property
+    def changed(self) -> bool:
+        """Whether something else would leave."""
+        return (self.recorded.outcome, _order(self.recorded)) != (self.other.outcome, _order(self.other))
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """(figure, recorded, what if)."""
+        both = (self.recorded, self.other)
+        money = f" [{self.money}]" if self.money else ""
+        figures = {
+            "outcome": [d.outcome.value for d in both],
+            "reason": [d.reason.value for d in both],
+            "action": [_label(d) for d in both],
+            f"order [{self.units}]": [_number(order_size(d)) for d in both],
+            f"expected score{money}": [_number(score_of(d)) for d in both],
+            f"may lose at most{money}": [_number(d.regret_bound) for d in both],
+            "plan": [", ".join(f"{x:g}" for x in plan_orders(d)) for d in both],
+        }
+        return [(name, *found) for name, (a, b) in figures.items() if (found := (a, b)) != ("", "")]
+
+    def text(self) -> str:
+        changes = ", ".join(f"{c.name} = {c.after} (was {c.before})" for c in self.changes)
+        rows = [("", "recorded", "what if"), *self.rows()]
+        widths = [max(len(row[i]) for row in rows) for i in range(2)]
+        table = [f"  {a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in rows]
+        lines = [f"{self.series}: what if {changes}?", "", *table, "", self.sentence(), *self.notes]
+        return "\n".join(map(plain, [*lines, "Nothing was written to the log."]))
+
+    def sentence(self) -> str:
+        """What changes, in words."""
+        a, b = self.recorded, self.other
+        if not self.changed:
+            text = f"The same would leave: {_label(a) or 'nothing'}."
+        else:
+            text = f"Instead of {_label(a) or 'nothing'} ({a.outcome.value}), {_label(b) or 'nothing'} "
+            text += f"would leave ({b.outcome.value})."
+        old, new = score_of(a), score_of(b)
+        if old is not None and new is not None and old != new:
+            word, unit = ("better" if new > old else "worse"), f" {self.money}" if self.money else ""
+            text += f" The expected score is {abs(new - old):.6g}{unit} {word}."
+        if not b.released:
+            text += f" {b.sentence}"
+        if is_blocked(b) and (words := blocked_words(asked_of(b))):
+            text += f" What binds: {words}."
+        return text
+
+
+def parse_changes(texts: Sequence[str]) -> dict[str, str]:
+    """`name=value` as typed, each name once."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        name, value = name.strip(), value.strip()
+        if not sign or not name or not value:
+            raise InputError("--set", repr(text), "NAME=VALUE, such as capacity=500")
+        if name in found:
+            raise InputError("--set", f"{name} twice", "each name once")
+        found[name] = value
+    if not found:
+        raise InputError("--set", "nothing", "at least one NAME=VALUE, such as capacity=500")
+    return found
+
+
+def what_if(
+    log: str | Path, series: str, changes: Mapping[str, str], *, settings: Settings | None = None,
+    task: Task | None = None,
+) -> WhatIf:  # fmt: skip
+    """Decide the newest decision of a series again with `changes`, by the names of settings and states files. `task`
+    is needed where the recorded one is not of this package; its own parameters are then named as they are."""
+    with AuditReader(log) as reader:
+        row = find_decision(reader, series)
+        record = row.record
+        rules = task or built_in_task(record.get("task", {}))
+        if rules is None:
+            raise RecordError("the recorded task is not one of this package; name it with --task")
+        asked = asked_again(reader, row, rules)
+    config = None if task is not None else _config(record["task"]["object"], asked)
+    other, told, notes = _changed(asked, config, changes)
+    before = asked.decide()
+    if before.outcome.value != record["outcome"]["outcome"]:
+        notes.insert(0, f"Note: decided again without changes it is {before.outcome.value}, not as recorded.")
+    return WhatIf(
+        record["series"] or row.id[:12], tuple(told), before, other.decide(), tuple(notes),
+        settings.units if settings is not None else "units",
+        settings.currency if settings is not None and settings.currency else "",
+    )  # fmt: skip
+
+
+# -------------------------------------------------------------------- changes
+
+
+def _config(address: str, asked: Asked) -> Any:
+    """The built-in task's record of parameters, with the recorded numbers as far as they have the same name."""
+    try:
+        config = named_config(address.partition(":")[2])
+    except AttributeError:
+        return None
+    numbers = state_columns(config).numbers
+    known = {}
+    for name, kind in numbers.items():
+        value = getattr(asked.params, name, None)
+        if isinstance(value, float):
+            known[name] = None if value >= NO_LIMIT else int(value) if kind is int else value
+    for name, value in known.items():
+        try:
+            config = dataclasses.replace(config, **{name: value})
+        except InputError:  # none is not a value of every parameter
+            continue
+    return config
+
+
+def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Asked, list[Set], list[str]]:
+    params = asked.params
+    told: list[Set] = []
+    notes: list[str] = []
+    fields = {} if params is None else params._asdict()
+    parameters: dict[str, Any] = {}
+    columns = None if config is None else state_columns(config)
+    names = _state_names(asked.state)
+    ours = [*names, *(fields if columns is None else (*columns.numbers, *columns.words))]
+    state = asked.state
+    for name, text in changes.items():
+        known = columns is not None and (name in columns.numbers or name in columns.words)
+        if known or (columns is None and isinstance(fields.get(name), float)):
+            parameters[name] = _value(name, text, columns)
+        elif name in names:
+            before, after = _state_value(state, names[name]), _real(name, text)
+            owed = names[name][0] == "on_hand" and getattr(params, "backorders", 0.0) != 0.0
+            if asked.task.name == ORDERING_TASK and after < 0.0 and not owed:
+                raise InputError("--set", f"{name}={text}", "at least 0")
+            state = _with_value(state, names[name], after)
+            told.append(Set(name, f"{before:g}", f"{_state_value(state, names[name]):g}"))
+        else:
+            close = near(name, ours)
+            raise InputError("--set", name, f"one of {', '.join(ours)}", hint=f"Did you mean {close}?" if close else "")
+    if not parameters:
+        return asked.changed(state=state), told, notes
+    if config is None:
+        told += [Set(k, f"{fields[k]:g}", f"{v:g}") for k, v in parameters.items()]
+        return asked.changed(state=state, params=params._replace(**parameters)), told, notes
+    shape = next((k for k in parameters if k in _SHAPES), None)
+    if shape is not None:
+        raise InputError("--set", shape, "another parameter", hint="It gives the recorded actions their meaning.")
+    other = dataclasses.replace(config, **parameters)
+    told += [Set(k, _said(getattr(config, k)), _said(getattr(other, k))) for k in parameters]
+    if "lead_time" in parameters and asked.task.name == ORDERING_TASK:
+        state, more = _other_lead_time(state, int(config.lead_time), int(other.lead_time))
+        notes += more
+        if other.lead_time >= asked.policy.depth:
+            notes.append(
+                f"An order arrives after the {asked.policy.depth} planned steps, so no plan sees a use for it."
+            )
+    task = other.task()
+    if task.state is not asked.task.state:
+        raise InputError(
+            "--set", ", ".join(parameters), "parameters that leave the state's fields as they are",
+            hint="A previous plan to keep cannot be added to, or taken from, a recorded decision.",
+        )  # fmt: skip
+    moved = {name: _moved(config, other, name) for name in parameters}
+    for name, found in moved.items():
+        if not found and task.functions() == asked.task.functions():
+            hint = (
+                f"What is left of it is the state's: --set allowance={parameters[name]:g}."
+                if name == "change_budget"
+                else ""
+            )
+            raise InputError("--set", name, "a parameter that a recorded decision depends on", hint=hint)
+    changed = params._replace(**{field: value for found in moved.values() for field, value in found.items()})
+    changed = changed._replace(**_fallback_level(config, other, asked, params, changed))
+    if len(asked.actions) != len(task.actions):
+        raise InputError("--set", ", ".join(parameters), "parameters that leave the actions as they are")
+    actions = asked.actions
+    if asked.task.name == ORDERING_TASK and not parameters.keys().isdisjoint(_PACKS):
+        placed, grid = in_packs(np.array([changed.grid]), changed)
+        changed, actions = changed._replace(grid=tuple(grid[0].tolist())), placed[0]
+    task = _labelled(task, asked.task)
+    return asked.changed(task=task, state=state, params=changed, actions=actions), told, notes
+
+
+def _labelled(task: Task, recorded: Task) -> Task:
+    """The recorded task where its rules are the same: then it is compiled already."""
+    return recorded if task.functions() == recorded.functions() else task
+
+
+def _moved(config: Any, other: Any, name: str) -> dict[str, Any]:
+    """Which fields of params a setting stands for, with their new values."""
+    new, seen = other.params(), []
+    for probe in (*_PROBES, getattr(other, name), "lost", "backordered"):
+        try:
+            seen.append(dataclasses.replace(config, **{name: probe}).params())
+        except (UCSearchError, TypeError):
+            continue
+    fields = [f for f in new._fields if f != "grid" and len({getattr(p, f) for p in seen}) > 1]
+    return {f: getattr(new, f) for f in fields}
+
+
+def _fallback_level(config: Any, other: Any, asked: Asked, old: Any, new: Any) -> dict[str, Any]:
+    """Columns that were derived from the forecast, derived again; one that was given stays."""
+    looks = getattr(config, "fallback_columns", None)
+    if looks is None:
+        return {}
+    empty = {"fallback_order": -1.0} if hasattr(old, "fallback_order") else {}
+    try:
+        derived = {k: float(v[0]) for k, v in looks(asked.trace, old._replace(**empty)).items()}
+        again = {k: float(v[0]) for k, v in other.fallback_columns(asked.trace, new._replace(**empty)).items()}
+    except (UCSearchError, TypeError, ValueError, IndexError):
+        return {}
+    return {k: v for k, v in again.items() if math.isclose(derived.get(k, math.nan), getattr(old, k), rel_tol=1e-9)}
+
+
+def _other_lead_time(state: Any, old: int, new: int) -> tuple[Any, list[str]]:
+    """Open orders keep the day they arrive; one that would arrive after a new order has no place and is refused."""
+    open_orders = list(state.pipeline[:old])
+    length = max(1, new)
+    if new == 0:
+        late, kept = [x for x in open_orders[1:] if x], (0.0,)
+        first = open_orders[0] if open_orders else 0.0
+        state = state._replace(on_hand=state.on_hand + first)
+    else:
+        late = [x for x in open_orders[new:] if x]
+        kept = tuple((open_orders + [0.0] * length)[:length])
+        first = 0.0
+    if late:
+        raise InputError(
+            "--set", f"lead_time={new}", f"a lead time of at least {_longest(open_orders)}",
+            hint=f"Open orders of {', '.join(f'{x:g}' for x in late)} arrive later than a new order would.",
+        )  # fmt: skip
+    notes = ["Open orders keep their day of arrival; the order sizes offered are those of the record."]
+    if first:
+        notes.append(f"The {first:g} that arrive in this period count as stock.")
+    return state._replace(pipeline=kept), notes
+
+
+def _longest(open_orders: Sequence[float]) -> int:
+    return max(i + 1 for i, x in enumerate(open_orders) if x)
+
+
+# -------------------------------------------------------------------- values
+
+
+def _value(name: str, text: str, columns: Any) -> Any:
+    if columns is not None and name in columns.words:
+        return text
+    if text.lower() in ("none", "no"):
+        return None
+    number = _real(name, text)
+    if columns is not None and columns.numbers.get(name) is int:
+        if number != int(number):
+            raise InputError("--set", f"{name}={text}", "a whole number")
+        return int(number)
+    return number
+
+
+def _real(name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError("--set", f"{name}={text}", "a finite number")
+    return number
+
+
+def _state_names(state: Any) -> dict[str, tuple[str, int]]:
+    """Names as in a states file -> (field, place), place -1 for single numbers."""
+    names: dict[str, tuple[str, int]] = {}
+    for field, value in state._asdict().items():
+        if isinstance(value, tuple):
+            called = _OPEN if field == "pipeline" else field
+            names.update({f"{called}_{i + 1}": (field, i) for i in range(len(value))})
+        else:
+            names[field] = (field, -1)
+    return names
+
+
+def _state_value(state: Any, place: tuple[str, int]) -> float:
+    value = getattr(state, place[0])
+    return float(value if place[1] < 0 else value[place[1]])
+
+
+def _with_value(state: Any, place: tuple[str, int], number: float) -> Any:
+    field, i = place
+    if i < 0:
+        return state._replace(**{field: number})
+    items = list(getattr(state, field))
+    items[i] = number
+    return state._replace(**{field: tuple(items)})
+
+
+def _said(value: Any) -> str:
+    return "none" if value is None else f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def _label(decision: Decision) -> str:
+    c = decision.certificate
+    if c is None or decision.action is None:
+        return ""
+    place = np.flatnonzero(np.array(c.plan.actions) == decision.action)
+    return str(c.plan.task.label(int(place[0]), decision.action)) if place.size else f"{decision.action:g}"
+
+
+def _order(decision: Decision) -> float | None:
+    size = order_size(decision)
+    return decision.action if size is None else size
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or not math.isfinite(value) else f"{value:.6g}"

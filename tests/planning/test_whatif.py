@@ -1,0 +1,239 @@
+"""A recorded decision with other numbers, a person's order in its place, and which limit binds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ucsearch as uc
+from tests.planning.kit import STATE_HEAD, TOML, decide, make_settings, read_csv, write_csv, write_job
+from ucsearch.cli.main import app
+from ucsearch.errors import InputError, RecordError
+from ucsearch.pipeline.again import asked_again, find_decision
+from ucsearch.pipeline.explain import explain_series
+from ucsearch.pipeline.limits import action_words, asked_of, blocked_words
+from ucsearch.pipeline.whatif import WhatIf, parse_changes, what_if
+from ucsearch.records import AuditReader
+from ucsearch.records.decisions import decision_record
+from ucsearch.records.inputs import built_in_task
+from ucsearch.settings import parse_settings
+from ucsearch.tasks import CapacityPlan, LeadTimeInventory, Storage
+from ucsearch.verify import verify_file
+
+SCALES = (1e-9, 1.0, 1e12)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_job(tmp_path)
+    decide(tmp_path)
+    return tmp_path
+
+
+def ask(folder: Path, *changes: str, series: str = "C") -> WhatIf:
+    return what_if(folder / "log.db", series, parse_changes(changes), settings=make_settings())
+
+
+@pytest.mark.parametrize("name", ["exact", "uc_beam", "constrained_beam", "mcts"])
+def test_what_was_recorded_is_what_is_decided_again(tmp_path: Path, name: str) -> None:
+    text = TOML.replace('"exact"', f'"{name}"') + "[gate]\nregret_limit = 5.0\n[proof]\neps_m = 0.01\n"
+    write_job(tmp_path)
+    decide(tmp_path, parse_settings(text.encode()))
+    with AuditReader(tmp_path / "log.db") as reader:
+        for series in "ABCDE":
+            row = find_decision(reader, series)
+            recorded, task = row.record, built_in_task(row.record["task"])
+            assert task is not None
+            again = asked_again(reader, row, task).decide()
+            made, _ = decision_record(again, series=series, where=recorded["task"]["object"])
+            assert {k for k in recorded if recorded[k] != made.get(k)} == {"id", "request"}
+
+
+def test_side_by_side(folder: Path) -> None:
+    before = (folder / "log.db").read_bytes()
+    found = ask(folder, "capacity=15", "shortage=5")
+    assert [(c.name, c.before, c.after) for c in found.changes] == [("capacity", "none", "15"), ("shortage", "9", "5")]
+    assert (found.recorded.action, found.other.action) == (15.0, 5.0)
+    text = found.text()
+    assert text.startswith("C: what if capacity = 15 (was none), shortage = 5 (was 9)?")
+    assert "Instead of order 15 (RELEASED), order 5 would leave (RELEASED)." in text
+    assert text.endswith("Nothing was written to the log.")
+    assert (folder / "log.db").read_bytes() == before
+
+
+def test_a_change_gives_what_a_run_with_that_setting_gives(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    changes = {
+        "capacity=14": "capacity = 14.0", "order_budget=3": "order_budget = 3.0", "spoilage=0.5": "spoilage = 0.5",
+        "salvage=0.25": "salvage = 0.25", "unmet=backordered": 'unmet = "backordered"', "lead_time=2": "lead_time = 2",
+        "minimum_order=12": "minimum_order = 12.0", "fixed_cost=30": "fixed_cost = 30.0",
+    }  # fmt: skip
+    for change, line in changes.items():
+        other = tmp_path_factory.mktemp("other")
+        write_job(other)
+        base = TOML.replace("lead_time = 1\n", "") if "lead_time" in line else TOML
+        decide(other, parse_settings(base.replace("[policy]", f"{line}\n[policy]").encode()))
+        with AuditReader(other / "log.db") as reader:
+            outcome = find_decision(reader, "C").record["outcome"]
+        found = ask(folder, change).other
+        assert (found.outcome.value, found.action) == (outcome["outcome"], outcome["action"]), change
+        assert found.sentence == outcome["sentence"], change
+
+
+def test_the_state_may_change(folder: Path) -> None:
+    found = ask(folder, "on_hand=40", "open_orders_1=0")
+    assert [(c.before, c.after) for c in found.changes] == [("5", "40"), ("5", "0")]
+    assert found.other.action == 0.0
+    assert found.changed
+
+
+def test_a_lead_time_moves_open_orders(folder: Path) -> None:
+    assert ask(folder, "lead_time=2").other.certificate.plan.inputs.states[0].tolist() == [5.0, 5.0, 0.0, 5.0]  # type: ignore[union-attr]
+    none = ask(folder, "lead_time=0")
+    assert none.other.certificate.plan.inputs.states[0].tolist() == [10.0, 0.0, 5.0]  # type: ignore[union-attr]
+    assert "The 5 that arrive in this period count as stock." in none.notes
+    assert any("no plan sees a use for it" in note for note in ask(folder, "lead_time=3").notes)
+    write_csv(folder / "states.csv", [*STATE_HEAD, "open_orders_2", "lead_time"], [["C", 5.0, 5.0, 7.0, 2]])
+    decide(folder, out="again.csv")
+    with pytest.raises(InputError, match="at least 2") as caught:
+        ask(folder, "lead_time=1")
+    assert "Open orders of 7 arrive later than a new order would" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("capcity=3", "Did you mean capacity?"),
+        ("stock=3", "expected one of on_hand, open_orders_1, last, lead_time"),
+        ("orders=level", "gives the recorded actions their meaning"),
+        ("lead_time=1.5", "a whole number"),
+        ("capacity=nan", "a finite number"),
+        ("capacity", "NAME=VALUE"),
+        ("on_hand=-1", "at least 0"),
+        ("salvage=9", "at most unit_cost"),
+        ("stability_cost=1", "previous plan"),
+        ("change_budget=5", "previous plan"),
+        ("plan_steps=5", "a parameter that a recorded decision depends on"),
+        ("unmet=gone", "'backordered'"),
+    ],
+)
+def test_what_cannot_be_asked(folder: Path, change: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        ask(folder, change)
+    assert words in str(caught.value)
+
+
+def test_a_refusal_cannot_be_planned(folder: Path) -> None:
+    write_csv(folder / "states.csv", STATE_HEAD, [["Z", 5.0, 5.0]])
+    decide(folder, out="again.csv")
+    with pytest.raises(RecordError, match="refusal"):
+        ask(folder, "capacity=3", series="Z")
+
+
+# -------------------------------------------------------------------- limits
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_smallest_change_of_a_limit(scale: float) -> None:
+    config = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 5.0 * scale, 10.0 * scale), capacity=20.0 * scale)
+    task, state = config.task(), config.state(12.0 * scale, [2.0 * scale], 2.0 * scale)
+    now, needed = f"{20.0 * scale:g}", f"{24.0 * scale:g}"
+    assert (
+        action_words(task, state, config.params(), 10.0 * scale) == f"capacity {now} does not allow it, {needed} would"
+    )
+    assert action_words(task, state, config.params(), 5.0 * scale) == ""
+
+
+def test_limits_that_bind_together_and_those_that_loosen_downwards() -> None:
+    config = LeadTimeInventory(
+        lead_time=1, order_sizes=(0.0, 5.0, 10.0), capacity=20.0, ramp=3.0, order_budget=7.0, unit_cost=1.0
+    )
+    task, state = config.task(), config.state(12.0, [2.0], 2.0)
+    words = "capacity 20 and ramp 3 and order_budget 7 together do not allow it, 24 and 8 and 10 would"
+    assert action_words(task, state, config.params(), 10.0) == words
+    least = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 5.0), minimum_order=12.0, largest_order=8.0)
+    told = action_words(least.task(), least.state(1.0, [0.0]), least.params(), 5.0)
+    assert told == "largest_order 8 does not allow it, 12 would; minimum_order 12 does not allow it, 8 would"
+    store = Storage(capacity=4.0)
+    assert (
+        action_words(store.task(), store.state(3.5), store.params(), 1.0) == "capacity 4 does not allow it, 4.45 would"
+    )
+    plan = CapacityPlan(largest=4, smallest=1)
+    assert "largest 4" in action_words(plan.task(), plan.state(4), plan.params(), 2.0)
+
+
+@pytest.mark.parametrize("mode", ["mean", "members"])
+def test_a_dead_end_names_what_would_let_it_go_on(mode: str) -> None:
+    """Orders must come down from 30 by at most the ramp, and 15 is the largest size."""
+    config = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 5.0, 10.0, 15.0), capacity=40.0, ramp=3.0)
+    made = [
+        uc.decide(
+            config.task(), config.state(12.0, [2.0], 30.0), [[3.0, 4.0, 5.0], [4.0, 5.0, 6.0]],
+            uc.Exact(depth=3, mode=mode), params=config.params()._replace(ramp=ramp), engine="python",  # type: ignore[arg-type]
+        )
+        for ramp in (3.0, 14.9, 15.0)
+    ]  # fmt: skip
+    assert [d.outcome.value for d in made] == ["HOLD", "HOLD", "RELEASED"]
+    assert blocked_words(asked_of(made[0])) == "ramp 3 leaves no action now, 15 would"
+
+
+def test_explain_and_the_row_name_it(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    write_csv(tmp_path / "states.csv", [*STATE_HEAD, "last"], [["A", 3.0, 5.0, 30.0], ["B", 3.0, 5.0, 5.0]])
+    settings = parse_settings(TOML.replace("unit_cost = 0.5", "ramp = 3.0").encode())
+    decide(tmp_path, settings)
+    assert "What binds: ramp 3 leaves no action now, 15 would." in explain_series(tmp_path / "log.db", "A").text
+    assert "What binds" not in explain_series(tmp_path / "log.db", "B").text
+
+
+# -------------------------------------------------------------------- overrides
+
+
+def run(folder: Path, capsys: pytest.CaptureFixture[str], *args: str, code: int = 0) -> str:
+    with pytest.raises(SystemExit) as stopped:
+        app(
+            args=["override", str(folder / "log.db"), *args, "--who", "M. Curie", "--why", "a fair"],
+            prog_name="ucsearch",
+        )
+    found = capsys.readouterr()
+    assert stopped.value.code == code, found.err
+    return found.out if code == 0 else found.err
+
+
+LEVELS = TOML.replace("lead_time = 1", 'lead_time = 1\norders = "level"\ncapacity = 30.0\ncase_pack = 4.0')
+
+
+def test_a_quantity_in_units_where_actions_are_levels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_job(tmp_path)
+    decide(tmp_path, parse_settings(LEVELS.encode()))
+    text = run(tmp_path, capsys, "C", "12")  # 5 in stock and 5 on order: up to 22
+    assert "which is off the grid; that orders 12" in text
+    with AuditReader(tmp_path / "log.db") as reader:
+        (made,) = (row.record for row in reader.list(kind="override"))
+    assert (made["action"], made["series"]) == (22, "C")
+    assert "minimum" not in (told := run(tmp_path, capsys, "C", "13", code=2))
+    assert "saw 13, expected what can be ordered: 16 is the next" in told
+    assert "Packs hold 4" in told
+    told = run(tmp_path, capsys, "C", "24", code=1)
+    assert "an order of 24 breaks the rules of 'lead_time_inventory': capacity 30 does not allow it, 34 would" in told
+    assert "allowed are: 0, 8" in told
+    assert {v.status for v in verify_file(tmp_path / "log.db")} == {"valid"}
+
+
+def test_hold_and_refused_can_be_overridden(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_job(tmp_path)
+    write_csv(
+        tmp_path / "states.csv", [*STATE_HEAD, "last"], [["A", 3.0, 5.0, 30.0], ["Z", 3.0, 5.0, 5.0], ["Y", "x", 1, 1]]
+    )
+    settings = parse_settings(TOML.replace("unit_cost = 0.5", "ramp = 3.0\nfallback_order = 40.0").encode())
+    decide(tmp_path, settings)
+    rows = {row["series"]: row for row in read_csv(tmp_path / "out.csv")}
+    assert rows["A"]["outcome"] == "HOLD"
+    assert "by 28, which is off the grid" in run(tmp_path, capsys, "A", "28")
+    assert "an order of 20 breaks the rules" in run(tmp_path, capsys, "A", "20", code=1)
+    assert "by order 5" in run(tmp_path, capsys, "Z", "5")  # no forecast
+    assert "the state could not be used" in run(tmp_path, capsys, "Y", "5", code=2)
+    assert "withdrew what replaced" in run(tmp_path, capsys, "A", "--withdraw")
+    assert "no decision of a series 'Q'" in run(tmp_path, capsys, "Q", "5", code=2)
