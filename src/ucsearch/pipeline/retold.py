@@ -16,6 +16,7 @@ from ucsearch.certificate.record import Certificate, Closed
 from ucsearch.dispatch.gate import Reason
 from ucsearch.dispatch.words import explain_fallback, explain_release
 from ucsearch.errors import UCSearchError
+from ucsearch.policies import MODES
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.inputs import recorded_inputs
 from ucsearch.task import Task
@@ -58,7 +59,11 @@ class _Recorded:
         self.closed = _closed(claim)
         allowed = _allowed(record, task)
         first = [SimpleNamespace(feasible=one) for one in allowed]
-        self.plan = SimpleNamespace(settings=SimpleNamespace(**record["settings"]), first_actions=first)
+        settings = record["settings"]
+        mode = next((name for name, code in MODES.items() if code == settings["mode"]), "")
+        self.plan = SimpleNamespace(
+            settings=SimpleNamespace(**settings), first_actions=first, policy=SimpleNamespace(mode=mode)
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name not in self._claim:
