@@ -112,14 +112,16 @@ def certify_panel(
     engine: Engine = "auto",
     node_budget: int = 2_000_000,
     progress: Callable[[int], None] | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> CertifiedPanel:
     """Certify W windows. Kind `oracle` solves every first action exactly; `bound` proves by admissible bounds; `auto`
-    takes the bound where the task has one. `eps_m` is a claimed bound on a path's model-score error."""
+    takes the bound where the task has one. `eps_m` is a claimed bound on a path's model-score error. `stop` as in
+    `search_panel`: a window whose search or proof it ended is OUT_OF_TIME, and nothing is said of it."""
     if not 0.0 <= eps_m < math.inf:
         raise InputError("eps_m", eps_m, "a finite number of at least 0")
     if kind not in ("auto", "oracle", "bound"):
         raise InputError("kind", repr(kind), "'auto', 'oracle' or 'bound'")
-    common: dict[str, Any] = dict(params=params, actions=actions, threads=threads, engine=engine)
+    common: dict[str, Any] = dict(params=params, actions=actions, threads=threads, engine=engine, stop=stop)
     plan = search_panel(task, states, traces, policy, progress=progress, keep_paths=True, **common)
     protect = isinstance(policy, CertifiedBeam) and policy.protect
     constrained = isinstance(policy, ConstrainedBeam)
@@ -138,6 +140,8 @@ def certify_panel(
     certain = reward_only
     if policy.mode == "members":
         certain = run(dataclasses.replace(exact, risk=0.0, mode="mean", spread=None))
+    if stop is not None:
+        _end(stop, plan, proof, reward_only, certain, bounded=not every and not task.continuations)
     reward_lower, reward_upper, reward_size = columns(reward_only.outputs.table, 0, 3, 6)  # at risk 0 size is gross
     upper = reward_upper if proof is reward_only else columns(proof.outputs.table, 3)[0]
     count = thread_count(threads)
@@ -205,12 +209,26 @@ def certify_panel(
         evidence=evidence,
         claims=derive(evidence, float(eps_m), settings.reach),
         route=route,
-        released=np.where(plan.status == Status.TASK_ERROR, -1, evidence.selected),
+        released=np.where(np.isin(plan.status, (Status.TASK_ERROR, Status.OUT_OF_TIME)), -1, evidence.selected),
         paths=paths,
         upper_paths=np.where(unreached[:, :, None], proof.outputs.paths[:, : in_a.shape[1]], np.int32(-1)),
         oracle_nodes=nodes + activity,
         activity_nodes=activity,
     )
+
+
+def _end(stop: Callable[[], bool], plan: PanelPlan, *proofs: PanelPlan, bounded: bool) -> None:
+    """Blank every search of a window in which one was ended, or whose members bound is still to come when the time is
+    over: half a certificate would be none."""
+    late = np.any([p.status == Status.OUT_OF_TIME for p in (plan, *proofs)], axis=0)
+    if plan.policy.mode == "members" and bounded:
+        unproved = np.any([p.status == Status.NOT_PROVED for p in proofs[:2]], axis=0)
+        if unproved.any() and stop():
+            late |= unproved
+    late &= ~np.isin(plan.status, (Status.TASK_ERROR, Status.NO_STRUCTURE))
+    for w in np.flatnonzero(late):
+        for p in (plan, *proofs):
+            p.outputs.blank(int(w), Status.OUT_OF_TIME)
 
 
 def _kind(kind: Kind, plan: PanelPlan, needs_oracle: bool) -> str:

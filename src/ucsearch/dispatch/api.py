@@ -16,6 +16,7 @@ from ucsearch.certificate.api import CertifiedPanel, Kind, certify_panel
 from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome, Refused
 from ucsearch.dispatch.gate import Calibration, Context, Gate, Reason, evaluate, unconfirmed
 from ucsearch.dispatch.last_look import last_look
+from ucsearch.dispatch.watch import Watch
 from ucsearch.dispatch.words import explain_fallback
 from ucsearch.engine.api import Engine
 from ucsearch.errors import InputError
@@ -101,20 +102,22 @@ def decide_panel(
     where: str = "",
     request: Any = None,
 ) -> DecisionPanel:
-    """W decisions. `now` is compared with the traces' issue times, `clock` (seconds) with the time budget. With a `log`
-    all of them are on disk before any is returned; `where` names the task object for the verifier."""
+    """W decisions. `now` is compared with the traces' issue times, `clock` (seconds, read from all threads) with the
+    time budget, which also ends a running search; docs/dispatch.md says what it cannot end. With a `log` all of them
+    are on disk before any is returned; `where` names the task object for the verifier."""
     gate = Gate() if gate is None else gate
     if not isinstance(gate, Gate):
         raise InputError("gate", type(gate).__name__, "a uc.Gate")
     _recordable(task, log)
     if gate.time_budget_s is not None and clock is None:
         raise InputError("clock", "nothing", "a clock such as time.perf_counter, because gate.time_budget_s is set")
-    started = clock() if clock is not None else math.nan
+    watch = None if clock is None else Watch(clock, gate.time_budget_s)
     certified = certify_panel(
         task, states, traces, policy, kind=kind, eps_m=eps_m, params=params, actions=actions, threads=threads,
         engine=engine, node_budget=node_budget, progress=progress,
+        stop=watch.is_over if watch is not None and watch.budget_s is not None else None,
     )  # fmt: skip
-    elapsed = clock() - started if clock is not None else math.nan
+    elapsed = math.nan if watch is None else watch.elapsed()
     context = Context(_ages(certified.plan.trace, now), elapsed, calibration or Calibration())
     conditions = tuple(evaluate(gate, certified, context))
     cause = _causes(conditions, len(certified))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ucsearch.certificate.api import CertifiedPanel
 from ucsearch.certificate.record import Certificate
-from ucsearch.dispatch.gate import LAST_LOOK, Condition, Context, Gate, Reason
+from ucsearch.dispatch.gate import FAILURES, IN_TIME, Condition, Context, Gate, Reason
 from ucsearch.dispatch.words import (
     explain_condition,
     explain_fallback,
@@ -142,7 +142,7 @@ class DecisionPanel:
         w = range(len(self))[w]
         certificate = self.certified[w]
         outcome = Outcome(str(self.outcome[w]))
-        asked = [c for c in self.conditions if c.name != LAST_LOOK or w in self.doubts]
+        asked = [c for c in self.conditions if c.name not in FAILURES or not c.passed[w]]
         rows = tuple(GateRow(c.name, float(c.left[w]), c.operator, c.right, bool(c.passed[w])) for c in asked)
         margin = certificate.release_margin
         if math.isnan(margin):
@@ -192,7 +192,8 @@ class DecisionPanel:
         error = self.certified.plan[w].error
         if error is not None:
             return str(error)
-        failed = next((r for r in rows if not r.passed), None)
+        ended = any(r.name == IN_TIME for r in rows)
+        failed = next((r for r in rows if not r.passed and (not ended or r.name == "elapsed_s")), None)
         return "" if failed is None else f"{failed.name} {failed.left:g}, limit {failed.right:g}"
 
     def aggregates(self) -> dict[str, Any]:

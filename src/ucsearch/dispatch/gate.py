@@ -15,12 +15,25 @@ from ucsearch.certificate.api import CertifiedPanel
 from ucsearch.engine.status import Status
 from ucsearch.errors import InputError
 
-__all__ = ["LAST_LOOK", "Calibration", "Condition", "Context", "Gate", "Reason", "evaluate", "unconfirmed"]
+__all__ = [
+    "FAILURES",
+    "IN_TIME",
+    "LAST_LOOK",
+    "Calibration",
+    "Condition",
+    "Context",
+    "Gate",
+    "Reason",
+    "evaluate",
+    "unconfirmed",
+]
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
-LAST_LOOK = "last_look"  # the row of what the plain rules do not confirm; there is none where they do
+LAST_LOOK = "last_look"  # what would leave is confirmed by the plain rules
+IN_TIME = "search_in_time"  # the time budget did not end the search
+FAILURES = (IN_TIME, LAST_LOOK)  # rows that a decision has only where they fail: nobody can derive them again
 
 
 class Reason(StrEnum):
@@ -121,6 +134,8 @@ def evaluate(gate: Gate, panel: CertifiedPanel, context: Context) -> list[Condit
         rows.append(Condition(name, values, operator, float(right), _holds(values, operator, right), reasons))
 
     add("task", status == Status.TASK_ERROR, "==", 0, Reason.TASK_ERROR)
+    if (status == Status.OUT_OF_TIME).any():
+        add(IN_TIME, status != Status.OUT_OF_TIME, "==", 1, Reason.TIME_BUDGET)
     if gate.is_empty:
         add("conditions", 0, ">=", 1, Reason.NOT_PROVED)
     if gate.max_trace_age_s is not None:

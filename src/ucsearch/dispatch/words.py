@@ -29,6 +29,7 @@ _CONDITIONS = {
     "eps_c": "the forecaster's calibration error is within its limit",
     "undercoverage": "the forecaster's intervals cover enough",
     "nodes": "the effort stayed within the budget",
+    "search_in_time": "the search ended before its time was over",
     "last_look": "the plain rules confirm the plan",
     "elapsed_s": "the time stayed within the budget",
 }

@@ -86,10 +86,13 @@ def search_panel(
     engine: Engine = "auto",
     keep_paths: bool = False,
     progress: Callable[[int], None] | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> PanelPlan:
     """Search W windows. `states`: (W, n) array, State of arrays or a sequence of states; `params` and `actions`
     ((W, m), NaN = unavailable) may differ by window. A broken window has status TASK_ERROR and stops no other.
-    `keep_paths` also keeps the best path of every first action; `progress` is called with windows done.
+    `keep_paths` also keeps the best path of every first action; `progress` is called with windows done. `stop` ends the
+    search when it says so: it is asked between nodes by the plain engine and between chunks of windows by the compiled
+    one, from all threads; windows not done by then have status OUT_OF_TIME.
     """
     if not isinstance(task, Task):
         raise InputError("task", type(task).__name__, "a uc.Task")
@@ -105,12 +108,12 @@ def search_panel(
     faults: Faults = {}
 
     def plainly(w: int) -> None:
-        _plain(task, settings, layout, inputs, outputs, w, faults)
+        _plain(task, settings, layout, inputs, outputs, w, faults, stop)
 
     if unstructured.all():
         pass
     elif kernel is not None:
-        run(kernel, settings, inputs, outputs, plainly, count, progress)
+        run(kernel, settings, inputs, outputs, plainly, count, progress, stop)
     else:
         for w in range(trace.windows):
             plainly(w)
@@ -124,10 +127,17 @@ def search_panel(
 
 
 def _plain(
-    task: Task, settings: Settings, layout: Layout, inputs: Inputs, outputs: Outputs, w: int, faults: Faults
+    task: Task,
+    settings: Settings,
+    layout: Layout,
+    inputs: Inputs,
+    outputs: Outputs,
+    w: int,
+    faults: Faults,
+    stop: Callable[[], bool] | None = None,
 ) -> None:
     """Window w by the plain engine; what a task function raised goes to `faults`."""
-    fault = run_window(task, settings, layout, inputs, outputs, w)
+    fault = run_window(task, settings, layout, inputs, outputs, w, stop)
     if fault is not None:
         faults[w] = fault
 

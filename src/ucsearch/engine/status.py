@@ -22,6 +22,7 @@ class Status(IntEnum):
     SEARCH_EXHAUSTED = 4  # the search lost all paths although one exists (or none was found within the cap)
     TASK_ERROR = 5  # a task function raised, or gave something unusable
     NO_STRUCTURE = 6  # closed mode, but the forecast does not say what is learned when
+    OUT_OF_TIME = 7  # ended by the caller before it was done: nothing is known
 
     def __str__(self) -> str:
         return self.name

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from ucsearch.answers import as_allowed, guarded
 from ucsearch.certificate.record import Certificate, Closed
-from ucsearch.dispatch.gate import Reason
+from ucsearch.dispatch.gate import IN_TIME, Reason
 from ucsearch.dispatch.words import explain_fallback, explain_release
 from ucsearch.errors import UCSearchError
 from ucsearch.policies import MODES
@@ -95,7 +95,10 @@ def _allowed(record: dict[str, Any], task: Task | None) -> list[bool]:
 
 
 def _detail(record: dict[str, Any]) -> str:
-    failed = next((row for row in record["gate"]["rows"] if not row["pass"]), None)
+    rows = [row for row in record["gate"]["rows"] if not row["pass"]]
+    if any(row["name"] == IN_TIME for row in rows):
+        rows = [row for row in rows if row["name"] == "elapsed_s"]
+    failed = next(iter(rows), None)
     if failed is None:
         return ""
     return f"{failed['name']} {_number(failed['left']):g}, limit {_number(failed['right']):g}"

@@ -18,7 +18,7 @@ from ucsearch.engine.compiled.cache import is_cached, kernel_name
 from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
 from ucsearch.engine.compiled.explain import explain_failure
 from ucsearch.engine.compiled.loading import LOCK, Loaded, load_or_compile
-from ucsearch.engine.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW
+from ucsearch.engine.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW, Status
 from ucsearch.errors import UncompilableWarning, warn_user
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings
@@ -190,13 +190,19 @@ def run(
     plainly: Callable[[int], None],
     threads: int = 1,
     progress: Callable[[int], None] | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> None:
     """All windows, in ranges over a thread pool; the result does not depend on how they are split. A window in which
-    a rule raises is given to `plainly`, the plain engine, and stops no other."""
+    a rule raises is given to `plainly`, the plain engine, and stops no other. `stop` is asked before every range: from
+    then on windows are OUT_OF_TIME."""
     windows = inputs.states.shape[0]
     inputs = _frozen(inputs)
 
     def part(lo: int, hi: int) -> None:
+        if stop is not None and stop():
+            for w in range(lo, hi):
+                outputs.blank(w, Status.OUT_OF_TIME)
+            return
         try:
             _call(kernel, settings, inputs, outputs, lo, hi)
         except Exception:
@@ -207,7 +213,7 @@ def run(
             part(lo, middle)
             part(middle, hi)
 
-    if windows == 1 or (threads == 1 and progress is None):
+    if windows == 1 or (threads == 1 and progress is None and stop is None):
         part(0, windows)
         return
     parts = max(1, min(windows, 16 * threads if windows < 1 << 16 else 64 * threads))

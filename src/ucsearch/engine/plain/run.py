@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ucsearch.engine.plain.closed import closed
 from ucsearch.engine.plain.exact import exact
 from ucsearch.engine.plain.mcts import mcts
 from ucsearch.engine.plain.outcome import Outcome
-from ucsearch.engine.plain.window import TaskFault, Window
+from ucsearch.engine.plain.window import OutOfTime, TaskFault, Window
 from ucsearch.engine.registry import ALGORITHMS, register
 from ucsearch.engine.status import Status
 from ucsearch.layout import Layout
@@ -29,7 +30,14 @@ register("closed", closed, _TEMPLATES, "closed.py")
 register("mcts", mcts, _TEMPLATES, "mcts.py")
 
 
-def make_window(task: Task, settings: Settings, layout: Layout, inputs: Inputs, w: int) -> Window:
+def make_window(
+    task: Task,
+    settings: Settings,
+    layout: Layout,
+    inputs: Inputs,
+    w: int,
+    stop: Callable[[], bool] | None = None,
+) -> Window:
     """One window's arrays as Python lists (indexing NumPy scalars would double the time)."""
     params_layout = task.params_layout
     row = inputs.params[w if inputs.params.shape[0] > 1 else 0]
@@ -54,18 +62,29 @@ def make_window(task: Task, settings: Settings, layout: Layout, inputs: Inputs, 
         u=inputs.u[w].tolist(),
         mean_array=inputs.mean[w],
         member_array=inputs.members[w],
+        stop=stop,
     )
 
 
 def run_window(
-    task: Task, settings: Settings, layout: Layout, inputs: Inputs, outputs: Outputs, w: int
+    task: Task,
+    settings: Settings,
+    layout: Layout,
+    inputs: Inputs,
+    outputs: Outputs,
+    w: int,
+    stop: Callable[[], bool] | None = None,
 ) -> TaskFault | None:
-    """Search window w and fill row w of the outputs. Returns the fault of a task function, if there was one."""
+    """Search window w and fill row w of the outputs. Returns the fault of a task function, if there was one. Where
+    `stop` says so, the search ends between two actions and has found nothing."""
     m = inputs.actions.shape[1]
     failed: TaskFault | None = None
     try:
-        window = make_window(task, settings, layout, inputs, w)
+        window = make_window(task, settings, layout, inputs, w, stop)
         out = ALGORITHMS[settings.algorithm].plain(window, layout.build(inputs.states[w].tolist()))
+    except OutOfTime:
+        outputs.blank(w, Status.OUT_OF_TIME)
+        return None
     except TaskFault as fault:
         out = Outcome(m, status=Status.TASK_ERROR, fault=(fault.kind, fault.step, fault.action))
         failed = fault

@@ -7,7 +7,7 @@ the same bytes. A node carries one state in additive modes and one per member in
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from ucsearch.policies import MODES, Settings
 from ucsearch.spreads import NUMBERS, spread_of
 from ucsearch.task import Task, View
 
-__all__ = ["Candidate", "Node", "TaskFault", "Window", "mean_and_spread"]
+__all__ = ["Candidate", "Node", "OutOfTime", "TaskFault", "Window", "mean_and_spread"]
 
 MEAN, SCORES, MEMBERS = MODES["mean"], MODES["scores"], MODES["members"]
 VARIANCE = NUMBERS["variance"]
@@ -35,6 +35,10 @@ class TaskFault(Exception):
     def __init__(self, kind: int, step: int, action: int, detail: str = "") -> None:
         super().__init__(detail or Fault.TEXT[kind])
         self.kind, self.step, self.action, self.detail = kind, step, action, detail
+
+
+class OutOfTime(Exception):
+    """The caller ends the search."""
 
 
 class Node(NamedTuple):
@@ -90,6 +94,7 @@ class Window:
     u: list[list[float]]
     mean_array: NDArray[np.float64]  # (H, F), for prepare
     member_array: NDArray[np.float64]  # (J, H, F), for prepare
+    stop: Callable[[], bool] | None = None  # asked before every action of every node
 
     def __post_init__(self) -> None:
         s = self.settings
@@ -178,6 +183,8 @@ class Window:
 
     def allowed(self, states: tuple[Any, ...], action: int, step: int) -> bool:
         """Feasible for every row of the node."""
+        if self.stop is not None and self.stop():
+            raise OutOfTime
         a = self.actions[action]
         return all(self._feasible(s, a, step, action) for s in states)
 
