@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ucsearch.backtest.choosers import Deterministic, How, Searched, point_forecast
-from ucsearch.backtest.ordering import critical_ratio_of, foreseen_orders
+from ucsearch.backtest.ordering import critical_ratio_of
 from ucsearch.backtest.panel import Panel, Stretch
 from ucsearch.backtest.practice import CalendarStaffing, PriceRule, QuantileStaffing
 from ucsearch.backtest.roster import Budget, Entry, ordering_rules, practitioners, roster
@@ -121,12 +121,6 @@ def test_limits_bind_the_rules_too() -> None:
     assert rule(panel, "base-stock") == [5.0]
     free = {e.name: e for e in ordering_rules(panel, free=True)}["base-stock"].make()
     assert first(panel, free) == [7.0]
-
-
-def test_foreseen_orders_cover_whole_periods() -> None:
-    # 4 are needed before an order arrives, 5 are there; then 10 - 5, and nothing more for a period without demand.
-    grid = foreseen_orders(5.0, False, 1, 4, np.array([4.0, 6.0, 0.0]))
-    assert np.array_equal(grid, [0.0, 5.0, np.nan, np.nan], equal_nan=True)
 
 
 def test_planning_on_a_quantile_is_exact_search_on_one_member() -> None:

@@ -26,7 +26,6 @@ __all__ = [
     "capped_base_stock",
     "constant_order",
     "critical_ratio_of",
-    "foreseen_orders",
     "newsvendor",
     "reorder_point",
     "rolling_quantile",
@@ -202,18 +201,3 @@ class Ordering:
         if not allowed:
             return math.nan
         return float(min(allowed, key=lambda a: (abs(rules.ordered(s, a, p) - max(wanted, 0.0)), a)))
-
-
-def foreseen_orders(
-    position: float, by_level: bool, lead: int, count: int, demand: Floats, round_to: float = 0.0
-) -> Floats:
-    """(count,) orders that cover the known demand of the lead time and of 1, 2, ... periods more, NaN where one
-    repeats; for hindsight, where a forecast has no spread to scale a grid by. Demand (H,) starts with this period."""
-    covered = np.cumsum(np.maximum(demand, 0.0))
-    covered = np.concatenate([covered, np.full(lead + count, covered[-1])])[lead : lead + count - 1]
-    wanted = covered if by_level else np.maximum(covered - position, 0.0)
-    if round_to > 0.0:
-        wanted = np.ceil(wanted / round_to - 1e-9) * round_to
-    grid = np.concatenate([[0.0], wanted])
-    grid[1:][~(grid[1:] > np.maximum.accumulate(grid)[:-1])] = np.nan
-    return grid

@@ -162,11 +162,22 @@ def backtest(
         "backtest.svg"
     ),
     no_plot: Annotated[bool, typer.Option("--no-plot", help="Draw nothing.")] = False,
+    earlier: Annotated[
+        int | None,
+        typer.Option("--earlier", min=0, help="Periods before the counted ones that rules are tuned on; 0: none."),
+    ] = None,
+    service_level: Annotated[
+        float | None,
+        typer.Option("--service-level", help="Share of periods without a shortage to reach, instead of task.shortage."),
+    ] = None,
 ) -> None:
-    """Replay the last periods of a history: your policy against base-stock, (s,S), greedy and hindsight.
+    """Replay the last periods of a history: your policy against rules, as they are and tuned, and against hindsight.
+
+    Rules are tuned on the periods before the counted ones. Started again after it was stopped, it goes on where it
+    stopped.
 
     Exit codes: 0 done; 1 done, but some series could not be used or too many decisions fell back; 2 unusable settings
-    or files.
+    or files; 130 stopped.
     """
     from ucsearch.pipeline.backtest import run_backtest
     from ucsearch.pipeline.tables import check_writable, refuse_overwriting
@@ -179,7 +190,10 @@ def backtest(
             check_writable(out)
         found = load_settings(settings)
         with progress_bar("replaying") as progress:
-            result = run_backtest(found, data, states=states, progress=progress)
+            result = run_backtest(
+                found, data, states=states, progress=progress, earlier=earlier, service_level=service_level,
+                keep=Path(".") if out is None else out.parent,
+            )  # fmt: skip
         print_problems(result.problems, 0, None)
         typer.echo(result.text())
         if out is not None:

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError
-from ucsearch.pipeline.backtest import BacktestResult
+from ucsearch.pipeline.backtest_result import BacktestResult
 from ucsearch.pipeline.explain import Told
 
 __all__ = ["draw_backtest", "draw_decision", "has_matplotlib"]
 
 Floats = NDArray[np.float64]
-_COLOURS = {"policy": "C3", "base-stock": "C0", "(s,S)": "C2", "greedy": "C1", "hindsight": "0.5"}
+_COLOURS = {"policy": "C3", "base-stock": "C0", "(s,S)": "C2", "hindsight": "0.5"}
+_HARDEST = "C1"  # the best rule, whichever it is
 _BANDS = ((0.05, 0.95, 0.2), (0.25, 0.75, 0.35))
 
 
@@ -29,9 +30,12 @@ def draw_backtest(result: BacktestResult, path: str | Path) -> None:
     s = result.settings
     word = "period" if s.period == "any" else s.period
     figure, axes = _figure(3, (8.0, 8.5))
+    drawn = {**_COLOURS, **({} if (best := result.hardest()) is None else {best: _HARDEST})}
     for name, track in result.tracks.items():
+        if name not in drawn:  # so many lines would hide each other
+            continue
         periods = np.arange(1, track.cost.shape[1] + 1)
-        colour, width = _COLOURS[name], 2.0 if name == "policy" else 1.2
+        colour, width = drawn[name], 2.0 if name == "policy" else 1.2
         style = "--" if name == "hindsight" else "-"
         for ax, values in zip(axes, (track.cost.sum(axis=0).cumsum(), track.stock.sum(axis=0)), strict=False):
             ax.plot(periods, values, color=colour, linewidth=width, linestyle=style, label=name)

@@ -1,0 +1,197 @@
+"""Tries on the earlier part of many histories, part by part: rules are tuned, a service level is looked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.backtest.ordering import critical_ratio_of
+from ucsearch.backtest.refine import first_tries, second_tries
+from ucsearch.engine.choose import engine_for
+from ucsearch.errors import InputError
+from ucsearch.pipeline.kept import Arrays, Kept
+from ucsearch.pipeline.replay import History, Replay
+from ucsearch.settings import Settings
+
+__all__ = ["Contest", "Progress", "earlier_part", "with_service_level"]
+
+Floats = NDArray[np.float64]
+Knobs = dict[str, Any]
+Progress = Callable[[int, int], None]
+_AT_ONCE = 64  # series whose forecasts are held at a time, and that are kept when a run is stopped
+_COUNTED = ("reason ", "unknown ")  # keys of counts over a part; everything else is by series
+_SERVICE_SERIES = 64  # that a service level is looked for on
+_SERVICE_TRIES = 10
+_WIDEST = math.log(64.0)  # how far from the critical ratio's odds a shortage cost is looked for
+
+
+class Contest:
+    """Runs work over parts of series and remembers what is done."""
+
+    def __init__(self, kept: Kept, progress: Progress | None) -> None:
+        self.kept, self.progress = kept, progress
+        self.total = self.done = self._inside = 0  # periods of series, walked once each
+
+    def expect(self, periods: int) -> None:
+        self.total += periods
+
+    def tick(self, count: int) -> None:
+        self._inside += count
+        self._tell(self.done + self._inside)
+
+    def _tell(self, done: int) -> None:
+        if self.progress is not None and self.total > 0:
+            self.progress(min(done, self.total), self.total)
+
+    def replay(self, group: Sequence[History], settings: Settings) -> Replay:
+        length = settings.backtest.periods + settings.backtest.warmup
+        return Replay(group, settings, engine_for(len(group) * length), self.tick)
+
+    def by_part(
+        self, stage: str, found: Sequence[History], work: Callable[[list[History]], Arrays], periods: int
+    ) -> Arrays:
+        """What `work` finds for parts of the series, put together in their order. `periods`: what it walks for each."""
+        groups: dict[int, list[int]] = {}
+        for i, one in enumerate(found):
+            groups.setdefault(one.case.kind.number, []).append(i)
+        out: Arrays = {}
+        for number, places in groups.items():
+            for lo in range(0, len(places), _AT_ONCE):
+                at = places[lo : lo + _AT_ONCE]
+                made = self.kept.part(f"{stage}-{number}-{lo}", lambda at=at: work([found[i] for i in at]))  # type: ignore[misc]
+                for name, values in made.items():
+                    if name.startswith(_COUNTED):
+                        out[name] = out.get(name, np.zeros(1)) + values
+                        continue
+                    if name not in out:
+                        out[name] = np.zeros((len(found), *values.shape[1:]))
+                    out[name][at] = values
+                self.done, self._inside = self.done + len(at) * periods, 0
+                self._tell(self.done)
+        return out
+
+    # ---------------------------------------------------------------- rules
+
+    def tune_rules(
+        self, settings: Settings, found: Sequence[History], earlier: int, tries: int
+    ) -> tuple[dict[str, Knobs], dict[str, int]]:
+        """The best setting of every rule on the periods before the counted ones, by total cost, and how many were
+        tried; ties go to the earlier try, so to the formula."""
+        before, past = earlier_part(settings, found, earlier)
+        cycle, critical = _cycle(found), float(np.median([critical_ratio_of(one.case.params) for one in found]))
+        first = self.replay(past[:1], before)
+        knobs = {name: entry.knobs for name, entry in first.classics(first.panel()).items() if entry.knobs}
+        tried = {name: first_tries(values, cycle, tries) for name, values in knobs.items()}
+        costs = {name: list(x) for name, x in self._costs("rules-1", before, past, tried).items()}
+        more = {
+            name: second_tries(values, tried[name][int(np.argmin(costs[name]))], tried[name], cycle, critical, tries)
+            for name, values in knobs.items()
+        }
+        for name, x in self._costs("rules-2", before, past, more).items():
+            costs[name] += list(x)
+            tried[name] = tried[name] + more[name]
+        chosen = {name: tried[name][int(np.argmin(costs[name]))] for name in knobs}
+        return chosen, {name: len(x) for name, x in tried.items()}
+
+    def _costs(
+        self, stage: str, settings: Settings, found: Sequence[History], tries: dict[str, list[Knobs]]
+    ) -> dict[str, list[float]]:
+        """Total cost of every try."""
+
+        def work(part: list[History]) -> Arrays:
+            replay = self.replay(part, settings)
+            panel = replay.panel()
+            entries = replay.classics(panel)
+            return {
+                f"{name} {i}": replay.counted_cost(replay.walk(panel, entries[name].make(**knobs)))
+                for name, several in tries.items()
+                for i, knobs in enumerate(several)
+            }
+
+        length = settings.backtest.periods + settings.backtest.warmup
+        made = self.by_part(stage, found, work, length * sum(map(len, tries.values())))
+        return {n: [math.fsum(made[f"{n} {i}"].tolist()) for i in range(len(x))] for n, x in tries.items()}
+
+
+def earlier_part(settings: Settings, found: Sequence[History], earlier: int) -> tuple[Settings, list[History]]:
+    """Settings and histories of a replay of the `earlier` periods before the counted ones."""
+    test = settings.backtest
+    before = _with_backtest(settings, earlier)
+    return before, [one.until(test.periods, earlier + test.warmup) for one in found]
+
+
+def _with_backtest(settings: Settings, periods: int) -> Settings:
+    return replace(settings, backtest=settings.backtest.model_copy(update={"periods": periods}))
+
+
+def _cycle(found: Sequence[History]) -> float:
+    """Periods of demand in an economic order of the middle series; 0 without a fixed cost."""
+    spans = []
+    for one in found:
+        p, mean = one.case.params, float(one.y.mean())
+        spans.append(math.sqrt(2.0 * p.fixed_cost / (p.holding * mean)) if p.holding * mean > 0.0 else 0.0)
+    return round(float(np.median(spans)), 3)
+
+
+# -------------------------------------------------------------------- a service level instead of a shortage cost
+
+
+def with_service_level(
+    contest: Contest, settings: Settings, found: Sequence[History], long: Sequence[History], earlier: int, target: float
+) -> tuple[list[History], float, str]:
+    """The histories with the shortage cost that brings the policy to the service level (share of periods without a
+    shortage) on the earlier part, as a multiple of the holding cost, by bisection; and a sentence about it."""
+    if not 0.0 < target < 1.0:
+        raise InputError("--service-level", target, "a share between 0 and 1, such as 0.95")
+    if not earlier or not long:
+        raise InputError("--service-level", target, "some periods before the counted ones to look for it")
+    if not all(one.case.params.holding > 0.0 for one in found):
+        raise InputError("task.holding", 0.0, "more than 0: a shortage cost is looked for as a multiple of it")
+    places = sorted({round(x) for x in np.linspace(0, len(long) - 1, min(len(long), _SERVICE_SERIES))})
+    before, past = earlier_part(settings, [long[i] for i in places], earlier)
+    length = earlier + settings.backtest.warmup
+    contest.expect(len(past) * length * _SERVICE_TRIES)
+    middle = math.log(target / (1.0 - target))  # where the critical ratio is the target
+
+    def reached(step: int, log: float) -> float:
+        def work(part: list[History]) -> Arrays:
+            replay = contest.replay([_short(one, math.exp(log)) for one in part], before)
+            panel = replay.panel()
+            track = replay.track(panel, replay.walk(panel, replay.policy(panel)))
+            return {"level": (track["served"] >= track["demand"]).mean(axis=1)}
+
+        return float(contest.by_part(f"service-{step}", past, work, length)["level"].mean())
+
+    low, high = middle - _WIDEST, middle + _WIDEST
+    at, best, level = middle, high, math.nan
+    for step in range(_SERVICE_TRIES):
+        seen = reached(step, at)
+        if seen >= target:
+            high, best, level = at, at, seen
+        else:
+            low = at
+        at = 0.5 * (low + high)
+    if math.isnan(level):
+        raise InputError(
+            "--service-level", target, "a level that the policy reaches on the earlier part",
+            hint=f"At {math.exp(high):.0f} times the holding cost it is still below; order sizes or lead times bind.",
+        )  # fmt: skip
+    times = float(f"{math.exp(best):.4g}")
+    text = (
+        f"service level {100.0 * target:g} %: the policy reaches {100.0 * level:.1f} % on the {earlier} periods before "
+        f"at a shortage cost of {times:g} times the holding cost; everybody is charged that"
+    )
+    return [_short(one, times) for one in found], times, text
+
+
+def _short(one: History, times: float) -> History:
+    """With another shortage cost."""
+    case = one.case
+    cost = times * case.params.holding
+    config = replace(case.config, shortage=cost)
+    return History(one.series, one.y, case._replace(params=case.params._replace(shortage=cost), config=config))

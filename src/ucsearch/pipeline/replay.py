@@ -1,0 +1,301 @@
+"""Histories of series and their replay: what every policy sees, decides and pays, period by period."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.backtest.choosers import Certified, Deterministic, How
+from ucsearch.backtest.foresight import foreseen
+from ucsearch.backtest.panel import Panel, Stretch
+from ucsearch.backtest.roster import Budget, Entry, ordering_rules, practitioners
+from ucsearch.backtest.walk import Chooser, Walk, parts_of, walk
+from ucsearch.comparators import DelayAwareGreedy
+from ucsearch.dispatch.decision import DecisionPanel, Outcome
+from ucsearch.errors import DataError, InputError
+from ucsearch.forecast.recalibrate import LEAST_PATHS
+from ucsearch.forecast.streams import draw_key, series_stream
+from ucsearch.pipeline.cases import ORDERING_TASK, Case, Kinds, StateFile, panel_inputs
+from ucsearch.pipeline.forecasts import ForecastFile
+from ucsearch.pipeline.recalibrated import walk_recalibrated
+from ucsearch.pipeline.tables import Problem, open_table
+from ucsearch.settings import Settings
+from ucsearch.trace import Trace
+
+__all__ = ["CLASSICS", "History", "Replay", "needed_periods", "read_histories"]
+
+Floats = NDArray[np.float64]
+CLASSICS = (
+    "base-stock", "(s,S)", "(s,nQ)", "newsvendor", "rolling quantile", "planning on the mean", "planning on a quantile",
+    "greedy",
+)  # fmt: skip
+"""What would be used instead, in the order of a table."""
+
+
+def read_histories(
+    settings: Settings, data: str | Path, states: str | Path | None
+) -> tuple[list[History], list[Problem]]:
+    """Every series that can be replayed, and what is wrong with the others."""
+    if settings.task.task().name != ORDERING_TASK:
+        raise InputError("task.name", settings.task.task().name, f"{ORDERING_TASK!r}: ordering rules are compared only")
+    if settings.task.is_planned:
+        raise InputError("task.stability_cost, task.change_budget", "a plan to keep", "none in a backtest")
+    decimal = settings.columns.decimal
+    sales = ForecastFile.history(open_table(data, decimal), settings)
+    book = None if states is None else StateFile(open_table(states, decimal), settings)
+    found, problems = _histories(sales, book, settings)
+    if not found:
+        lines = [str(p) for p in problems] or [f"{data}: no series to replay"]
+        raise DataError("\n".join(lines[:20]))
+    return found, problems
+
+
+def needed_periods(settings: Settings) -> int:
+    """Periods of history that a replay needs."""
+    needed = settings.backtest.periods + settings.backtest.warmup
+    needed += int(settings.forecaster.min_history(settings.backtest.season))
+    if settings.recalibration.active and settings.recalibration.method == "paths":
+        depth = max(settings.policy.depth, int(getattr(settings.task, "lead_time", 0)) + 1)
+        needed += LEAST_PATHS * settings.season + depth  # error paths known when the replay begins
+    return needed
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    series: str
+    y: Floats  # (T,)
+    case: Case  # with the stock it starts from
+
+    def until(self, last: int, window: int) -> History:
+        """As if the newest `last` periods had not come yet, for a replay of the `window` before them."""
+        y = self.y[: self.y.size - last]
+        return History(self.series, y, self.case._replace(state=_opening(self.case.config, y, window)))
+
+
+def _histories(sales: ForecastFile, book: StateFile | None, settings: Settings) -> tuple[list[History], list[Problem]]:
+    kinds = Kinds(settings)
+    needed = needed_periods(settings)
+    found: list[History] = []
+    problems = [*sales.problems, *([] if book is None else book.problems)]
+    for values in sales.values():
+        refused = values.problem if values.series not in sales.refused else None
+        if values.table is None:
+            if refused is not None:
+                problems.append(refused)
+            continue
+        y = np.ascontiguousarray(values.table[:, 0])
+        text = column = ""
+        if y.size < needed:
+            text, column = f"saw {y.size} periods, expected at least {needed}", sales.layout.time
+        elif not (y >= 0.0).all():
+            text, column = f"saw {y.min():g}, expected demand of at least 0", settings.columns.demand
+        elif book is not None and values.series not in book.cases:
+            problem = book.refused.get(values.series)
+            text = f"not usable in {book.table.path}" + ("" if problem is None else f" ({problem.place})")
+        if text:
+            problems.append(Problem(str(sales.table.path), "", column, values.series, text))
+            continue
+        if book is None:
+            config = settings.task
+            kind, params = kinds.kind(config, {}), config.params()
+        else:
+            known = book.cases[values.series]
+            config, kind, params = known.config, known.kind, known.params
+        window = settings.backtest.periods + settings.backtest.warmup
+        found.append(History(values.series, y, Case(kind, _opening(config, y, window), params, config)))
+    return found, problems
+
+
+def _opening(config: Any, y: Floats, window: int) -> Any:
+    """A mean period's demand in stock and in every open order; the warm-up takes it from there."""
+    level = float(np.ceil(y[: y.size - window].mean()))
+    return config.state(level, [level] * config.lead_time, level)
+
+
+# -------------------------------------------------------------------- the replay
+
+
+class Replay:
+    """Series of one kind, side by side through time."""
+
+    def __init__(
+        self,
+        group: Sequence[History],
+        settings: Settings,
+        engine: str,
+        tick: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        self.group, self.settings, self.tick = group, settings, tick
+        self.engine: Any = engine if settings.run.engine == "auto" else settings.run.engine
+        self.kind = group[0].case.kind
+        test = settings.backtest
+        self.length = test.periods + test.warmup
+        self.horizon = max(settings.policy.depth, self.kind.lead_time + 1)
+        self.skip = test.warmup  # periods that are not counted
+        self.reasons: Counter[str] = Counter()
+        rng = np.random.default_rng(test.seed)
+        key = draw_key(rng)
+        found = [self._forecast(one, key) for one in group]
+        size = min(x.shape[1] for x in found)  # error paths differ in number, and the newest come first
+        self.members = np.stack([x[:, :size] for x in found])  # (S, O, J, H)
+
+    def _forecast(self, one: History, key: int) -> Floats:
+        """(O, J, H) forecasts of every period, each from what came before it."""
+        cutoffs = np.arange(one.y.size - self.length - 1, one.y.size - 1, dtype=np.int64)
+        how, season = self.settings.recalibration, self.settings.backtest.season
+        if how.active:
+            stream = series_stream(key, one.series)
+            return walk_recalibrated(
+                self.settings.forecaster, one.y, cutoffs, how, horizon=self.horizon, season=season, stream=stream
+            )
+        made = self.settings.forecaster.forecast(
+            one.y, cutoffs, horizon=self.horizon, season=self.settings.backtest.season,
+            stream=series_stream(key, one.series),
+        )  # fmt: skip
+        return np.asarray(made.expand().members)
+
+    def panel(self) -> Panel:
+        """The series of the group as episodes that end with their history."""
+        group, test, cases = self.group, self.settings.backtest, [one.case for one in self.group]
+        layout = self.kind.task.layout(cases[0].state)
+        starts = np.array([layout.flatten(case.state, "state") for case in cases])
+        params_layout = self.kind.task.params_layout
+        if params_layout is None:
+            raise InputError("task", "no params", "params")
+        begin = [one.y.size - self.length for one in group]
+
+        def grid(trace: Trace) -> tuple[Floats | None, Floats | None]:
+            _, params, actions = panel_inputs(cases, trace, self.settings)
+            return actions, np.broadcast_to(params_layout.rows(params, "params"), (len(cases), params_layout.size))
+
+        return Panel(
+            self.kind.task, self.kind.config, layout, starts,
+            tuple(
+                Stretch("", one.series, 0, at, self.length, test.season, one.y, 1.0)
+                for one, at in zip(group, begin, strict=True)
+            ),
+            self.members,
+            np.stack([one.y[at:] for one, at in zip(group, begin, strict=True)]),
+            np.zeros((len(group), self.length, 0)),  # nobody is told the future
+            tuple(one.y[:at] for one, at in zip(group, begin, strict=True)),
+            self.settings.forecaster.name,
+            grid,
+            np.array([params_layout.flatten(case.params, "params") for case in cases]),
+        )  # fmt: skip
+
+    # ---------------------------------------------------------------- through time
+
+    def walk(self, panel: Panel, chooser: Chooser) -> Walk:
+        engine: Any = "python" if self.engine == "python" else "compiled"
+        done = walk(panel, chooser, engine=engine, stuck="keep", tick=lambda: self.tick(len(panel)))
+        if done.stuck.any():
+            i = int(np.argmax(done.stuck))
+            raise DataError(f"series {panel.series[i]}: no order is allowed, not even the fallback")
+        return done
+
+    def counted_cost(self, done: Walk) -> Floats:
+        """(S,) of the counted periods, less revenue."""
+        return np.asarray(-done.rewards[:, self.skip :].sum(axis=1))
+
+    def track(self, panel: Panel, done: Walk) -> dict[str, Floats]:
+        """The columns of a `Track`, (S, T) of the counted periods."""
+        parts = parts_of(panel, done)
+        parts["cost"][:, -1] -= self._left(panel, done.states[:, -1])
+        parts |= self._cost_parts(done.states[:, :-1], parts["order"], parts["demand"])
+        return {k: v[:, self.skip :] for k, v in parts.items()}
+
+    def _cost_parts(self, states: Floats, order: Floats, demand: Floats) -> dict[str, Floats]:
+        """(S, T) currency; they add up to the cost but for the value of what is left at the end."""
+
+        def of(name: str) -> Floats:
+            return np.array([[getattr(one.case.params, name)] for one in self.group])
+
+        available = states[:, :, 0] + (states[:, :, 1] if self.kind.lead_time > 0 else order)
+        sold = np.minimum(available, demand)
+        return {
+            "holding": of("holding") * (available - sold),
+            "shortage": of("shortage") * (demand - sold),
+            "ordering": of("unit_cost") * order + of("fixed_cost") * (order > 0.0),
+        }
+
+    def _left(self, panel: Panel, last: Floats) -> Floats:
+        """(S,) what is left at the end is worth."""
+        terminal, layout = panel.task.terminal, panel.layout
+        if terminal is None:
+            return np.zeros(len(panel))
+        return np.array([
+            terminal(layout.build(row), one.case.params) for row, one in zip(last.tolist(), self.group, strict=True)
+        ])  # fmt: skip
+
+    def hindsight(self, panel: Panel, begins: Floats) -> dict[str, Floats]:
+        """The cheapest way through the counted periods from any of the states (S, P, n) that policies had then."""
+        count, periods = len(panel), panel.decisions - self.skip
+        states = np.zeros((count, periods + 1, panel.layout.size))
+        actions, known, why = np.zeros((count, periods)), np.zeros(count), Counter[str]()
+        for n, one in enumerate(self.group):
+            starts = [panel.layout.build(row) for row in np.unique(begins[n], axis=0).tolist()]
+            demand = panel.realised[n, self.skip :]
+            best = foreseen(
+                panel.task, one.case.params, demand, starts, free=self.free, sizes=self.kind.config.order_sizes
+            )
+            if isinstance(best, str):
+                why[best] += 1
+                continue
+            known[n], actions[n] = 1.0, best.actions
+            states[n] = [panel.layout.flatten(s, "state") for s in best.states]
+        zero = np.zeros(count, np.int64)
+        done = Walk(actions, actions, states, zero, zero, zero, zero, zero, known == 0.0, {}, {})
+        late = dataclasses.replace(panel, realised=panel.realised[:, self.skip :])
+        parts = parts_of(late, done)
+        parts["cost"][:, -1] -= self._left(panel, states[:, -1])
+        parts |= self._cost_parts(states[:, :-1], parts["order"], parts["demand"])
+        out = {f"hindsight/{k}": v for k, v in parts.items()}
+        return {**out, "hindsight known": known, **{f"unknown {k}": np.array([float(v)]) for k, v in why.items()}}
+
+    def _count(self, t: int, panel: DecisionPanel) -> None:
+        gone = panel.outcome != Outcome.RELEASED.value
+        self.reasons.update(panel.cause[i].value for i in np.flatnonzero(gone).tolist())
+
+    # ---------------------------------------------------------------- who decides
+
+    @property
+    def free(self) -> bool:
+        """Whether rules may order what they like, because the table of orders follows the forecast."""
+        return self.settings.actions.multiples is not None
+
+    @property
+    def how(self) -> How:
+        return How(self.engine, self.settings.run.threads)
+
+    def policy(self, panel: Panel) -> Chooser:
+        s = self.settings
+        gate = dataclasses.replace(s.gate, max_trace_age_s=None)  # forecasts are fresh here by construction
+        if gate.is_empty:
+            gate = dataclasses.replace(gate, certificate=True)
+        proof: dict[str, Any] = {
+            "calibration": s.calibration,
+            "eps_m": s.proof.eps_m,
+            "node_budget": s.proof.node_budget,
+        }
+        return Certified(panel.task, s.policy, kind=s.proof.kind, how=self.how, gate=gate, keep=self._count, **proof)
+
+    def classics(self, panel: Panel) -> dict[str, Entry]:
+        """Rules by name, each with its knobs."""
+        step = self.settings.actions.round_to
+        found = [
+            *practitioners(panel, Budget(depth=self.horizon), how=self.how),
+            *ordering_rules(panel, free=self.free, round_to=step, how=self.how),
+            # At risk 0 only the mean counts.
+            Entry("greedy", "classic", lambda: Deterministic(
+                panel.task, DelayAwareGreedy(delay=self.kind.lead_time, risk=0.0), how=self.how
+            )),
+        ]  # fmt: skip
+        by_name = {entry.name: entry for entry in found}
+        return {name: by_name[name] for name in CLASSICS}
