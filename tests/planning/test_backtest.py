@@ -237,7 +237,7 @@ def test_the_headline_is_about_the_best_rule_with_its_interval() -> None:
     assert ahead.hardest() == "(s,S), tuned"
     assert ahead.headline().startswith("the policy is 16.7 % cheaper than the best rule, (s,S), tuned: [+1")
     level = made_up({"policy": own, "base-stock": weak, "(s,S), tuned": [10.0 + x for x in other]})
-    assert level.headline().startswith("a simple rule does as well: (s,S), tuned")
+    assert level.headline().startswith("a simple rule does as well, as far as these series can tell: (s,S), tuned;")
     behind = made_up({"policy": own, "base-stock": weak, "(s,S), tuned": [8.0 + x for x in other]})
     assert behind.headline().startswith("the best rule, (s,S), tuned, is cheaper: the policy costs 25.0 % more; [-2")
     assert "95 % interval over 30 series" in ahead.headline()

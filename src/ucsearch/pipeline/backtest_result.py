@@ -117,12 +117,12 @@ class BacktestResult:
         count = len(own)
         draws = next((r for r in (RESAMPLES, 999) if r * count <= _DRAWS), 199)
         seed = self.settings.backtest.seed
-        money = bounds((other - own).tolist(), bootstrap_key(seed, "backtest", name), resamples=draws)
+        money = bounds((other - own).tolist(), bootstrap_key(seed, "backtest"), resamples=draws)
         size = abs(float(other.mean()))
         delta = None
         if (own >= 0.0).all() and (other >= 0.0).all():
             values = [scale_free_delta(a, b, "cost") for a, b in zip(own.tolist(), other.tolist(), strict=True)]
-            delta = bounds(values, bootstrap_key(seed, "backtest delta", name), resamples=draws)
+            delta = bounds(values, bootstrap_key(seed, "backtest delta"), resamples=draws)
         scaled = [x / size if size > 0.0 else math.nan for x in (money.mean, money.lower, money.upper)]
         return Against(name, count, scaled[0], scaled[1], scaled[2], money, delta)
 
@@ -146,7 +146,7 @@ class BacktestResult:
             return f"the policy is {change} cheaper than the best rule, {best}: {interval}"
         if found.side < 0:
             return f"the best rule, {best}, is cheaper: the policy costs {change} more; {interval}"
-        return f"a simple rule does as well: {best}. Difference {100.0 * found.share:+.1f} %, {interval}"
+        return f"a simple rule does as well, as far as these series can tell: {best}; {100.0 * found.share:+.1f} % {interval}"
 
     def text(self) -> str:
         """Tables in the user's units and currency."""
