@@ -146,7 +146,8 @@ class BacktestResult:
             return f"the policy is {change} cheaper than the best rule, {best}: {interval}"
         if found.side < 0:
             return f"the best rule, {best}, is cheaper: the policy costs {change} more; {interval}"
-        return f"a simple rule does as well, as far as these series can tell: {best}; {100.0 * found.share:+.1f} % {interval}"
+        told = f"{best}; {100.0 * found.share:+.1f} % {interval}"
+        return f"a simple rule does as well, as far as these series can tell: {told}"
 
     def text(self) -> str:
         """Tables in the user's units and currency."""
