@@ -389,12 +389,22 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
     )  # fmt: skip
 
 
-# What a planning job falls back to where its settings do not say: an action that looks at the forecast and the state.
+# What a planning job does where its settings do not say: falls back to an action that looks at the forecast and the
+# state; stores value what is left at the end by the forecast.
 _FALLBACKS = {"lead_time_inventory": "level", "capacity_plan": "need", "delayed_exposure": "flat"}
+
+
+# How long a period lasts, for tasks that turn power into energy.
+_HOURS = {"15min": 0.25, "30min": 0.5, "hour": 1.0, "day": 24.0}
 
 
 def _looking_fallback(content: dict[str, Any]) -> None:
     task = content.get("task")
+    if isinstance(task, dict) and task.get("name") == "storage":
+        more: dict[str, Any] = {} if "end_value" in task else {"end_price": "forecast"}
+        if content.get("period") in _HOURS:
+            more["hours"] = _HOURS[content["period"]]
+        content["task"] = {**more, **task}
     if isinstance(task, dict) and task.get("name") in _FALLBACKS and "fallback_order" not in task:
         content["task"] = {"fallback_rule": _FALLBACKS[task["name"]], **task}
 

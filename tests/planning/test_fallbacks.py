@@ -53,7 +53,7 @@ def test_inventory_orders_up_to_the_level_of_the_forecast(data: st.DataObject) -
     )
     trace = Trace.from_members(members[None])
     params = config.params()
-    level = float(config.fallback_columns(trace, params)["fallback_order"][0])
+    level = float(config.forecast_columns(trace, params)["fallback_order"][0])
     assert level == pytest.approx(forecast_level(members, params.shortage / (params.shortage + 1.0)))
     params = params._replace(fallback_order=level)
     stock = float(draw(st.integers(0, 25)))
@@ -77,7 +77,7 @@ def test_capacity_keeps_what_is_needed(data: st.DataObject) -> None:
     )  # fmt: skip
     members = np.array(draw(st.lists(st.lists(st.floats(0, 30), min_size=4, max_size=4), min_size=3, max_size=9)))
     params = config.params()
-    need = float(config.fallback_columns(Trace.from_members(members[None]), params)["need"][0])
+    need = float(config.forecast_columns(Trace.from_members(members[None]), params)["need"][0])
     enough = (members[:, delay] <= 2.0 * need + 1e-6).mean()
     assert enough >= 10.0 / 11.0 - 1e-9 or need == 12.0
     params = params._replace(need=need)
@@ -104,10 +104,10 @@ def test_other_rules_are_refused() -> None:
 def test_the_level_uses_weights_and_short_forecasts() -> None:
     config = LeadTimeInventory(lead_time=2, shortage=1.0, holding=1.0, fallback_rule="level")
     trace = Trace.from_members([[[1.0, 2.0], [10.0, 20.0]]], [[0.4, 0.6]])
-    found = config.fallback_columns(trace, config.params())["fallback_order"]
+    found = config.forecast_columns(trace, config.params())["fallback_order"]
     assert found.tolist() == [10.0 + 20.0 + 20.0]  # the last known period goes on
     given_level = config.params()._replace(fallback_order=7.0)
-    assert config.fallback_columns(trace, given_level)["fallback_order"].tolist() == [7.0]
+    assert config.forecast_columns(trace, given_level)["fallback_order"].tolist() == [7.0]
 
 
 # -------------------------------------------------------------------- jobs

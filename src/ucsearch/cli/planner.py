@@ -52,7 +52,9 @@ SettingsArgument = Annotated[
 
 
 def new(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="What to plan: inventory.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="What to plan: inventory, storage, capacity, intervention.")
+    ],
     folder: Annotated[Path, typer.Option("--folder", help="Where to write.")] = Path("."),
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
@@ -67,7 +69,7 @@ def new(
     for path in paths:
         typer.echo(f"wrote {path}")
     typer.echo("\nNext" + ("" if folder == Path(".") else f", in {folder}") + ":")
-    for command in next_commands():
+    for command in next_commands(kind):
         typer.echo(f"  {command}")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ucsearch.data.records import Series, SeriesSet
 from ucsearch.errors import InputError
 
-__all__ = ["SampleState", "sample_demand", "sample_states"]
+__all__ = ["Draws", "SampleState", "sample_demand", "sample_states"]
 
 MASK = (1 << 64) - 1
 WEEK = (1.0, 0.92, 0.95, 1.02, 1.18, 1.35, 0.58)
@@ -44,7 +44,7 @@ def sample_demand(count: int = 12, length: int = 154, *, horizon: int = 14, seed
     series = []
     for number in range(count):
         pattern = PATTERNS[number % len(PATTERNS)]
-        draws = _Draws(seed, number)
+        draws = Draws(seed, number)
         level = 20.0 + 60.0 * draws.uniform()
         y = np.array([_demand(pattern, level, t, length, draws) for t in range(length)])
         series.append(
@@ -65,7 +65,7 @@ def sample_states(demand: SeriesSet, *, seed: int = 2024) -> tuple[SampleState, 
     """A plausible stock position per series: lead times of 0 to 3 days and about a week of cover."""
     states = []
     for number, one in enumerate(demand.series):
-        draws = _Draws(seed ^ 0x5EED, number)
+        draws = Draws(seed ^ 0x5EED, number)
         mean = float(one.train[-28:].mean())
         lead_time = int(4 * draws.uniform())
         on_order = tuple(float(round(mean * (0.5 + draws.uniform()))) for _ in range(lead_time))
@@ -73,7 +73,7 @@ def sample_states(demand: SeriesSet, *, seed: int = 2024) -> tuple[SampleState, 
     return tuple(states)
 
 
-class _Draws:
+class Draws:
     """SplitMix64 (Steele, Lea and Flood 2014), one stream per series."""
 
     def __init__(self, seed: int, stream: int) -> None:
@@ -91,7 +91,7 @@ class _Draws:
         return math.sqrt(-2.0 * math.log(self.uniform())) * math.cos(2.0 * math.pi * self.uniform())
 
 
-def _demand(pattern: str, level: float, t: int, length: int, draws: _Draws) -> float:
+def _demand(pattern: str, level: float, t: int, length: int, draws: Draws) -> float:
     if pattern == "intermittent":
         happens, size = draws.uniform(), draws.uniform()
         return float(1 + int(-0.4 * level * math.log(size))) if happens < 0.35 else 0.0

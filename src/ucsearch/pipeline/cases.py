@@ -336,7 +336,7 @@ def panel_inputs(cases: Sequence[Case], trace: Trace, settings: Settings) -> tup
     if not shared and params_layout is not None:
         flat = np.array([params_layout.flatten(c.params, "params") for c in cases])
         params = _by_column(type(params), params_layout.lengths, flat)
-    looks = getattr(kind.config, "fallback_columns", None)
+    looks = getattr(kind.config, "forecast_columns", None)
     if looks is not None:
         params = params._replace(**looks(trace, params))
     multiples = settings.actions.multiples

@@ -1,9 +1,10 @@
-"""`ucsearch new inventory`: a commented settings file and small sample files that work at once."""
+"""`ucsearch new`: a commented settings file and small sample files that work at once; here for inventory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ucsearch.records.files import whole_file
 
 __all__ = ["KINDS", "next_commands", "write_scaffold"]
 
-KINDS = ("inventory",)
+KINDS = ("inventory", "storage", "capacity", "intervention")  # the others are modules of their own
 FIRST_DAY = date(2024, 1, 1)  # a Monday, as the sample's week begins with one
 SERIES = 8
 HORIZON = 14
@@ -97,19 +98,30 @@ def write_scaffold(kind: str, folder: str | Path, *, force: bool = False) -> tup
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{folder}: cannot be made ({error.strerror})") from error
-    names = ("inventory.toml", "forecasts.csv", "states.csv", "sales.csv")
+    other = None if kind == KINDS[0] else _module(kind)
+    names = ("inventory.toml", "forecasts.csv", "states.csv", "sales.csv") if other is None else other.FILES
     paths = tuple(folder / name for name in names)
     there = [str(p) for p in paths if p.exists()]
     if there and not force:
         raise DataError(f"{', '.join(there)}: there already; --force would replace them")
     with whole_file(paths[0]) as file:
-        file.write(INVENTORY.encode())
-    _write_samples(paths[1], paths[2], paths[3])
+        file.write((INVENTORY if other is None else other.SETTINGS).encode())
+    if other is None:
+        _write_samples(paths[1], paths[2], paths[3])
+    else:
+        other.write_samples(folder)
     return paths
 
 
-def next_commands() -> tuple[str, ...]:
+def _module(kind: str) -> Any:
+    """FILES, SETTINGS, COMMANDS and `write_samples(folder)` of a kind."""
+    return import_module(f"ucsearch.pipeline.scaffold_{kind}")
+
+
+def next_commands(kind: str = KINDS[0]) -> tuple[str, ...]:
     """What to type next, in the folder that was written."""
+    if kind != KINDS[0]:
+        return tuple(_module(kind).COMMANDS)
     return (
         "ucsearch decide inventory.toml --forecasts forecasts.csv --states states.csv --out decisions.csv "
         "--log decisions.db",

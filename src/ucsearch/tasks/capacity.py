@@ -233,7 +233,7 @@ class CapacityPlan(StablePlan):
         )
         return NeedParams._make((*made, -1.0)) if rule == "need" else made
 
-    def fallback_columns(self, trace: Trace, p: Any) -> dict[str, Floats]:
+    def forecast_columns(self, trace: Trace, p: Any) -> dict[str, Floats]:
         """Per-window params of the fallback: units that serve the critical fractile of demand when a start made now is
         in service, the least number that reaches it."""
         if self.fallback_rule != "need" or self.is_planned or trace.is_scores:

@@ -156,7 +156,7 @@ class LeadTimeInventory(OnSeries):
         budget = self.change_budget if allowance is None else allowance
         return rules.PlannedState(stock, pipeline, previous, actions, left, limit("allowance", budget))
 
-    def fallback_columns(self, trace: Trace, p: Any) -> dict[str, Floats]:
+    def forecast_columns(self, trace: Trace, p: Any) -> dict[str, Floats]:
         """Per-window params of the fallback, from the same forecast: the base-stock level, that is the critical
         fractile of demand over lead time + 1 periods. Beyond the forecast's horizon its last period goes on."""
         if self.fallback_rule != "level" or self.is_planned or trace.is_scores:

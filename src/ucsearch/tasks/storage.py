@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy import zeros
@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.task import Task
+from ucsearch.tasks import storage_lattice as lattice
 from ucsearch.tasks import uses
 from ucsearch.tasks.binding import Fit
-from ucsearch.tasks.checks import NO_LIMIT, ascending, limit, number, share
+from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, limit, number, share, whole
 from ucsearch.tasks.exposure import ROUNDING, SAFETY, StablePlan, change, linear_spread, moments
+from ucsearch.trace import Trace
 
 __all__ = ["Storage"]
 
@@ -186,10 +188,15 @@ def bound(s: Any, h: int, table: Floats, p: Any) -> float:
     return float(best + SAFETY * (1.0 + abs(best)))
 
 
+MOST_POWERS = 401  # that `power` may be split into
+CYCLE_PRICES = 17.0  # that the bound tries where cycles are limited
+DAY = 24.0  # hours of forecast that say what energy is worth at the end
+
+
 @dataclass(frozen=True, kw_only=True)
 class Storage(StablePlan):
-    """A battery or tank under a price forecast. Outcomes are prices in currency per unit; one unit of power for one
-    step is one unit of energy."""
+    """A battery or tank under a price forecast. Outcomes are prices in currency per unit of energy; energy is power
+    times the hours of a step."""
 
     capacity: float = 4.0  # energy
     powers: Sequence[float] = (-2.0, -1.0, 0.0, 1.0, 2.0)  # above 0 charges, below 0 discharges; 0 must be among them
@@ -201,20 +208,57 @@ class Storage(StablePlan):
     fee: float = 0.0  # currency per unit traded, bought or sold
     wear: float = 0.0  # currency per unit drawn from the store
     end_value: float = 0.0  # currency per unit in store at the end of the horizon
+    power: float | None = None  # with level_step instead of powers: all powers up to it that move the level by steps
+    level_step: float | None = None  # energy; levels are rounded down to multiples of it
+    hours: float = 1.0  # of a step
+    target: float | None = None  # energy in store when the state's `due` runs out
+    end_price: Literal["given", "forecast"] = "given"  # forecast: end_value from the forecast's last day, per series
+    end_quantile: float = 0.5  # of that day's mean prices, for end_price = "forecast"
 
     def __post_init__(self) -> None:
+        if self.power is not None:
+            self._split_power(number("power", self.power))
         object.__setattr__(self, "powers", ascending("powers", self.powers))
         self.check_plan_settings()
         self.params()
 
-    def params(self) -> Params:
+    def _split_power(self, power: float) -> None:
+        if self.level_step is None or not number("level_step", self.level_step) > 0.0:
+            raise InputError("level_step", self.level_step, "a number above 0 beside power")
+        shares = (
+            share("charge_efficiency", self.charge_efficiency, zero=False),
+            share("discharge_efficiency", self.discharge_efficiency, zero=False),
+        )
+        if not power > 0.0:
+            raise InputError("power", power, "a number above 0")
+        hours = number("hours", self.hours)
+        if not 2.0 * power * hours / self.level_step <= MOST_POWERS:
+            raise InputError(
+                "level_step", self.level_step, f"at least {2.0 * power * hours / MOST_POWERS:g}",
+                hint=f"Full power would move the level by {power * hours / self.level_step:g} steps in one period.",
+            )  # fmt: skip
+        object.__setattr__(self, "powers", tuple(lattice.lattice_powers(power, *shares, hours, self.level_step)))
+
+    @property
+    def on_lattice(self) -> bool:
+        """Whether the rules of `storage_lattice` are needed."""
+        return bool(self.level_step or self.hours != 1.0 or self.target is not None)
+
+    @property
+    def has_terminal(self) -> bool:
+        return self.end_value > 0.0 or self.end_price == "forecast"
+
+    def params(self) -> Any:
         """The parameters as the rules read them; also the base of per-window parameters."""
         grid = ascending("powers", self.powers)
         if 0.0 not in grid:
             raise InputError("powers", grid, "0 among them", hint="The store must be able to stand idle.")
         limit("cycles", self.cycles)
-        return Params(
-            capacity=number("capacity", self.capacity, 0.0, NO_LIMIT),
+        choice("end_price", self.end_price, ("given", "forecast"))
+        share("end_quantile", self.end_quantile)
+        capacity = number("capacity", self.capacity, 0.0, NO_LIMIT)
+        plain: dict[str, Any] = dict(
+            capacity=capacity,
             charging=share("charge_efficiency", self.charge_efficiency, zero=False),
             discharging=share("discharge_efficiency", self.discharge_efficiency, zero=False),
             keep=1.0 - share("leak", self.leak),
@@ -225,6 +269,28 @@ class Storage(StablePlan):
             stability_cost=number("stability_cost", self.stability_cost),
             grid=grid,
         )
+        if not self.on_lattice:
+            return Params(**plain)
+        hours = number("hours", self.hours)
+        if not hours > 0.0:
+            raise InputError("hours", hours, "a number above 0")
+        return lattice.LatticeParams(
+            **plain,
+            hours=hours,
+            level_step=0.0 if self.level_step is None else number("level_step", self.level_step, 0.0, capacity),
+            target=0.0 if self.target is None else number("target", self.target, 0.0, capacity),
+            prices=1.0 if self.cycles is None else CYCLE_PRICES,
+        )
+
+    def forecast_columns(self, trace: Trace, p: Any) -> dict[str, Floats]:
+        """What energy is worth at the end, per window: the quantile `end_quantile` of the last day's mean prices, less
+        what is lost and paid when it is sold, and at least nothing."""
+        if self.end_price == "given":
+            return {}
+        steps = max(1, min(trace.horizon, round(DAY / self.hours)))
+        price = np.quantile(trace.mean[:, trace.horizon - steps :, 0], self.end_quantile, axis=1)
+        sold = np.asarray(p.discharging) * (price - np.asarray(p.fee)) - np.asarray(p.wear)
+        return {"end_value": np.maximum(sold, 0.0)}
 
     def task(self) -> Task:
         """The task; equal settings give the same object, so that it is compiled once."""
@@ -237,16 +303,35 @@ class Storage(StablePlan):
         cycles: float | None = None,
         planned: Sequence[float] | None = None,
         allowance: float | None = None,
-    ) -> State:
+        due: int = 0,
+    ) -> Any:
         """The starting state. `last` is the previous step's power; `cycles` what is left of the cycle budget (by
-        default all of it); `planned` the previous plan's powers from this step on."""
+        default all of it); `planned` the previous plan's powers from this step on; `due` the steps in which the level
+        must reach the target (0: no matter)."""
         left = limit("cycles", self.cycles if cycles is None else cycles)
-        return State(
-            number("level", level, 0.0, self.capacity),
-            number("last", last, -NO_LIMIT),
-            left if left == NO_LIMIT else left * self.capacity,
-            *self.plan_fields(planned, allowance),
-        )
+        energy = number("level", level, 0.0, self.capacity)
+        power = number("last", last, -NO_LIMIT)
+        budget = left if left == NO_LIMIT else left * self.capacity
+        rest = self.plan_fields(planned, allowance)
+        wait = float(whole("due", due, 0, 100_000))
+        if wait > 0.0 and self.target is None:
+            raise InputError("due", due, "0 without a target")
+        if not self.on_lattice:
+            return State(energy, power, budget, *rest)
+        p = self.params()
+        if self.ramp is None:
+            power = 0.0
+        return lattice.LatticeState(lattice.floored(energy, p), power, budget, wait, *rest)
+
+    def parts(self, s: Any, a: float, y: Any, p: Any) -> dict[str, float]:
+        energy = abs(a) * self.hours
+        after = self.task().step(s, a, float(y), p)
+        return {
+            "reward": float(self.task().reward(s, a, y, p)),
+            "bought": energy if a > 0.0 else 0.0,
+            "sold": energy if a < 0.0 else 0.0,
+            "level": float(after.level),
+        }
 
     def fit(self) -> Fit:
         return Fit("relative", 10.0, -np.inf, {"level": self.capacity / 2.0})
@@ -262,6 +347,7 @@ class Storage(StablePlan):
                 discharge_efficiency=1.0, end_value=10.0,
             ),
             "steady": cls(stability_cost=0.5, change_budget=6.0, ramp=2.0),
+            "quarter-hours": cls(hours=0.25, power=2.0, level_step=0.25, target=2.0, charge_efficiency=1.0),
         }  # fmt: skip
 
 
@@ -272,19 +358,21 @@ def label(action: float) -> str:
 @lru_cache(maxsize=256)
 def _task(config: Storage) -> Task:
     params = config.params()
+    rules: dict[str, Any] = dict(
+        state=State, feasible=feasible, step=step, reward=reward, fallback=fallback, invariant=invariant,
+        prepare=prepare, bound=bound,
+    )  # fmt: skip
+    if config.on_lattice:
+        rules = dict(
+            state=lattice.LatticeState, feasible=lattice.feasible, step=lattice.step, reward=lattice.reward,
+            fallback=lattice.fallback, invariant=lattice.invariant, prepare=lattice.prepare, bound=lattice.bound,
+        )  # fmt: skip
     return Task(
         name="storage",
-        state=State,
         actions=params.grid,
         params=params,
-        feasible=feasible,
-        step=step,
-        reward=reward,
-        fallback=fallback,
-        invariant=invariant,
-        terminal=terminal if params.end_value > 0.0 else None,
-        prepare=prepare,
-        bound=bound,
+        terminal=(lattice.terminal if config.on_lattice else terminal) if config.has_terminal else None,
         label_of=label,
         uses={"charging": uses.charging, "discharging": uses.discharging},
+        **rules,
     )

@@ -1,0 +1,51 @@
+"""What the built-in tasks' outcomes, actions and state fields are called and counted in, for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["Words", "task_words"]
+
+
+@dataclass(frozen=True)
+class Words:
+    """Names and units; a unit of "" is left out."""
+
+    outcome: str  # what is forecast
+    outcome_unit: str
+    action: str  # what is decided
+    action_unit: str
+    fields: dict[str, tuple[str, str]] = field(default_factory=dict)  # state field -> name, unit; others are not told
+
+    def valued(self, number: float, unit: str) -> str:
+        return f"{number:.6g} {unit}".rstrip()
+
+
+def power_unit(energy: str) -> str:
+    """MW for MWh; where the unit does not say, energy per period."""
+    return energy[:-1] if len(energy) > 1 and energy.endswith("h") else f"{energy} per period"
+
+
+def task_words(name: str, units: str, currency: str) -> Words | None:
+    """The words of a task, by its name in settings; None where its quantities are all in `units`."""
+    if name == "storage":
+        price = f"{currency}/{units}" if currency else f"per {units}"
+        power = power_unit(units)
+        return Words(
+            "price", price, "power", power,
+            {
+                "level": ("charge", units), "last": ("power before", power),
+                "discharge_left": ("left to discharge", units), "due": ("periods until the target", ""),
+            },
+        )  # fmt: skip
+    if name == "capacity_plan":
+        return Words(
+            "demand", units, "change", "",
+            {"online": ("units in service", ""), "starting": ("starting", ""), "young": ("must stay", "")},
+        )  # fmt: skip
+    if name == "intervention":
+        return Words(
+            "harm", currency, "dose", "",
+            {"budget": ("doses left", ""), "wait": ("periods to wait", ""), "given": ("given before", "")},
+        )  # fmt: skip
+    return None
