@@ -58,7 +58,7 @@ def storage_programme(price: Floats, s: Any, p: Any) -> tuple[Floats, float]:
 
     depth, hours = len(price), float(getattr(p, "hours", 1.0))
     buy, sell = max(p.grid[-1], 0.0), max(-p.grid[0], 0.0)
-    solver = highspy.Highs()
+    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
     # Columns: power bought, power sold, level after the step; each (d,).
     cost = np.concatenate([
@@ -73,7 +73,9 @@ def storage_programme(price: Floats, s: Any, p: Any) -> tuple[Floats, float]:
     empty: list[Any] = []
     solver.addCols(3 * depth, cost, lower, upper, 0, empty, empty, empty)
     solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
-    starts, index, value = [], [], []
+    starts: list[int] = []
+    index: list[int] = []
+    value: list[float] = []
     for t in range(depth):
         starts.append(len(index))
         index += [t, depth + t, 2 * depth + t]

@@ -23,6 +23,7 @@ from ucsearch.cli.hand import override, whatif
 from ucsearch.cli.log import log_app
 from ucsearch.cli.planner import backtest, decide, explain, new, schema, tasks
 from ucsearch.cli.report import report
+from ucsearch.cli.schedule import schedule
 from ucsearch.errors import UCSearchError
 
 __all__ = ["app", "main"]
@@ -54,6 +55,7 @@ for _command in (
     allocate,
     backtest,
     explain,
+    schedule,
     whatif,
     tasks,
     schema,

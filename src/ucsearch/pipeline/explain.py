@@ -7,6 +7,7 @@ only) to ask its rules, to name the state's fields and to follow the plan throug
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ from ucsearch.records.reader import AuditReader
 from ucsearch.settings import Settings
 from ucsearch.task import Task
 from ucsearch.tasks import inventory_rules as rules
+from ucsearch.tasks.checks import NO_LIMIT
+from ucsearch.tasks.words import Words, task_words
 
 __all__ = ["Told", "explain_series"]
 
@@ -51,6 +54,9 @@ class Told:
     field: str
     orders: tuple[float, ...]  # (d,) the plan's actions, as units where they order
     released: bool
+    action: str = "order"  # what is decided, and its unit
+    action_unit: str = ""
+    outcome_unit: str = ""  # of the forecast
 
 
 def explain_series(log: str | Path, series: str, settings: Settings | None = None) -> Told:
@@ -96,11 +102,14 @@ def _tell(
     task = built_in_task(record["task"])
     units = settings.units if settings is not None else "units"
     money = settings.currency if settings is not None and settings.currency else ""
+    words = task_words(record["task"]["name"], units, money) if task is not None else None
     index = claim["action_index"]
     path: list[int] = next((r["path"] for r in record["rivals"] if r["index"] == index), [])
     actions = [math.nan if a is None else decode_number(a) for a in record["task"]["actions"]]
     plan = tuple(float(actions[i]) for i in path)
     tracks, orders, field = _follow(task, record, members, plan)
+    if words is not None:
+        field = words.fields.get(field, (field, ""))[0]
     series = record["series"]
     title = f"{series or row.id[:12]}: {outcome['outcome']}"
     lines = [
@@ -110,13 +119,14 @@ def _tell(
         *binds,
         *_overridden(overrides),
         "",
-        *_situation(task, record, units),
-        _forecast_line(members, trace["meta"], units),
+        *_situation(task, record, units, words),
+        _forecast_line(members, trace["meta"], units if words is None else words.outcome_unit),
     ]
     if plan:
         sizes = ", ".join(f"{x:g}" for x in orders)
         word = "The plan" if outcome["outcome"] == "RELEASED" else "The plan that was not released"
-        lines.append(f"{word}, {len(plan)} steps: {sizes} {units if _orders(record) else ''}".rstrip() + ".")
+        unit = words.action_unit if words is not None else units if _orders(record) else ""
+        lines.append(f"{word}, {len(plan)} steps: {sizes} {unit}".rstrip() + ".")
     share = claim.get("member_feasible")
     mode = record["settings"]["mode"]
     keeping = explain_keeping(math.nan if share is None else float(share), weights.tolist(), mode)
@@ -129,7 +139,8 @@ def _tell(
     lines += ["", f"certificate {row.id}"]
     return Told(
         series, "\n".join(map(plain, lines)), title, units, members, weights, tracks, field, orders,
-        outcome["outcome"] == "RELEASED",
+        outcome["outcome"] == "RELEASED", *(("order", units, units) if words is None else
+                                            (words.action, words.action_unit, words.outcome_unit)),
     )  # fmt: skip
 
 
@@ -165,11 +176,13 @@ def _orders(record: dict[str, Any]) -> bool:
     return bool(record["task"]["name"] == ORDERING_TASK)
 
 
-def _situation(task: Task | None, record: dict[str, Any], units: str) -> list[str]:
+def _situation(task: Task | None, record: dict[str, Any], units: str, words: Words | None) -> list[str]:
     values = [float(decode_number(x)) for x in record["inputs"]["state"]]
     if task is None:
         return [f"State: {', '.join(f'{v:g}' for v in values)}."]
     layout = Layout(task.state, tuple(record["inputs"]["state_lengths"]))
+    if words is not None:
+        return [f"Now: {told_state(layout, values, words)}."]
     if not _orders(record):
         return ["State: " + ", ".join(f"{n} {v:g}" for n, v in zip(layout.names, values, strict=True)) + "."]
     state = layout.build(values)
@@ -179,6 +192,19 @@ def _situation(task: Task | None, record: dict[str, Any], units: str) -> list[st
         due = ", ".join(f"{x:g} {_when(i)}" for i, x in enumerate(state.pipeline) if x)
         text += f"; on order: {due}" if due else "; nothing on order"
     return [text + f". An order arrives {_when(int(params.lead_time))}."]
+
+
+def told_state(layout: Layout, values: Sequence[float], words: Words) -> str:
+    """The fields that have names, with their units; several of one kind together, no limit as none."""
+    state, parts = layout.build(list(values)), []
+    for field, (name, unit) in words.fields.items():
+        found = getattr(state, field, None)
+        if isinstance(found, tuple):
+            if any(found):
+                parts.append(f"{name} {', '.join(f'{x:g}' for x in found)}")
+        elif found is not None and found < NO_LIMIT and (found != 0.0 or not parts):
+            parts.append(f"{name} {words.valued(found, unit)}")
+    return "; ".join(parts)
 
 
 def _when(periods: int) -> str:

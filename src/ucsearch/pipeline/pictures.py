@@ -65,13 +65,17 @@ def draw_decision(told: Told, path: str | Path) -> None:
             label="plan" if told.released else "plan, not released",
         )  # fmt: skip
         axes[1].legend(loc="best", fontsize="small", frameon=False)
-    axes[1].set_ylabel(f"order [{told.units}]")
+    axes[1].set_ylabel(_labelled(told.action, told.action_unit))
     if told.members.shape[0]:
         horizon = np.arange(1.0, told.members.shape[1] + 1)
         _fan(axes[2], horizon, told.members[:, :, 0], told.weights, "C2")
-    axes[2].set_ylabel(f"forecast [{told.units}]")
+    axes[2].set_ylabel(_labelled("forecast", told.outcome_unit))
     axes[2].set_xlabel("step")
     _save(figure, path)
+
+
+def _labelled(name: str, unit: str) -> str:
+    return f"{name} [{unit}]" if unit else name
 
 
 def _fan(ax: Any, steps: Floats, tracks: Floats, weights: Floats, colour: str) -> None:
