@@ -28,7 +28,7 @@ from ucsearch.tasks import Storage
 from ucsearch.trace import Trace
 
 FILE = "electricity_price/gefcom2014_price_hourly.csv.gz"
-DEPTH, SEASON, HISTORY = 24, 24, 24 * 90
+DEPTH, SEASON, HISTORY = int(os.environ.get("DEPTH", "24")), 24, 24 * 90
 BATTERY: dict[str, Any] = dict(capacity=4.0, wear=1.0)
 QUANTILES = (0.25, 0.4, 0.5, 0.6, 0.75)
 

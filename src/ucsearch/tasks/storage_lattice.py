@@ -230,7 +230,7 @@ def prepare(outcomes: Floats, p: Any, view: Any) -> Floats:
                 best = -1e300
                 for n in range(m):
                     if after[i, n] >= 0.0:
-                        best = max(best, values[k, n] - price * out[n] + table[k + 1, first + int(after[i, n])])
+                        best = max(best, values[k, n] - price * out[n] + table[k + 1, first + floor(after[i, n])])
                 table[k, first + i] = best + SAFETY * (1.0 + abs(best) + price * p.capacity)
     return table
 
