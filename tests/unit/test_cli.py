@@ -56,7 +56,7 @@ COMMANDS = dict(commands())
 
 
 def test_all_commands_are_there() -> None:
-    expected = "new forecast calibrate decide allocate backtest explain whatif override tasks schema demo verify "
+    expected = "new forecast calibrate decide allocate backtest explain schedule whatif override tasks schema demo verify "
     expected += "version compare suites "
     expected += "evaluate claims report; "
     expected += "evidence verify; cache dir, cache clear; "

@@ -347,7 +347,6 @@ class Storage(StablePlan):
                 discharge_efficiency=1.0, end_value=10.0,
             ),
             "steady": cls(stability_cost=0.5, change_budget=6.0, ramp=2.0),
-            "quarter-hours": cls(hours=0.25, power=2.0, level_step=0.25, target=2.0, charge_efficiency=1.0),
         }  # fmt: skip
 
 
