@@ -103,6 +103,13 @@ class Actions(_Table):
         default=(), description="besides multiples: sizes that cover so many periods of forecast demand, ascending"
     )
     batch: bool = Field(default=False, description="besides multiples: the economic batch of the fixed cost")
+    lots: int = Field(
+        default=0,
+        ge=0,
+        le=64,
+        description="instead: so many sizes on a lattice, up to two economic batches; for policy.mode = 'closed'",
+    )
+    points: int = Field(default=9, ge=1, le=256, description="outcomes per period that mode 'closed' tells apart")
     round_to: float = Field(
         default=0.0, ge=0.0, description="scaled actions are rounded up to multiples of this; 0: not"
     )
@@ -345,7 +352,9 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError([f"{file}: not valid TOML: {error}"]) from error
     _looking_fallback(content)
-    if isinstance(content.get("actions"), dict) and content["actions"].get("multiples") is not None:
+    if isinstance(content.get("actions"), dict) and (
+        content["actions"].get("multiples") is not None or content["actions"].get("lots")
+    ):
         _place_holders(content, file)
     try:
         # By way of JSON, because there lists may become tuples although types are strict.
@@ -373,14 +382,22 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
     if found.actions.multiples is not None and not hasattr(task_classes()[found.task.name], "scaled"):
         problems.append(f"{file}: actions.multiples: saw a list, expected nothing: {found.task.name} cannot be scaled")
     sizes = found.actions
+    if sizes.lots and (sizes.multiples is not None or not hasattr(task_classes()[found.task.name], "lots")):
+        problems.append(f"{file}: actions.lots: expected no multiples beside it, and a task with lots")
     if (sizes.periods or sizes.batch) and sizes.multiples is None:
         problems.append(f"{file}: actions.periods, actions.batch: expected multiples beside them")
     if any(b <= a for a, b in pairwise((0, *sizes.periods))):
         problems.append(
             f"{file}: actions.periods: saw {list(sizes.periods)}, expected ascending whole numbers from 1 on"
         )
+    if found.policy.mode == "closed" and getattr(found.task, "spoilage", 0.0):
+        problems.append(
+            f"{file}: policy.mode: saw 'closed', expected 'members', because task.spoilage leaves the lattice"
+        )
     if problems:
         raise SettingsError(problems)
+    if policy.mode == "closed" and getattr(task, "unmet", "") == "lost" and not task.is_planned:
+        task = dataclasses.replace(task, merge_arrivals=True)  # the same costs, far fewer states
     return Settings(
         file=file, digest=hashlib.sha256(data).hexdigest(), units=found.units, currency=found.currency,
         period=found.period, task=task, policy=policy, gate=gate, calibration=calibration, proof=found.proof,
@@ -411,7 +428,10 @@ def _looking_fallback(content: dict[str, Any]) -> None:
 
 def _place_holders(content: dict[str, Any], file: str) -> None:
     """With multiples the order sizes are only counted, so they need not be given."""
-    task, multiples = content.get("task"), content["actions"]["multiples"]
+    task, multiples = content.get("task"), content["actions"].get("multiples")
+    lots = content["actions"].get("lots", 0)
+    if isinstance(task, dict) and multiples is None and isinstance(lots, int):
+        multiples = list(range(lots))
     if not isinstance(task, dict) or not isinstance(multiples, list):
         return
     if not hasattr(task_classes().get(task.get("name", "")), "scaled"):

@@ -62,8 +62,8 @@ def shrink(folder: Path) -> None:
     path = folder / "inventory.toml"
     text = path.read_text()
     for old, new in (
-        ("depth = 7 ", "depth = 3 "), ("paths = 30", "paths = 4"), ("periods = 28 ", "periods = 3 "),
-        ("warmup = 7 ", "warmup = 1 "),
+        ("depth = 8 ", "depth = 3 "), ("lots = 8", "lots = 4"), ("paths = 30", "paths = 4"),
+        ("periods = 28 ", "periods = 3 "), ("warmup = 7 ", "warmup = 1 "),
     ):  # fmt: skip
         assert old in text
         text = text.replace(old, new)

@@ -145,5 +145,7 @@ def test_the_schema_describes_every_table_and_task() -> None:
 
 def test_the_scaffold_is_valid() -> None:
     s = parse_settings(INVENTORY.encode())
-    assert s.policy.depth == 7
-    assert s.actions.multiples is not None
+    assert s.policy.depth == 8
+    assert s.policy.mode == "closed"
+    assert s.actions.lots == 8
+    assert s.task.merge_arrivals

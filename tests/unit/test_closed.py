@@ -317,7 +317,7 @@ def test_inventory_lattice_lets_states_merge():
     assert plan.proved
     assert plan.reached * 10 < plan.expansions
     packs = LeadTimeInventory(case_pack=6.0).lattice(trace)
-    assert packs.unit == 2.0
+    assert packs.unit == 3.0
     assert all(size % 6.0 == 0.0 for size in packs.inventory.order_sizes)
     with pytest.raises(InputError, match="spoilage"):
         LeadTimeInventory(spoilage=0.1).lattice(trace)

@@ -17,7 +17,7 @@ from ucsearch.pipeline.retold import retell
 from ucsearch.records import AuditLog, Request, audit, writer
 from ucsearch.records.canonical import seal_bytes
 from ucsearch.records.decisions import decision_record
-from ucsearch.records.writer import panel_bodies
+from ucsearch.records.writer import decision_body, panel_bodies
 from ucsearch.tasks import LeadTimeInventory
 
 CONFIG = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 4.0, 8.0), unit_cost=0.5, ramp=4.0, capacity=24.0)
@@ -133,3 +133,19 @@ def test_sentences_of_other_modes(mode: Any) -> None:
     assert decision.released
     assert retell(decision_record(decision)[0], tank) == [decision.sentence]
     assert ("among all policies" in decision.sentence) is (mode == "closed")
+
+
+def test_closed_panels_with_a_unit_per_window_and_trees_are_written_alike() -> None:
+    inventory = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 2.0, 4.0), merge_arrivals=True)
+    members = np.random.default_rng(3).poisson(2.0, (3, 8, 3)).astype(float)
+    traces = [uc.Trace.from_members(members).on_lattice([1.0, 2.0, 0.5])]
+    tree = np.zeros((8, 3), int) + np.arange(8)[:, None]
+    traces.append(uc.Trace.from_members(members[0], coupling="tree", node=tree))
+    for trace in traces:
+        states = [inventory.state(2.0, [1.0])] * trace.windows
+        panel = uc.decide_panel(inventory.task(), states, trace, uc.Exact(depth=3, mode="closed"), engine="python")
+        names = [f"S{w}" for w in range(trace.windows)]
+        for w, body in enumerate(panel_bodies(panel, names)):
+            slow = decision_body(panel[w], names[w])
+            assert (body.id, body.body, body.refs) == (slow.id, slow.body, slow.refs)
+            assert set(body.refs) == set(body.blobs)

@@ -76,15 +76,18 @@ class Certified:
 
     def __init__(
         self, task: Task, policy: Policy, *, kind: Kind = "auto", how: How | None = None, gate: Gate | None = None,
-        keep: Callable[[int, DecisionPanel], None] | None = None, **proof: Any,
+        keep: Callable[[int, DecisionPanel], None] | None = None, law: Callable[[Seen], Trace] | None = None,
+        **proof: Any,
     ) -> None:  # fmt: skip
         self.task, self.policy, self.kind, self.how, self.keep = task, policy, kind, how or How(), keep
+        self.law = law  # what makes a law of the outcomes out of the forecast, for mode "closed"
         self.gate = Gate(certificate=True) if gate is None else gate
         self.proof = proof  # further arguments of decide_panel: eps_m, node_budget, calibration
 
     def __call__(self, seen: Seen) -> Choice:
+        trace = seen.trace if self.law is None else self.law(seen)
         panel = decide_panel(
-            self.task, seen.state, seen.trace, self.policy, gate=self.gate, kind=self.kind, params=seen.params,
+            self.task, seen.state, trace, self.policy, gate=self.gate, kind=self.kind, params=seen.params,
             actions=seen.actions, threads=self.how.threads, engine=self.how.engine, **self.proof,
         )  # fmt: skip
         if self.keep is not None:

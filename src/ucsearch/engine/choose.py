@@ -25,10 +25,12 @@ _MOST_COUNTED = 1024  # kernels
 _spent: dict[str, int] = {}  # edges the plain engine has evaluated, by kernel
 
 
-def engine_for(decisions: int) -> Literal["python", "compiled"]:
+def engine_for(decisions: int, mode: str = "") -> Literal["auto", "python", "compiled"]:
     """The engine of a run that knows beforehand how many decisions it will make, search by search: a few are made
-    while a kernel would compile."""
-    return "python" if decisions <= _FEW_DECISIONS else "compiled"
+    while a kernel would compile. In closed mode a single one can be as much work as that, so the work decides."""
+    if decisions > _FEW_DECISIONS:
+        return "compiled"
+    return "auto" if mode == "closed" else "python"
 
 
 def edges_asked(policy: Policy, task: Task, settings: Settings, inputs: Inputs) -> int:

@@ -41,6 +41,7 @@ __all__ = [
     "order_size",
     "ordered_by",
     "panel_inputs",
+    "planned_trace",
     "row_note",
     "state_columns",
 ]
@@ -136,7 +137,8 @@ class Kinds:
         zero may (a terminal value or a plan to keep is then absent)."""
         key = tuple((k, v > 0.0 if isinstance(v, float) else v) for k, v in sorted(changes.items()))
         if key not in self._kinds:
-            where = address(config, own_grid=self.settings.actions.multiples is not None)
+            sizes = self.settings.actions
+            where = address(config, own_grid=sizes.multiples is not None or sizes.lots > 0)
             self._kinds[key] = Kind(len(self._kinds), config, config.task(), where)
         return self._kinds[key]
 
@@ -340,6 +342,10 @@ def panel_inputs(cases: Sequence[Case], trace: Trace, settings: Settings) -> tup
     if looks is not None:
         params = params._replace(**looks(trace, params))
     multiples = settings.actions.multiples
+    if settings.actions.lots:
+        found = kind.config.lots(trace, params, settings.actions.lots, settings.actions.round_to)
+        actions, grid = _apart(found.sizes)
+        return states, params._replace(grid=grid), actions
     if multiples is None:
         if kind.task.name != ORDERING_TASK or not _packed(params):
             return states, params, None
@@ -363,6 +369,15 @@ def panel_inputs(cases: Sequence[Case], trace: Trace, settings: Settings) -> tup
     scaled = scaled._replace(grid=grid)
     arrays = {n: v for n, v in scaled._asdict().items() if isinstance(v, np.ndarray)}
     return states, params._replace(**arrays), actions
+
+
+def planned_trace(trace: Trace, config: Any, params: Any, settings: Settings) -> Trace:
+    """The forecast as it is planned on: in mode "closed", members without a law of their own become independent steps
+    on the task's lattice."""
+    if settings.policy.mode != "closed" or trace.has_law or not hasattr(config, "lots"):
+        return trace
+    found = config.lots(trace, params, max(settings.actions.lots, 1), settings.actions.round_to)
+    return trace.on_lattice(found.unit, settings.actions.points)
 
 
 def _covering(config: Any, trace: Trace, p: Any, settings: Settings) -> Floats:

@@ -50,7 +50,7 @@ class Contest:
 
     def replay(self, group: Sequence[History], settings: Settings) -> Replay:
         length = settings.backtest.periods + settings.backtest.warmup
-        return Replay(group, settings, engine_for(len(group) * length), self.tick)
+        return Replay(group, settings, engine_for(len(group) * length, settings.policy.mode), self.tick)
 
     def by_part(
         self, stage: str, found: Sequence[History], work: Callable[[list[History]], Arrays], periods: int

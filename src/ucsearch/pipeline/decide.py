@@ -38,6 +38,7 @@ from ucsearch.pipeline.cases import (
     order_size,
     ordered_by,
     panel_inputs,
+    planned_trace,
     row_note,
 )
 from ucsearch.pipeline.dates import date_problems
@@ -211,7 +212,7 @@ class Work:
     def _engine(self, count: int) -> Any:
         if self.settings.run.engine != "auto":
             return self.settings.run.engine
-        return engine_for(count)
+        return engine_for(count, self.settings.policy.mode)
 
     def check(self, values: Values) -> Problem | None:
         """Why a series cannot be decided; None when it can."""
@@ -345,6 +346,7 @@ def _decide_group(plan: Work, settings: Settings, group: list[tuple[Values, Case
         fixes = [correction_for(plan.fixes, v.series, trace.horizon) for v in values]
         trace, recalibrated = recalibrated_panel(trace, fixes, settings.recalibration)
     states, params, actions = panel_inputs(cases, trace, settings)
+    trace = planned_trace(trace, kind.config, params, settings)
     panel = decide_panel(
         kind.task, states, trace, settings.policy, gate=settings.gate, now=now, calibration=settings.calibration,
         kind=settings.proof.kind, eps_m=settings.proof.eps_m, params=params, actions=actions,

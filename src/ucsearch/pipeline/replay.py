@@ -16,13 +16,13 @@ from ucsearch.backtest.choosers import Certified, Deterministic, How
 from ucsearch.backtest.foresight import foreseen
 from ucsearch.backtest.panel import Panel, Stretch
 from ucsearch.backtest.roster import Budget, Entry, ordering_rules, practitioners
-from ucsearch.backtest.walk import Chooser, Walk, parts_of, walk
+from ucsearch.backtest.walk import Chooser, Seen, Walk, parts_of, walk
 from ucsearch.comparators import DelayAwareGreedy
 from ucsearch.dispatch.decision import DecisionPanel, Outcome
 from ucsearch.errors import DataError, InputError
 from ucsearch.forecast.recalibrate import LEAST_PATHS
 from ucsearch.forecast.streams import draw_key, series_stream
-from ucsearch.pipeline.cases import ORDERING_TASK, Case, Kinds, StateFile, panel_inputs
+from ucsearch.pipeline.cases import ORDERING_TASK, Case, Kinds, StateFile, panel_inputs, planned_trace
 from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.recalibrated import walk_recalibrated
 from ucsearch.pipeline.tables import Problem, open_table
@@ -268,7 +268,8 @@ class Replay:
     @property
     def free(self) -> bool:
         """Whether rules may order what they like, because the table of orders follows the forecast."""
-        return self.settings.actions.multiples is not None
+        sizes = self.settings.actions
+        return sizes.multiples is not None or sizes.lots > 0
 
     @property
     def how(self) -> How:
@@ -284,7 +285,14 @@ class Replay:
             "eps_m": s.proof.eps_m,
             "node_budget": s.proof.node_budget,
         }
-        return Certified(panel.task, s.policy, kind=s.proof.kind, how=self.how, gate=gate, keep=self._count, **proof)
+        return Certified(
+            panel.task, s.policy, kind=s.proof.kind, how=self.how, gate=gate, keep=self._count, law=self._law, **proof
+        )
+
+    def _law(self, seen: Seen) -> Trace:
+        layout = self.kind.task.params_layout
+        params = None if layout is None or seen.params is None else layout.columns(seen.params)
+        return planned_trace(seen.trace, self.kind.config, params, self.settings)
 
     def classics(self, panel: Panel) -> dict[str, Entry]:
         """Rules by name, each with its knobs."""

@@ -46,20 +46,18 @@ fixed_cost = 4.00       # EUR per order
 # case_pack = 0.0       # pieces; orders are rounded up to whole packs
 
 [actions]
-# Order sizes that are tried: nothing, and the forecast for the period of arrival plus so many of its standard
-# deviations. Without this table, give fixed sizes: order_sizes = [0.0, 10.0, 20.0] under [task].
-multiples = [-1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 7.0]
+# Order sizes that are tried for each series: nothing, and so many up to two economic batches of its own demand.
+# Or give fixed sizes, order_sizes = [0.0, 10.0, 20.0] under [task].
+lots = 8
 round_to = 1.0          # whole pieces
-# periods = [2, 4, 7]   # also sizes that cover so many days of demand, for large fixed costs
-# batch = true          # and the economic batch
 
 [policy]
 name = "exact"          # proves the best first action; or a heuristic: uc_beam, pareto_beam, certified_beam, mcts, ...
-depth = 7               # periods planned ahead; forecasts must reach that far
-risk = 0.25             # score of a plan = reward - risk x spread of the reward over the forecast's members
+mode = "closed"         # plans that react to what is sold; "members": one fixed plan for all members of the forecast
+depth = 8               # periods planned ahead: the lead time and an order cycle or more; forecasts must reach that far
 
 [proof]
-node_budget = 20000     # effort per decision before it counts as not proved
+node_budget = 5000000   # effort per decision before it counts as not proved
 
 [gate]
 certificate = true      # send only what is proved best under the forecast; else the fallback

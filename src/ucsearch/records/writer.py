@@ -62,7 +62,7 @@ def decision_body(
     name, body = seal_bytes(record)
     more = {} if extra is None else extra.blobs
     trace = {} if decision.certificate is None else record["inputs"]["trace"]
-    refs = tuple(dict.fromkeys([*(trace[n]["$blob"] for n in _ARRAYS if n in trace), *more]))
+    refs = tuple(dict.fromkeys([*(trace[n]["$blob"] for n in (*_ARRAYS, "node") if n in trace), *more]))
     return Body(name, body, refs, {**blobs, **more}, decision, request)
 
 
@@ -134,7 +134,8 @@ class _Writer:
             blobs = {**blobs, **extra.blobs}
         asked = "" if request is None else f'"request":{_json(request.content())},'
         c.member_feasible  # noqa: B018 - computed on demand; from here on one of the claims
-        head = f'"claim":{_object(vars(c), self.claim)},"gate":{self._gate(decision)},'
+        claims = vars(c) if c.closed is None else {**vars(c), **vars(c.closed)}
+        head = f'"claim":{_object(claims, self.claim)},"gate":{self._gate(decision)},'
         tail = (
             f'"inputs":{{"params":{_list(params)},"params_lengths":{self.lengths[0]},'
             f'"state":{_list(plan.inputs.states[w].tolist())},"state_lengths":{self.lengths[1]},"trace":{trace}}},'
@@ -165,7 +166,7 @@ class _Writer:
 
     def _trace(self, trace: Trace) -> tuple[str, tuple[str, ...], dict[str, bytes]]:
         """The trace's text; each array is turned into bytes once, for its blob and for the trace's hash."""
-        key = (trace.coupling, trace.cutoff, trace.issued, trace.model, trace.notes)
+        key = (trace.coupling, trace.cutoff, trace.issued, trace.model, trace.notes, trace.declared)
         if key not in self.meta:
             meta = trace.meta()
             plain = json.dumps(meta, sort_keys=True, separators=(",", ":")).encode()

@@ -7,7 +7,6 @@ net of backorders (negative: owed to customers). Quantities are in units of the 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,12 +23,12 @@ from ucsearch.tasks import uses
 from ucsearch.tasks.binding import Fit, OnSeries
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, fractile, limit, number, planned_actions, share, whole
 from ucsearch.tasks.inventory_bound import bound, prepare
+from ucsearch.tasks.lots import Lots, lots
 from ucsearch.trace import Trace
 
 __all__ = ["LeadTimeInventory"]
 
 Floats = NDArray[np.float64]
-_LARGEST_ORDER = 3.0  # periods of mean demand that the largest order of a lattice covers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +170,11 @@ class LeadTimeInventory(OnSeries):
         given = np.broadcast_to(np.asarray(p.fallback_order, dtype=np.float64), level.shape)
         return {"fallback_order": np.where(given >= 0.0, given, level)}
 
+    def lots(self, trace: Trace, params: Any, count: int, step: float = 0.0) -> Lots:
+        """Order sizes and a lattice that fit each window's forecast, for `trace.on_lattice(found.unit)` and mode
+        "closed". Quantities are rounded to `step` and to whole packs."""
+        return lots(trace.mean[:, :, 0], self.lead_time, params, count, step)
+
     def scaled(self, trace: Trace, multiples: Sequence[float], arrivals: int = 1) -> tuple[Floats, rules.Params]:
         """Actions (W, m) and per-window params whose grid fits each series: forecast plus `multiples` of its spread.
 
@@ -259,8 +263,7 @@ class LeadTimeInventory(OnSeries):
     def lattice(self, trace: Trace, *, unit: float | None = None, points: int = 9, orders: int = 9) -> Lattice:
         """What closed mode needs: the trace on a lattice of `unit`, and this inventory with `orders` order sizes on
         multiples of it (of the case pack, where there is one), so that states merge: start + k * unit, and k * unit
-        after a stock-out. Without a `unit`: a quarter of a pack, else about an eighth of a period's demand, a whole
-        number or a power of two, because sums of those are exact."""
+        after a stock-out. Without a `unit` one that fits, as `lots` finds it."""
         if self.spoilage > 0.0:
             raise InputError(
                 "spoilage", self.spoilage, "0 on a lattice: what is left of a share lies between its points"
@@ -268,17 +271,12 @@ class LeadTimeInventory(OnSeries):
         whole("orders", orders, 2, 1000)
         if trace.is_scores:
             raise InputError("trace", "a trace of action scores", "a trace of members")
-        mean = float(np.maximum(trace.mean[:, :, 0], 0.0).mean())
-        if unit is None:
-            wanted = self.case_pack / 4.0 if self.case_pack > 0.0 else mean / 8.0
-            unit = (
-                float(round(wanted)) if wanted >= 1.0 else 2.0 ** math.floor(math.log2(wanted)) if wanted > 0.0 else 1.0
-            )
-        made = trace.on_lattice(unit, points)
-        pack = self.case_pack if self.case_pack > 0.0 else unit
-        stride = pack * max(1, math.ceil(_LARGEST_ORDER * mean / (orders - 1) / pack))
-        sizes = tuple(stride * k for k in range(orders))
-        return Lattice(unit, made, dataclasses.replace(self, orders="quantity", order_sizes=sizes))
+        mean = np.maximum(trace.mean[:, :, 0], 0.0).mean(axis=0)[None]  # one item, or items alike
+        found = lots(mean, self.lead_time, self.params(), orders - 1, unit=unit)
+        sizes = tuple(x for x in found.sizes[0].tolist() if x == x)
+        merged = self.unmet == "lost" and not self.is_planned
+        own = dataclasses.replace(self, orders="quantity", order_sizes=sizes, merge_arrivals=merged)
+        return Lattice(float(found.unit[0]), trace.on_lattice(float(found.unit[0]), points), own)
 
     @classmethod
     def instances(cls) -> dict[str, LeadTimeInventory]:

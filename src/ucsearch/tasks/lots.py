@@ -1,0 +1,79 @@
+"""Order sizes and a lattice that fit each item, so that closed-loop planning sees few states and the right orders.
+
+States merge only if quantities are sums of one unit without rounding: the unit is a pack or a piece, or a half or a
+quarter of one, or a power of two. About five units make a period's demand; finer ones cost time and change nothing
+(a trial on 982 retail items).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Lots", "lots"]
+
+Floats = NDArray[np.float64]
+UNITS_PER_PERIOD = 5.0
+FINEST = 4  # parts of a pack
+BATCHES = 2.0  # economic batches that the largest order covers
+SLACK_PERIODS = 2  # periods beyond the lead time that it covers at least
+
+
+class Lots(NamedTuple):
+    """Per window: the lattice's spacing, and ascending order sizes on it, NaN where there are fewer."""
+
+    unit: Floats  # (W,) units of the item
+    sizes: Floats  # (W, count + 1) units, the first 0
+
+
+def lots(mean: Floats, lead: int, p: Any, count: int, step: float = 0.0, unit: float | None = None) -> Lots:
+    """Nothing, and up to `count` sizes as far as two economic batches or what the lead time and two periods need.
+
+    `mean` (W, H) is the forecast's mean demand, `p` the rules' parameters (numbers, or (W,) arrays), `step` what
+    quantities are rounded to (1 for pieces; 0: not at all). `unit` fixes the spacing.
+    """
+    windows = len(mean)
+    usual = np.maximum(mean, 0.0).mean(axis=1)
+    usual = np.where(usual > 0.0, usual, 1.0)  # nothing is expected: any lattice will do
+    pack, least, largest, room = (
+        np.broadcast_to(np.asarray(x, np.float64), (windows,))
+        for x in (p.case_pack, p.minimum_order, p.largest_order, p.capacity)
+    )
+    quantum = np.where(pack > 0.0, pack, step)
+    spacing = _unit(usual / UNITS_PER_PERIOD, quantum, step) if unit is None else np.full(windows, float(unit))
+    batch = np.sqrt(2.0 * _share(p.fixed_cost, p.holding, windows) * usual)
+    top = np.maximum(BATCHES * batch, (lead + SLACK_PERIODS) * usual)
+    top = np.maximum(np.minimum(np.minimum(top, largest), room), least)
+    # The coarser of the two is a whole multiple of the finer one.
+    each = np.maximum(quantum, spacing)[:, None]
+    wanted = top[:, None] * (np.arange(count + 1) / count)
+    sizes = np.ceil(wanted / each - 1e-9) * each
+    sizes[:, 1:] = np.maximum(sizes[:, 1:], np.ceil(least[:, None] / each - 1e-9) * each)
+    return Lots(spacing, _distinct(sizes))
+
+
+def _unit(target: Floats, quantum: Floats, step: float) -> Floats:
+    """The spacing nearest to `target` from below that packs and pieces are whole multiples of, or multiples of them."""
+    power = 2.0 ** np.floor(np.log2(target))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = np.where(quantum > 0.0, quantum / target, 0.0)
+        finest = np.where(step > 0.0, np.minimum(FINEST, quantum / max(step, 1e-300)), FINEST)
+        divided = 2.0 ** np.clip(
+            np.ceil(np.log2(np.maximum(parts, 1.0)) - 1e-9), 0, np.log2(np.maximum(finest, 1.0)) // 1
+        )
+        times = 2.0 ** np.floor(np.log2(np.maximum(target / np.where(quantum > 0.0, quantum, 1.0), 1.0)))
+    return np.where(quantum > 0.0, np.where(parts >= 1.0, quantum / divided, quantum * times), power)
+
+
+def _share(fixed: Any, holding: Any, windows: int) -> Floats:
+    k, h = (np.broadcast_to(np.asarray(x, np.float64), (windows,)) for x in (fixed, holding))
+    return np.divide(k, h, out=np.zeros(windows), where=h > 0.0)
+
+
+def _distinct(sizes: Floats) -> Floats:
+    """Ascending, each once, NaN at the end."""
+    ordered = np.sort(sizes, axis=1)
+    again = np.concatenate([np.zeros((len(ordered), 1), bool), ordered[:, 1:] <= ordered[:, :-1]], axis=1)
+    return np.sort(np.where(again, np.nan, ordered), axis=1) + 0.0
