@@ -29,10 +29,11 @@ from ucsearch.errors import InputError
 from ucsearch.evaluation.report import write_reports
 from ucsearch.evaluation.report.charts import Delta, Point, Rate, delta_scale, forest, rates, scatter
 from ucsearch.evaluation.report.labels import place_labels
-from ucsearch.evaluation.report.svg import Scale, fit_scale, linear, text_width
-from ucsearch.evaluation.report.words import column_texts, embedded, esc, key_figures, number, short, signed
+from ucsearch.evaluation.report.words import embedded, key_figures
 from ucsearch.evaluation.rows import EvidenceError
 from ucsearch.records.canonical import canonical, loads
+from ucsearch.report.svg import Scale, fit_scale, linear, text_width
+from ucsearch.report.text import column_texts, esc, number, short, signed
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 

@@ -29,8 +29,9 @@ from tests.planning.kit import (
 )
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.cases import state_columns
-from ucsearch.pipeline.decide import COLUMNS, StrictError, run_decide
+from ucsearch.pipeline.decide import StrictError, run_decide
 from ucsearch.pipeline.explain import explain_series
+from ucsearch.pipeline.rows import COLUMNS
 from ucsearch.records.reader import AuditReader
 from ucsearch.settings import parse_settings
 from ucsearch.tasks import TASKS, LeadTimeInventory

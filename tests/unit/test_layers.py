@@ -20,6 +20,7 @@ LAYERS = {
     "answers": 0,
     "layout": 1,
     "frames": 1,
+    "report": 1,
     "codeform": 0,
     "sources": 2,
     "reach": 3,

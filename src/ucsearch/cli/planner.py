@@ -90,6 +90,9 @@ def decide(
         typer.Option("--keep", help="Write the archive there with today's forecasts; may be --archive itself."),
     ] = None,
     sales: Annotated[Path | None, typer.Option("--sales", help="Sales history, for outcomes in --keep.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="A page of all decisions with reasons, to look at in a browser.")
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Decide nothing if anything is wrong with the files.")
     ] = False,
@@ -116,7 +119,8 @@ def decide(
 
     with reported(), progress_bar("deciding") as progress:
         inputs = {"SETTINGS": settings, "--forecasts": forecasts, "--states": states, "--archive": archive}
-        refuse_overwriting({"--out": out, "--problems": problems, "--log": log}, {**inputs, "--sales": sales})
+        outputs = {"--out": out, "--problems": problems, "--html": html, "--log": log}
+        refuse_overwriting(outputs, {**inputs, "--sales": sales})
         for path in filter(None, (out, problems)):
             check_writable(path)
         found = load_settings(settings)
@@ -126,7 +130,7 @@ def decide(
         try:
             report = run_decide(
                 found, forecasts, states, out, log, archive=archive, keep=keep, sales=sales,
-                strict=strict, fresh=fresh, now=moment,
+                html=html, strict=strict, fresh=fresh, now=moment,
                 clock=lambda: datetime.now(UTC), progress=progress,
             )  # fmt: skip
         except StrictError as error:
@@ -145,6 +149,8 @@ def decide(
     if count := report.outcomes.get("FALLBACK", 0):
         money = found.currency or "units of reward"
         typer.echo(f"falling back is expected to cost {report.fallback_cost:,.2f} {money} ({count} series)")
+    if html is not None:
+        typer.echo(f"page in {html}")
     typer.echo(f"decisions in {report.out}, records in {report.log}")
     if report.falls_back_too_often:
         told = {r: n for r, n in report.reasons.items() if r != "invalid_input"}

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucsearch.dispatch.api import decide_panel, refuse
-from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
+from ucsearch.dispatch.decision import Decision, DecisionPanel
 from ucsearch.engine.choose import engine_for
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.archive import extend_archive, read_corrections
@@ -34,16 +34,14 @@ from ucsearch.pipeline.cases import (
     Case,
     Kind,
     StateFile,
-    expected_loss,
-    order_size,
-    ordered_by,
     panel_inputs,
     planned_trace,
-    row_note,
 )
 from ucsearch.pipeline.dates import date_problems
+from ucsearch.pipeline.decide_page import DecidePage
 from ucsearch.pipeline.forecasts import ForecastFile, Values, make_trace
 from ucsearch.pipeline.recalibrated import correction_for, paths_of, recalibrated_panel
+from ucsearch.pipeline.rows import COLUMNS, PLACE, REFUSED, Rows, shown_columns
 from ucsearch.pipeline.tables import Problem, check_writable, open_table, refuse_overwriting, write_table
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.canonical import canonical, digest, encode_number, loads
@@ -52,23 +50,8 @@ from ucsearch.records.requests import Request
 from ucsearch.records.writer import Body, Recalibrated, decision_body, panel_bodies
 from ucsearch.settings import Settings
 
-__all__ = ["COLUMNS", "DecideReport", "StrictError", "Work", "decided", "logged", "run_decide"]
+__all__ = ["DecideReport", "StrictError", "Work", "decided", "logged", "run_decide"]
 
-REFUSED = "REFUSED"  # its rows in the files cannot be used, and there is no fallback: a HOLD in the log
-COLUMNS: dict[str, type] = {
-    "series": str,
-    "outcome": str,
-    "action": float,
-    "order": float,
-    "reason": str,
-    "margin": float,
-    "regret_bound": float,
-    "fallback_cost": float,
-    "certificate": str,
-    "sentence": str,
-    "note": str,
-    "problem": str,
-}
 _SHOWN = 10_000  # problems kept in a report
 
 Progress = Callable[[int, int], None]
@@ -119,6 +102,7 @@ def run_decide(
     archive: str | Path | None = None,
     keep: str | Path | None = None,
     sales: str | Path | None = None,
+    html: str | Path | None = None,
     strict: bool = False,
     fresh: bool = False,
     now: datetime | None = None,
@@ -127,14 +111,16 @@ def run_decide(
 ) -> DecideReport:
     """Decide every series of both files. `archive` holds past forecasts and outcomes, for recalibration; `keep` is
     where it is written with today's forecasts and the outcomes in `sales` (it may be the archive itself). `now` is what
-    forecasts' ages are measured against (and recorded), `clock` dates the log's entries. `strict` refuses all if
-    anything is wrong; `fresh` forgets a run that was cut off."""
+    forecasts' ages are measured against (and recorded), `clock` dates the log's entries. `html` is a page of all
+    decisions. `strict` refuses all if anything is wrong; `fresh` forgets a run that was cut off."""
     out, log = Path(out), Path(log)
     inputs = {
         "the settings": settings.file or None, "the forecasts": forecasts, "the states": states, "the archive": archive,
     }  # fmt: skip
     refuse_overwriting({"the decisions": out, "the log": log}, {**inputs, "the sales": sales, "what is kept": keep})
     refuse_overwriting({"what is kept": keep}, {**inputs, "the archive": None, "the sales": sales})
+    others = {"the sales": sales, "what is kept": keep, "the log": log, "the decisions": out}
+    refuse_overwriting({"the page": html}, inputs | others)
     check_writable(out)
     if keep is not None:
         check_writable(keep)
@@ -158,7 +144,7 @@ def run_decide(
     with AuditLog(log, clock=clock) as book, _work_folder(out, fingerprint, now, fresh, book) as run:
         request = Request(run.name, body=fingerprint, by="ucsearch decide")
         resumed = _decide_all(plan, settings, run, book, request, progress)
-        report = _finish(plan, run.folder, out, log, resumed)
+        report = _finish(plan, run.folder, out, log, resumed, None if html is None else Path(html))
         if keep is not None:
             extend_archive(keep, settings, plan.forecasts, old=archive, sales=sales)
         return report
@@ -372,6 +358,7 @@ def logged(
     """Write the chunk's decisions to the log, if there is one, then make its rows; both in the order of its series."""
     rows: dict[str, list[Any]] = {}
     made: dict[str, Body] = {}
+    make = Rows(plan)
     first = plan.chunks[chunk.number][0]
     asked = {n: None if request is None else request.at(first + i) for i, n in enumerate(chunk.series)}
     for panel, names, kind, changes in chunk.panels:
@@ -380,19 +367,11 @@ def logged(
         )  # fmt: skip
         for body, name in zip(bodies, names, strict=True):
             made[name] = body
-            d = body.decision
-            rows[name] = [
-                name, d.outcome.value, d.action, order_size(d), d.reason.value, d.release_margin, d.regret_bound,
-                expected_loss(d), body.id, d.sentence, row_note(d, plan.settings.units), "",
-            ]  # fmt: skip
+            rows[name] = make.decided(name, body.decision, body.id)
     for name, (problem, d) in chunk.refused.items():
         case = plan.states.cases.get(name)
         made[name] = decision_body(d, name, "" if case is None else case.kind.where, asked[name])
-        sent = d.outcome is Outcome.FALLBACK
-        order = ordered_by(plan.states.cases[name], d.action) if sent else None
-        outcome, reason = (d.outcome.value, d.reason.value) if sent else (REFUSED, "invalid_input")
-        told = [None, None, None, made[name].id, d.sentence, "", str(problem)]
-        rows[name] = [name, outcome, d.action, order, reason, *told]
+        rows[name] = make.refused(name, problem, d, made[name].id)
     if book is not None:
         entries = book.append_bodies([made[name] for name in chunk.series])
         if alone and any(entry.repeated for entry in entries):
@@ -471,7 +450,7 @@ def _lock(file: Any, folder: Path) -> None:
 
 def _fingerprint(settings: Settings, *files: str | Path) -> str:
     """Everything that decisions and their records depend on."""
-    versions = f"{version('ucsearch')}\0{platform.python_version()}\0{np.__version__}"
+    versions = f"{version('ucsearch')}\0{platform.python_version()}\0{np.__version__}\0{','.join(COLUMNS)}"
     sha = hashlib.sha256(f"{versions}\0{settings.digest}".encode())
     for name in files:
         with open(name, "rb") as file:
@@ -508,32 +487,37 @@ def _kept(folder: Path, number: int, book: AuditLog) -> bool:
     """Whether a chunk's rows are there and all its decisions are in this log."""
     if not _part(folder, number).exists():
         return False
-    place = list(COLUMNS).index("certificate")
-    return book.has_all([row[place] for row in _read_part(folder, number)["rows"]])
+    return book.has_all([row[PLACE["certificate"]] for row in _read_part(folder, number)["rows"]])
 
 
-def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int) -> DecideReport:
+def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: Path | None) -> DecideReport:
     """Put the parts together."""
     outcomes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     losses: list[float] = []
-    place = list(COLUMNS).index("fallback_cost")
     found = list(plan.problems)
+    shown = shown_columns(plan.has_orders)
+    places, page = tuple(shown.values()), DecidePage()
 
     def rows() -> Iterator[Sequence[Any]]:
         for number in range(len(plan.chunks)):
             part = _read_part(folder, number)
             found.extend(Problem(**p) for p in part["problems"])
             for row in part["rows"]:
-                outcomes[row[1]] += 1
-                reasons[row[4]] += 1
-                if row[place] is not None:
-                    losses.append(row[place])
-                yield row if plan.has_orders else row[:3] + row[4:]
+                outcomes[row[PLACE["outcome"]]] += 1
+                reasons[row[PLACE["reason"]]] += 1
+                if row[PLACE["fallback_cost"]] is not None:
+                    losses.append(row[PLACE["fallback_cost"]])
+                if html is not None:
+                    page.add(row)
+                yield [row[i] for i in places]
 
-    columns = {k: v for k, v in COLUMNS.items() if plan.has_orders or k != "order"}
-    write_table(out, columns, rows)
-    return DecideReport(
+    kinds = list(COLUMNS.values())
+    write_table(out, {name: kinds[i] for name, i in shown.items()}, rows)
+    report = DecideReport(
         dict(sorted(outcomes.items())), dict(sorted(reasons.items())), tuple(found[:_SHOWN]),
         max(0, len(found) - _SHOWN), resumed, math.fsum(losses), plan.settings, out, log,
     )  # fmt: skip
+    if html is not None:
+        page.write(html, report.outcomes, report.fallback_cost, plan.settings, out, log, orders=plan.has_orders)
+    return report

@@ -20,8 +20,9 @@ import numpy as np
 
 from ucsearch.errors import InputError
 from ucsearch.pipeline.cases import StateFile
-from ucsearch.pipeline.decide import COLUMNS, Work, decided, logged
+from ucsearch.pipeline.decide import Work, decided, logged
 from ucsearch.pipeline.forecasts import ForecastFile
+from ucsearch.pipeline.rows import shown_columns
 from ucsearch.pipeline.tables import Block
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.requests import Request, as_request
@@ -66,7 +67,7 @@ def decide_cases(
     out = []
     for chunk in decided(work, settings, range(len(work.chunks)), now):
         out.extend(logged(work, chunk, log, as_request(request)))
-    columns = {k: i for i, k in enumerate(COLUMNS) if k != "order" or work.has_orders}
+    columns = shown_columns(work.has_orders)
     return [{name: row[i] for name, i in columns.items()} for row in out]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ucsearch.evaluation.report.labels import place_labels
-from ucsearch.evaluation.report.svg import (
+from ucsearch.report.svg import (
     WIDTH,
     Scale,
     circle,
@@ -20,7 +20,7 @@ from ucsearch.evaluation.report.svg import (
     text,
     text_width,
 )
-from ucsearch.evaluation.report.words import count_text, is_number, joined, number, short, signed
+from ucsearch.report.text import count_text, is_number, joined, number, short, signed
 
 __all__ = [
     "Delta",

@@ -9,7 +9,7 @@ from ucsearch.backtest.statistics import bootstrap_key, bounds, scale_free_delta
 from ucsearch.evaluation.report.charts import Delta
 from ucsearch.evaluation.report.source import REFERENCES, Evidence
 from ucsearch.evaluation.report.summary import figure_of, series_means
-from ucsearch.evaluation.report.words import count_text, signed
+from ucsearch.report.text import count_text, signed
 
 __all__ = ["Comparison", "SeriesDelta", "comparisons"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from ucsearch.evaluation.report.svg import text_width
+from ucsearch.report.svg import text_width
 
 __all__ = ["place_labels"]
 

@@ -11,7 +11,8 @@ from ucsearch.evaluation.report.parts import bullets, paragraph, records, sectio
 from ucsearch.evaluation.report.sections import anything, conditions
 from ucsearch.evaluation.report.source import Evidence
 from ucsearch.evaluation.report.summary import worst_windows
-from ucsearch.evaluation.report.words import count_text, esc, is_number, number, policy, sentence, signed
+from ucsearch.evaluation.report.words import policy, sentence
+from ucsearch.report.text import count_text, esc, is_number, number, signed
 
 __all__ = ["failures", "rerun", "tables"]
 

@@ -10,7 +10,8 @@ from ucsearch.evaluation.report import outcome, sections
 from ucsearch.evaluation.report.deltas import comparisons
 from ucsearch.evaluation.report.parts import frame, paragraph, section, table, tag
 from ucsearch.evaluation.report.source import Evidence
-from ucsearch.evaluation.report.words import CLASSES, count_text, esc, joined
+from ucsearch.evaluation.report.words import CLASSES
+from ucsearch.report.text import count_text, esc, joined
 
 __all__ = ["index_page", "suite_page"]
 

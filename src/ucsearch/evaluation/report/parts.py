@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ucsearch.evaluation.report.style import CSS
-from ucsearch.evaluation.report.words import (
-    CLASSES,
-    column_texts,
-    embedded,
-    esc,
-    is_number,
-    joined,
-    number,
-    sentence,
-    short,
-)
+from ucsearch.evaluation.report.words import CLASSES, embedded, sentence
+from ucsearch.report.style import CSS
+from ucsearch.report.text import column_texts, esc, is_number, joined, number, short
 
 __all__ = [
     "bullets",

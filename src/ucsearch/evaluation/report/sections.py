@@ -31,17 +31,8 @@ from ucsearch.evaluation.report.summary import (
     points,
     risk_rates,
 )
-from ucsearch.evaluation.report.words import (
-    CLASSES,
-    bytes_text,
-    count_text,
-    esc,
-    joined,
-    key_figures,
-    number,
-    policy,
-    sentence,
-)
+from ucsearch.evaluation.report.words import CLASSES, key_figures, policy, sentence
+from ucsearch.report.text import bytes_text, count_text, esc, joined, number
 
 __all__ = ["calibrations", "certificates", "deltas", "tested", "trade_offs", "verdict"]
 

@@ -11,8 +11,9 @@ from typing import Any
 from ucsearch.evaluation.figures import equal_mean, family_rates
 from ucsearch.evaluation.report.charts import Group, Point, Rate
 from ucsearch.evaluation.report.source import REFERENCES, Evidence
-from ucsearch.evaluation.report.words import is_number, policy
+from ucsearch.evaluation.report.words import policy
 from ucsearch.evaluation.rows import windows_of
+from ucsearch.report.text import is_number
 
 __all__ = [
     "compute",

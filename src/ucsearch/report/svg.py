@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ucsearch.evaluation.report.words import esc, number
+from ucsearch.report.text import esc, number
 
 __all__ = ["WIDTH", "Scale", "circle", "dots", "figure", "fit_scale", "line", "linear", "path", "text", "text_width"]
 

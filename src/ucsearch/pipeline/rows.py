@@ -1,0 +1,125 @@
+"""One line of decisions.csv for each series: what leaves, when it arrives, what it is expected to cost, and why."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+from ucsearch.dispatch.decision import Decision, Outcome
+from ucsearch.pipeline.cases import ORDERING_TASK, Case, StateFile, expected_loss, order_size, ordered_by, row_note
+from ucsearch.pipeline.forecasts import ForecastFile, later
+from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
+from ucsearch.pipeline.plans import plan_orders, score_of
+from ucsearch.pipeline.tables import Problem
+from ucsearch.settings import Settings
+
+__all__ = ["COLUMNS", "PLACE", "REFUSED", "Rows", "shown_columns"]
+
+REFUSED = "REFUSED"  # its rows in the files cannot be used, and there is no fallback: a HOLD in the log
+COLUMNS: dict[str, type] = {
+    "series": str,
+    "date": str,  # of the period that is decided, where the forecasts have dates
+    "outcome": str,
+    "action": float,
+    "order": float,  # units
+    "arrival": str,  # date on which the order can first be sold
+    "stock": float,  # units, before anything arrives
+    "reason": str,
+    "margin": float,  # units of reward, as the next three; empty where nothing bounds it
+    "regret_bound": float,
+    "expected_cost": float,
+    "fallback_cost": float,
+    "next_orders": str,  # units, or actions, of the periods after this one, as the plan stands
+    "certificate": str,
+    "sentence": str,
+    "note": str,
+    "problem": str,
+}
+PLACE = {name: i for i, name in enumerate(COLUMNS)}
+_OF_ORDERS = ("order", "arrival", "stock")
+_OTHERWISE = {"next_orders": "next_actions"}
+_EXPLAINED = 20  # rows of a chunk whose binding limit is looked for; each takes a small search
+
+
+def shown_columns(has_orders: bool) -> dict[str, int]:
+    """Columns of a file, with their places in a row."""
+    if has_orders:
+        return dict(PLACE)
+    return {_OTHERWISE.get(k, k): i for k, i in PLACE.items() if k not in _OF_ORDERS}
+
+
+class _Files(Protocol):
+    settings: Settings
+    forecasts: ForecastFile
+    states: StateFile
+
+
+class Rows:
+    """Makes the rows of one chunk."""
+
+    def __init__(self, files: _Files) -> None:
+        self.files = files
+        self.explained = 0
+
+    def decided(self, series: str, d: Decision, id: str) -> list[Any]:
+        case, score = self.files.states.cases[series], score_of(d)
+        order = order_size(d)
+        given = {
+            "action": d.action,
+            "order": order,
+            "reason": d.reason.value,
+            "margin": d.release_margin,
+            "regret_bound": d.regret_bound,
+            "expected_cost": None if score is None or d.action is None else -score,
+            "fallback_cost": expected_loss(d),
+            "next_orders": " ".join(f"{x:.12g}" for x in plan_orders(d)[1:]) if d.action is not None else "",
+            "sentence": d.sentence,
+            "note": "; ".join(filter(None, (row_note(d, self.files.settings.units), self._binds(d)))),
+        }
+        return self._row(series, case, d.outcome.value, id, given)
+
+    def refused(self, series: str, problem: Problem, d: Decision, id: str) -> list[Any]:
+        """A series whose rows cannot be used: the fallback where there is one."""
+        case, sent = self.files.states.cases.get(series), d.outcome is Outcome.FALLBACK
+        given = {
+            "action": d.action,
+            "order": ordered_by(case, d.action) if sent and case is not None else None,
+            "reason": d.reason.value if sent else "invalid_input",
+            "sentence": d.sentence,
+            "problem": str(problem),
+        }
+        return self._row(series, case, d.outcome.value if sent else REFUSED, id, given)
+
+    def _row(self, series: str, case: Case | None, outcome: str, id: str, given: dict[str, Any]) -> list[Any]:
+        date = self._date(series)
+        row: list[Any] = ["" if kind is str else None for kind in COLUMNS.values()]
+        stock = case.state.on_hand if case is not None and case.kind.task.name == ORDERING_TASK else None
+        given |= {"series": series, "date": _day(date), "outcome": outcome, "certificate": id, "stock": stock}
+        if given.get("order"):
+            given["arrival"] = self._arrival(date, case)
+        for name, value in given.items():
+            # What is not bounded, or not known, is an empty cell: a spreadsheet reads "inf" as a word.
+            row[PLACE[name]] = None if isinstance(value, float) and not math.isfinite(value) else value
+        return row
+
+    def _date(self, series: str) -> Any:
+        forecasts = self.files.forecasts
+        if forecasts.layout.dated and series in forecasts.spans:
+            return forecasts.spans[series][0]
+        return self.files.states.dates.get(series)
+
+    def _arrival(self, date: Any, case: Case | None) -> str:
+        period = self.files.settings.period
+        if date is None or case is None or period == "any":  # nobody knows how long a period is
+            return ""
+        return _day(later(date, case.kind.lead_time, period))
+
+    def _binds(self, d: Decision) -> str:
+        if not is_blocked(d):
+            return ""
+        self.explained += 1
+        return blocked_words(asked_of(d)) if self.explained <= _EXPLAINED else "ucsearch explain says which limit binds"
+
+
+def _day(moment: Any) -> str:
+    return "" if moment is None else str(moment).removesuffix("T00:00:00")

@@ -1,0 +1,165 @@
+"""Rows and pages of decisions: what they say, and that no name in the data can do anything on a page."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html.parser
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.planning.kit import FORECAST_HEAD, STATE_HEAD, TOML, decide, make_settings, read_csv, write_csv, write_job
+from ucsearch.errors import InputError
+from ucsearch.pipeline import decide_page
+from ucsearch.report.page import render_page
+from ucsearch.settings import parse_settings
+
+HOSTILE = '<script>alert("1")</script>'
+HOLDING = TOML.replace("unit_cost = 0.5", "ramp = 3.0").replace("[policy]", "\n[policy]")
+
+
+class Elements(html.parser.HTMLParser):
+    """What a browser would see: tags with attributes, scripts with their content, and the text outside of them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.words: list[str] = []
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside = tag if tag in ("script", "style") else self._inside
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = "" if tag == self._inside else self._inside
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "script":
+            self.scripts[-1] += data
+        elif not self._inside:
+            self.words.append(data.strip())
+
+
+def check_harmless(text: str) -> Elements:
+    """One script, ours, known to the page's policy by its hash; nothing that is fetched, no handler in an attribute."""
+    found = Elements(text)
+    assert len(found.scripts) == 1
+    known = base64.b64encode(hashlib.sha256(found.scripts[0].encode()).digest()).decode()
+    (policy,) = [a["content"] or "" for t, a in found.tags if a.get("http-equiv") == "Content-Security-Policy"]
+    assert f"script-src 'sha256-{known}'" in policy
+    assert "default-src 'none'" in policy
+    for tag, attributes in found.tags:
+        assert not [name for name in attributes if name.startswith("on")], (tag, attributes)
+        assert tag not in ("img", "iframe", "object", "embed", "base")
+        assert "src" not in attributes
+        assert attributes.get("href", "data:,") == "data:,"
+    return found
+
+
+def dated_job(folder: Path) -> None:
+    rows = []
+    for i, name in enumerate(["A", HOSTILE, "C"]):
+        rows += [[name, f"2024-05-{20 + h}", *(4.0 + 2.0 * i + h + 1.5 * j for j in range(4))] for h in range(3)]
+    write_csv(folder / "forecasts.csv", ["series", "date", *FORECAST_HEAD[2:]], rows)
+    write_csv(
+        folder / "states.csv", [*STATE_HEAD, "last"],
+        [["A", 3.0, 5.0, 30.0], [HOSTILE, 4.0, 5.0, 5.0], ["C", 4.0, 5.0, 5.0], [f"no {HOSTILE}", 1, 1, 1]],
+    )  # fmt: skip
+
+
+def test_dates_stock_cost_and_what_comes_next(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    decide(tmp_path)
+    row = read_csv(tmp_path / "out.csv")[2]
+    assert (row["date"], row["arrival"], row["stock"], row["order"]) == ("", "", "5", "15")
+    assert row["next_orders"] == "10 0"
+    assert f"it scores -{float(row['expected_cost']):.6g} over 3 steps" in row["sentence"]
+    dated_job(tmp_path)
+    settings = parse_settings(f'period = "day"\n{HOLDING.replace("lead_time = 1", "lead_time = 1")}'.encode())
+    decide(tmp_path, settings, out="dated.csv")
+    rows = {row["series"]: row for row in read_csv(tmp_path / "dated.csv")}
+    assert rows["C"]["date"] == "2024-05-20"
+    assert rows["C"]["arrival"] == ("2024-05-21" if float(rows["C"]["order"]) else "")
+    assert rows["A"]["note"] == "ramp 3 leaves no action now, 15 would"
+    assert (rows["A"]["outcome"], rows["A"]["expected_cost"], rows["A"]["next_orders"]) == ("HOLD", "", "")
+
+
+def test_no_infinite_texts(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    write_csv(tmp_path / "states.csv", [*STATE_HEAD, "last"], [["A", 3.0, 5.0, 30.0], ["B", 3.0, 5.0, 12.0]])
+    decide(tmp_path, parse_settings(HOLDING.replace("ramp = 3.0", "ramp = 3.0\ncapacity = 23.0").encode()))
+    rows = {row["series"]: row for row in read_csv(tmp_path / "out.csv")}
+    assert "the only action" in rows["B"]["sentence"]  # nothing to lead over
+    assert (rows["B"]["outcome"], rows["B"]["margin"]) == ("RELEASED", "")
+    assert not {"inf", "-inf", "nan"} & {value for row in rows.values() for value in row.values()}
+
+
+def test_tasks_without_orders_name_actions(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    text = '[task]\nname = "storage"\ncapacity = 4.0\n[policy]\nname = "exact"\ndepth = 3\n[run]\nengine = "python"\n'
+    write_csv(tmp_path / "states.csv", ["series", "level"], [["A", 2.0], ["B", 0.0]])
+    decide(tmp_path, parse_settings(text.encode()), html=tmp_path / "page.html")
+    rows = read_csv(tmp_path / "out.csv")
+    assert "next_actions" in rows[0]
+    assert not {"order", "arrival", "stock", "next_orders"} & set(rows[0])
+    assert len(rows[0]["next_actions"].split()) == 2
+    assert ">Action</th>" in (tmp_path / "page.html").read_text()
+
+
+def test_the_page_of_decisions(tmp_path: Path) -> None:
+    dated_job(tmp_path)
+    settings = parse_settings(f'period = "day"\n{HOLDING}'.encode())
+    page = tmp_path / "page.html"
+    report = decide(tmp_path, settings, html=page)
+    text = page.read_text()
+    found = check_harmless(text)
+    assert HOSTILE in found.words  # as text, in full
+    assert "<script>alert" not in text
+    rows = read_csv(tmp_path / "out.csv")
+    outcomes = [a["data-group"] for t, a in found.tags if t == "tr" and "data-group" in a]
+    assert sorted(map(str, outcomes)) == sorted(row["outcome"] for row in rows)
+    assert outcomes[0] == "HOLD"  # who needs a person comes first, also without JavaScript
+    assert "ramp 3 leaves no action now, 15 would" in found.words
+    for row in rows:
+        assert row["sentence"] in found.words
+    assert f"{sum(report.outcomes.values())} series decided for 2024-05-20." in " ".join(" ".join(found.words).split())
+    assert ("form", "") in [(t, a.get("hidden") or "") for t, a in found.tags if "hidden" in a]  # until a script runs
+    again = tmp_path / "again.html"
+    decide(tmp_path, settings, out="out.csv", html=again)
+    assert re.sub("[0-9a-f]{16}", "", again.read_text()) == re.sub("[0-9a-f]{16}", "", text)
+
+
+def test_a_page_holds_some_thousand_rows_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decide_page, "MOST", 2)
+    write_job(tmp_path)
+    decide(tmp_path, html=tmp_path / "page.html")
+    found = check_harmless((tmp_path / "page.html").read_text())
+    assert sum("data-group" in a for t, a in found.tags if t == "tr") == 2
+    assert "Shown are 2 series" in " ".join(" ".join(found.words).split())
+
+
+def test_the_page_replaces_no_other_file(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    for name in ("states.csv", "out.csv", "log.db"):
+        with pytest.raises(InputError, match="another file"):
+            decide(tmp_path, make_settings(), html=tmp_path / name)
+    assert not (tmp_path / "log.db").exists()
+
+
+def test_what_a_template_is_given_is_escaped() -> None:
+    template = '{% extends "base" %}{% from "parts" import tiles, tag, num, filter with context %}{% block body %}'
+    template += (
+        '{{ tiles([(x, x)]) }}{{ tag(x, "good") }}{{ num(x, x) }}{{ filter("t", x, [(x, 1)], x) }}<p>{{ x }}</p>'
+    )
+    hostile = HOSTILE + "\u202e\x00'\"><b onclick=alert(1)>"
+    text = render_page(template + "{% endblock %}", title=hostile, footer=hostile, x=hostile)
+    found = check_harmless(text)
+    assert not [tag for tag, _ in found.tags if tag == "b"]
+    assert "\x00" not in text
