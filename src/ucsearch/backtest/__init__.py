@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from ucsearch.backtest.panel import Stretch as Stretch
     from ucsearch.backtest.panel import make_panel as make_panel
     from ucsearch.backtest.practice import CalendarStaffing as CalendarStaffing
+    from ucsearch.backtest.practice import Nothing as Nothing
     from ucsearch.backtest.practice import PriceRule as PriceRule
     from ucsearch.backtest.practice import QuantileStaffing as QuantileStaffing
+    from ucsearch.backtest.practice import Threshold as Threshold
     from ucsearch.backtest.roster import Budget as Budget
     from ucsearch.backtest.roster import Entry as Entry
     from ucsearch.backtest.roster import practitioners as practitioners
@@ -58,6 +60,7 @@ _HOME = {
     "How": "choosers",
     "Interval": "intervals",
     "Learned": "choosers",
+    "Nothing": "practice",
     "Ordering": "ordering",
     "Panel": "panel",
     "PriceRule": "practice",
@@ -65,6 +68,7 @@ _HOME = {
     "Searched": "choosers",
     "Seen": "walk",
     "Stretch": "panel",
+    "Threshold": "practice",
     "Trial": "tune",
     "Tuned": "tune",
     "Walk": "walk",

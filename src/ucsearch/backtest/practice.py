@@ -1,4 +1,4 @@
-"""Rules of thumb outside inventory: when to charge and sell, how many to staff."""
+"""Rules of thumb outside inventory: when to charge and sell, how many to staff, when to step in."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from ucsearch.backtest.walk import Choice, Seen
 from ucsearch.errors import InputError
 from ucsearch.inventory.adaptive import fractile
 from ucsearch.tasks.capacity import CapacityPlan, total_of
+from ucsearch.tasks.intervention import Intervention
 
-__all__ = ["CalendarStaffing", "PriceRule", "QuantileStaffing"]
+__all__ = ["CalendarStaffing", "Nothing", "PriceRule", "QuantileStaffing", "Threshold", "critical_share"]
 
 Floats = NDArray[np.float64]
 
@@ -29,6 +30,36 @@ class PriceRule:
         low, high = np.quantile(price, [self.low, self.high], axis=1)
         wish = np.where(price[:, 0] <= low, np.inf, np.where(price[:, 0] >= high, -np.inf, 0.0))
         return _nearest(seen, np.where(low < high, wish, 0.0))
+
+
+class Nothing:
+    """Idle, no change, watch: the allowed action nearest to 0."""
+
+    def __call__(self, seen: Seen) -> Choice:
+        return _nearest(seen, np.zeros(len(seen.rows)))
+
+
+class Threshold:
+    """Intervention: the largest dose allowed when one dose is expected to avert `factor` times what it costs."""
+
+    def __init__(self, config: Intervention, factor: float = 1.0) -> None:
+        if not factor > 0.0:
+            raise InputError("factor", factor, "a number above 0")
+        self.config, self.factor = config, factor
+
+    def __call__(self, seen: Seen) -> Choice:
+        effect = np.array(self.config.params().effect)
+        steps = min(len(effect), seen.trace.horizon)
+        averted = np.maximum(seen.trace.mean[:, :steps, 0], 0.0) @ effect[:steps]
+        price = self.config.cost + self.config.fixed_cost
+        return _nearest(seen, np.where(averted > self.factor * price, np.inf, 0.0))
+
+
+def critical_share(config: CapacityPlan) -> float:
+    """The newsvendor's fractile: what a unit of demand short costs, by that and what one too many does."""
+    over = config.idle + (config.running / config.unit_output if config.unit_output > 0.0 else 0.0)
+    both = config.shortage + over
+    return min(max(config.shortage / both, 0.01), 0.999) if both > 0.0 else 0.5
 
 
 class QuantileStaffing:

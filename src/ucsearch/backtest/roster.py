@@ -18,7 +18,7 @@ from ucsearch.backtest import ordering
 from ucsearch.backtest.choosers import Certified, Deterministic, How, Searched
 from ucsearch.backtest.ordering import Ordering
 from ucsearch.backtest.panel import Panel
-from ucsearch.backtest.practice import CalendarStaffing, PriceRule, QuantileStaffing
+from ucsearch.backtest.practice import CalendarStaffing, PriceRule, QuantileStaffing, Threshold, critical_share
 from ucsearch.backtest.walk import Chooser
 from ucsearch.comparators import (
     CEM,
@@ -35,7 +35,7 @@ from ucsearch.comparators import (
 )
 from ucsearch.errors import InputError
 from ucsearch.policies import MCTS, CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
-from ucsearch.tasks import CapacityPlan, LeadTimeInventory, Storage
+from ucsearch.tasks import CapacityPlan, Intervention, LeadTimeInventory, Storage
 
 __all__ = ["NODES", "Budget", "Entry", "ordering_rules", "practitioners", "roster", "searches"]
 
@@ -172,7 +172,12 @@ def practitioners(panel: Panel, budget: Budget, *, how: How | None = None) -> li
     if isinstance(panel.config, CapacityPlan):
         config, season = panel.config, max(1, panel.stretches[0].season)
         shares = {"share": (0.9, *(q for q in _QUANTILES if q != 0.9))}
+        critical = critical_share(config)
         found += [
+            Entry(
+                "newsvendor staffing", "classic", lambda: QuantileStaffing(config, critical),
+                f"units for the critical fractile {critical:.3g} of the forecast",
+            ),
             Entry(
                 "quantile staffing", "classic", lambda share=0.9: QuantileStaffing(config, share),
                 "units for a fractile of the forecast", shares,
@@ -182,6 +187,14 @@ def practitioners(panel: Panel, budget: Budget, *, how: How | None = None) -> li
                 f"units for a fractile of the same phase, season {season}", shares,
             ),
         ]  # fmt: skip
+    if isinstance(panel.config, Intervention):
+        harm = panel.config
+        found.append(
+            Entry(
+                "threshold", "classic", lambda factor=1.0: Threshold(harm, factor),
+                "a dose when it is expected to avert what it costs", {"factor": (1.0, 0.7, 0.85, 1.2, 1.5, 2.0, 3.0)},
+            )
+        )  # fmt: skip
     return found
 
 

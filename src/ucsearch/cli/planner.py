@@ -197,6 +197,11 @@ def backtest(
         if out is not None:
             check_writable(out)
         found = load_settings(settings)
+        if found.task.task().name != "lead_time_inventory":
+            from ucsearch.cli.backtest_any import backtest_any
+
+            backtest_any(found, data, states, out)
+            return
         with progress_bar("replaying") as progress:
             result = run_backtest(
                 found, data, states=states, progress=progress, earlier=earlier, service_level=service_level,

@@ -284,6 +284,15 @@ class CapacityPlan(StablePlan):
     def outcomes(self, values: Floats, before: Floats) -> Floats:
         return np.maximum(values, 0.0)
 
+    def parts(self, s: Any, a: float, y: Any, p: Any) -> dict[str, float]:
+        units = in_service(s, a, p)
+        return {
+            "reward": reward(s, a, float(y), p),
+            "unserved": max(float(y) - units * p.output, 0.0),
+            "started": max(a, 0.0),
+            "online": units,
+        }
+
     def fit(self) -> Fit:
         half = self.largest // 2
         return Fit("relative", max(half, 1) * self.unit_output, 0.0, {"online": half})

@@ -230,6 +230,15 @@ class Intervention(StablePlan):
             *self.plan_fields(planned, allowance),
         )
 
+    def parts(self, s: Any, a: float, y: Any, p: Any) -> dict[str, float]:
+        harm, avoided = max(float(y), 0.0), averted(s, a, p)
+        return {
+            "reward": reward(s, a, float(y), p),
+            "harm": harm * (1.0 - avoided),
+            "averted": harm * avoided,
+            "doses": a,
+        }
+
     def fit(self) -> Fit:
         return Fit("relative", self.cost or 1.0, 0.0, {})
 

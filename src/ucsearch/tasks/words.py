@@ -16,6 +16,8 @@ class Words:
     action: str  # what is decided
     action_unit: str
     fields: dict[str, tuple[str, str]] = field(default_factory=dict)  # state field -> name, unit; others are not told
+    sums: dict[str, tuple[str, str]] = field(default_factory=dict)  # part of a step (`parts`) -> name, unit; added up
+    means: dict[str, tuple[str, str]] = field(default_factory=dict)  # the same, averaged over periods
 
     def valued(self, number: float, unit: str) -> str:
         return f"{number:.6g} {unit}".rstrip()
@@ -37,15 +39,18 @@ def task_words(name: str, units: str, currency: str) -> Words | None:
                 "level": ("charge", units), "last": ("power before", power),
                 "discharge_left": ("left to discharge", units), "due": ("periods until the target", ""),
             },
+            {"bought": ("bought", units), "sold": ("sold", units)}, {"level": ("mean charge", units)},
         )  # fmt: skip
     if name == "capacity_plan":
         return Words(
             "demand", units, "change", "",
             {"online": ("units in service", ""), "starting": ("starting", ""), "young": ("must stay", "")},
+            {"unserved": ("not served", units), "started": ("started", "")}, {"online": ("mean units", "")},
         )  # fmt: skip
     if name == "intervention":
         return Words(
             "harm", currency, "dose", "",
             {"budget": ("doses left", ""), "wait": ("periods to wait", ""), "given": ("given before", "")},
+            {"harm": ("harm", currency), "averted": ("averted", currency), "doses": ("doses", "")},
         )  # fmt: skip
     return None

@@ -1,0 +1,30 @@
+"""`ucsearch backtest` for tasks other than inventory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from ucsearch.settings import Settings
+
+__all__ = ["backtest_any"]
+
+
+def backtest_any(settings: Settings, data: Path, states: Path | None, out: Path | None) -> None:
+    """Replay, print and write; the exit code as of `ucsearch backtest`."""
+    from ucsearch.cli.planner import NEEDS_A_PERSON, print_fallbacks, print_problems, progress_bar
+    from ucsearch.pipeline.backtest_any import run_backtest_any
+
+    with progress_bar("replaying") as progress:
+        result = run_backtest_any(settings, data, states=states, progress=progress)
+    print_problems(result.problems, 0, None)
+    typer.echo(result.text())
+    if out is not None:
+        typer.echo(f"{result.write(out)} rows written to {out}")
+    if result.falls_back_too_often:
+        print_fallbacks(1.0 - result.released, result.reasons, settings)
+    if result.falls_back_too_often or any(p.refuses for p in result.problems):
+        raise typer.Exit(NEEDS_A_PERSON)

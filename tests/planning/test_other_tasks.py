@@ -1,0 +1,185 @@
+"""Storage, capacity and intervention from files: samples, schedules, words, and the replay against their own rules."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ucsearch.backtest.linear import has_solver, storage_programme
+from ucsearch.pipeline.backtest_any import POLICY, run_backtest_any
+from ucsearch.pipeline.decide import run_decide
+from ucsearch.pipeline.explain import explain_series
+from ucsearch.pipeline.forecasting import run_forecast
+from ucsearch.pipeline.scaffold import KINDS, next_commands, write_scaffold
+from ucsearch.pipeline.schedule import write_schedule
+from ucsearch.settings import Settings, load_settings, parse_settings
+from ucsearch.tasks.storage import Storage
+from ucsearch.verify.__main__ import main as verify
+
+OTHERS = tuple(k for k in KINDS if k != "inventory")
+HISTORY = {"storage": "prices.csv", "capacity": "demand.csv", "intervention": "harm.csv"}
+SHORT = {"storage": 6, "capacity": 4, "intervention": 6}  # steps that plain Python plans in no time
+
+TOML = """
+units = "MWh"
+currency = "EUR"
+period = "15min"
+[task]
+name = "storage"
+capacity = 1.0
+power = 2.0
+level_step = 0.25
+charge_efficiency = 1.0
+wear = 0.5
+[policy]
+name = "exact"
+depth = 5
+[columns]
+demand = "price"
+[forecaster]
+name = "seasonal_naive"
+paths = 4
+[backtest]
+periods = 8
+season = 4
+[run]
+engine = "python"
+"""
+
+
+def short(settings: Settings, steps: int) -> Settings:
+    return dataclasses.replace(
+        settings, policy=dataclasses.replace(settings.policy, depth=steps),
+        forecaster=dataclasses.replace(settings.forecaster, paths=5),
+        run=settings.run.model_copy(update={"engine": "python"}),
+        backtest=settings.backtest.model_copy(update={"periods": 6, "warmup": 0}),
+    )  # fmt: skip
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_samples_go_all_the_way(kind: str, tmp_path: Path) -> None:
+    write_scaffold(kind, tmp_path)
+    assert [c.split()[1] for c in next_commands(kind)] == ["forecast", "decide", "schedule", "backtest", "explain"]
+    settings = short(load_settings(tmp_path / f"{kind}.toml"), SHORT[kind])
+    names = {x: tmp_path / x for x in ("forecasts.csv", "states.csv", "decisions.csv", "decisions.db", "schedule.csv")}
+    run_forecast(settings, tmp_path / HISTORY[kind], names["forecasts.csv"])
+    report = run_decide(
+        settings, names["forecasts.csv"], names["states.csv"], names["decisions.csv"], names["decisions.db"]
+    )  # fmt: skip
+    assert set(report.outcomes) == {"RELEASED"}
+    assert verify([str(names["decisions.db"])]) == 0
+    count = sum(report.outcomes.values())
+    assert write_schedule(names["decisions.db"], names["schedule.csv"], settings=settings) == (
+        count * SHORT[kind], count,
+    )  # fmt: skip
+    plan, decided = rows_of(names["schedule.csv"]), rows_of(names["decisions.csv"])
+    first = {row["series"]: float(row["action"]) for row in plan if row["period"] == "1"}
+    assert first == {row["series"]: float(row["action"]) for row in decided}
+    for now, after in pairwise(plan):
+        if after["period"] != "1":
+            assert now["after"] == after["before"]
+            assert now["start"] < after["start"]
+
+
+def test_words_and_units_of_storage(tmp_path: Path) -> None:
+    write_scaffold("storage", tmp_path)
+    settings = short(load_settings(tmp_path / "storage.toml"), 4)
+    out, log = tmp_path / "decisions.csv", tmp_path / "decisions.db"
+    run_forecast(settings, tmp_path / "prices.csv", tmp_path / "forecasts.csv")
+    run_decide(settings, tmp_path / "forecasts.csv", tmp_path / "states.csv", out, log)
+    told = explain_series(log, "SOUTH", settings)
+    assert "Now: charge 3 MWh." in told.text
+    assert "EUR/MWh on average" in told.text
+    assert " MW." in told.text
+    assert (told.action, told.action_unit, told.outcome_unit, told.field) == ("power", "MW", "EUR/MWh", "charge")
+    write_schedule(log, tmp_path / "plan.csv", settings=settings, series=["SOUTH"])
+    assert [row["start"] for row in rows_of(tmp_path / "plan.csv")][:2] == [
+        "2024-02-12T00:00:00",
+        "2024-02-12T01:00:00",
+    ]
+
+
+def test_a_period_says_how_long_power_runs() -> None:
+    task = parse_settings(TOML.encode()).task
+    assert (task.hours, task.end_price) == (0.25, "forecast")
+    given = parse_settings(TOML.replace("wear = 0.5", "hours = 2.0\nend_value = 9.0\nlevel_step = 0.5").replace(
+        "level_step = 0.25\n", "").encode()).task  # fmt: skip
+    assert (given.hours, given.end_price, given.end_value) == (2.0, "given", 9.0)
+
+
+def write_prices(path: Path, names: tuple[str, ...] = ("A", "B")) -> np.ndarray:
+    rng = np.random.default_rng(5)
+    times = np.datetime64("2024-05-01T00:00") + np.arange(40) * np.timedelta64(15, "m")
+    y = np.round(40.0 + 20.0 * np.sin(np.arange(40) * np.pi / 2.0) + rng.normal(0.0, 4.0, (len(names), 40)), 2)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["series", "date", "price"])
+        for name, values in zip(names, y, strict=True):
+            writer.writerows([name, str(t), v] for t, v in zip(times, values.tolist(), strict=True))
+    return y
+
+
+def test_storage_is_replayed_against_its_own_rules(tmp_path: Path) -> None:
+    write_prices(tmp_path / "prices.csv")
+    result = run_backtest_any(parse_settings(TOML.encode()), tmp_path / "prices.csv")
+    names = {"policy", "planning on the mean", "planning on a quantile", "price rule", "price rule, tuned", "nothing"}
+    assert names <= set(result.tracks)
+    assert result.released == 1.0
+    total = {name: float(track.reward.sum()) for name, track in result.tracks.items()}
+    on_grid = [total[n] for n in total if n != "linear programme on the mean"]
+    assert total["hindsight"] == pytest.approx(max(on_grid))
+    # Prices are linear, so members and their mean give the same plan.
+    assert total[POLICY] == pytest.approx(total["planning on the mean"])
+    text = result.text()
+    assert "profit [EUR]" in text
+    assert "bought [MWh]" in text
+    assert "mean charge [MWh]" in text
+    assert result.write(tmp_path / "out.csv") == 2 * len(result.tracks)
+
+
+def test_hindsight_is_what_a_solver_finds(tmp_path: Path) -> None:
+    """At full efficiency and whole steps the lattice holds the solver's optimum."""
+    if not has_solver():
+        pytest.skip("HiGHS is not installed")
+    y = write_prices(tmp_path / "prices.csv", ("A",))
+    text = TOML.replace("wear = 0.5", "wear = 0.5\nend_value = 12.0\ndischarge_efficiency = 1.0")
+    result = run_backtest_any(parse_settings(text.encode()), tmp_path / "prices.csv", earlier=0)
+    config = Storage(
+        capacity=1.0, powers=(-2.0, 0.0, 2.0), hours=0.25, charge_efficiency=1.0, discharge_efficiency=1.0, wear=0.5,
+        end_value=12.0,
+    )  # fmt: skip
+    _, best = storage_programme(y[0, -8:], config.state(0.5), config.params())
+    assert float(result.tracks["hindsight"].reward.sum()) == pytest.approx(best)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rules"),
+    [("capacity", {"newsvendor staffing", "quantile staffing, tuned"}), ("intervention", {"threshold", "nothing"})],
+)
+def test_costs_are_replayed(kind: str, rules: set[str], tmp_path: Path) -> None:
+    write_scaffold(kind, tmp_path)
+    settings: Any = short(load_settings(tmp_path / f"{kind}.toml"), 3)
+    result = run_backtest_any(settings, tmp_path / HISTORY[kind], states=tmp_path / "states.csv")
+    assert rules <= set(result.tracks)
+    assert "cost [EUR]" in result.text()
+    if "hindsight" in result.tracks:
+        best = float(result.tracks["hindsight"].reward.sum())
+        assert all(float(t.reward.sum()) <= best + 1e-9 for t in result.tracks.values())
+
+
+def test_too_short_a_history_is_named(tmp_path: Path) -> None:
+    write_prices(tmp_path / "prices.csv")
+    text = TOML.replace("periods = 8", "periods = 39")
+    with pytest.raises(Exception, match="saw 40 periods"):
+        run_backtest_any(parse_settings(text.encode()), tmp_path / "prices.csv")
