@@ -51,7 +51,7 @@ TESTS = {
         "tests/unit/test_edges_of_rounding.py",
         "tests/unit/test_verify_arithmetic.py",
         "tests/unit/test_dispatch.py",
-        "tests/property/test_tolerance.py",
+        "tests/property/test_tolerance_by_pair.py",
         "tests/property/test_certificate.py",
         "tests/property/test_members_bound.py",
     ],
@@ -59,7 +59,7 @@ TESTS = {
         "tests/unit/test_edges_of_rounding.py",
         "tests/unit/test_tolerance.py",
         "tests/property/test_search.py",
-        "tests/property/test_tolerance.py",
+        "tests/property/test_tolerance_by_pair.py",
     ],
     "verify": [
         "tests/unit/test_verify.py",

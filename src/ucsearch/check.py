@@ -11,7 +11,7 @@ import numpy as np
 from ucsearch.errors import InputError, TaskError, UCSearchWarning, warn_user
 from ucsearch.layout import Layout
 from ucsearch.lint import lint_task
-from ucsearch.task import Task, View
+from ucsearch.task import CHECKED, Task, View
 
 __all__ = ["TaskWarning", "check_task"]
 
@@ -58,6 +58,7 @@ def check_task(
         _check_engines(task, state, samples, depth)
     if task.reach().refused:
         warn_user(f"task {task.name!r} cannot be recorded: {task.reach().refused}", TaskWarning)
+    task.__dict__[CHECKED] = True
 
 
 def _check_sums(task: Task, state: Any, samples: list[Any], depth: int) -> None:

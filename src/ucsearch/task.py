@@ -35,6 +35,8 @@ from ucsearch.sources import describe_functions
 
 __all__ = ["Continuation", "Task", "View"]
 
+CHECKED = "_kept_checked"  # kept on a task that `check_task` has found right
+
 
 class View(NamedTuple):
     """What a three-argument `prepare` may look at besides the mean outcomes."""

@@ -46,7 +46,7 @@ CASES = [
     ("tank", "mean"), ("tank", "members"), ("pack", "mean"), ("pack", "members"), ("maze", "mean"), ("clock", "mean"),
     ("free", "mean"), ("free", "members"), ("risky", "mean"), ("risky", "members"), ("followed", "members"),
 ]  # fmt: skip
-MODES, SPREADS = ("mean", "scores", "members"), ("variance", "std", "downside")
+MODES, SPREADS = ("mean", "scores", "members", "closed"), ("variance", "std", "downside", "cvar")
 
 # No claim depends on these.
 WORDS = (

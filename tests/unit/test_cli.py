@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import subprocess
@@ -304,3 +305,22 @@ def test_a_task_in_the_current_folder(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     assert "replaced" in override(log, 100.0, task="my_local_tasks:Box.stock")
+
+
+def test_a_task_of_evidence_is_found_in_the_current_folder_and_nothing_else_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ucsearch.cli.evidence import _task
+
+    (tmp_path / "named_by_me.py").write_text(
+        "from ucsearch.tasks import LeadTimeInventory\ntask = LeadTimeInventory().task()\n"
+    )
+    (tmp_path / "planted.py").write_text("raise SystemExit(0)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p not in ("", str(tmp_path))])
+    before = list(sys.path)
+    assert _task("named_by_me:task").name
+    assert sys.path == before
+    with pytest.raises(ImportError):
+        importlib.import_module("planted")
+    assert _task(None) is None

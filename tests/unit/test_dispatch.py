@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
+import logging
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -356,3 +358,21 @@ def test_the_gates_rows_read_as_sentences() -> None:
     assert "  NO   the first action is proved best under the forecast (certificate_pass)\n" in text
     assert "what it may lose against the best plan is within the limit (regret_bound: " in text
     assert " <= 0.5)" in text
+
+
+def test_a_check_of_the_task_is_recommended_once_and_not_after_one(caplog: pytest.LogCaptureFixture) -> None:
+    own = dataclasses.replace(stock)
+    members = trace()
+    caplog.set_level(logging.INFO, "ucsearch")
+
+    def told(task: uc.Task) -> int:
+        caplog.clear()
+        for _ in range(2):
+            uc.decide(task, STATE, members, WIDE, engine="python")
+        return sum("check_task" in line for line in caplog.messages)
+
+    assert told(own) == 1
+    assert told(own) == 0
+    other = dataclasses.replace(stock)
+    uc.check_task(other, STATE, [4.0, 5.0])
+    assert told(other) == 0

@@ -128,16 +128,12 @@ def _run_again(report: Report, share: float, data_dir: Path | None, threads: int
 
 
 def _task(spec: str | None) -> Any:
-    """A task named by the caller may be in the current folder; one that evidence names may not."""
+    """A task named by the caller may be in the current folder, of which nothing else is imported; one that evidence
+    names may not."""
     if spec is None:
         return None
-    import os
-    import sys
-
     from ucsearch.verify import NoTask, find_task
 
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
     try:
         return find_task(spec)
     except NoTask as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -21,10 +22,13 @@ from ucsearch.dispatch.words import explain_fallback
 from ucsearch.engine.api import Engine
 from ucsearch.errors import InputError
 from ucsearch.policies import Policy
-from ucsearch.task import Task
+from ucsearch.task import CHECKED, Task
 from ucsearch.trace import Trace
 
 __all__ = ["Log", "decide", "decide_panel", "refuse"]
+
+_log = logging.getLogger("ucsearch")
+_ADVISED = "_kept_advised"
 
 
 class Log(Protocol):
@@ -109,6 +113,7 @@ def decide_panel(
     if not isinstance(gate, Gate):
         raise InputError("gate", type(gate).__name__, "a uc.Gate")
     _recordable(task, log)
+    _recommend_check(task)
     if gate.time_budget_s is not None and clock is None:
         raise InputError("clock", "nothing", "a clock such as time.perf_counter, because gate.time_budget_s is set")
     watch = None if clock is None else Watch(clock, gate.time_budget_s)
@@ -152,6 +157,16 @@ def _recordable(task: Task, log: Log | None) -> None:
     """With a log, a task whose rules cannot be hashed is refused before any work: `TaskError` names the part."""
     if log is not None and isinstance(task, Task):
         _ = task.source_hash
+
+
+def _recommend_check(task: Any) -> None:
+    """Once for every task: rules that look at a clock, or that the engines read differently, are found by a check
+    rather than by the last look."""
+    if isinstance(task, Task) and not task.__dict__.get(CHECKED) and not task.__dict__.get(_ADVISED):
+        task.__dict__[_ADVISED] = True
+        if str(getattr(task.feasible, "__module__", "")).startswith("ucsearch."):
+            return  # built in, and checked by our own tests
+        _log.info("task %r was not checked in this process: run uc.check_task(task, state, outcomes) once", task.name)
 
 
 def _asked(request: Any) -> dict[str, Any]:

@@ -53,7 +53,10 @@ class Simulator:
         self.task, self.layout = task, layout
         self.params = np.ascontiguousarray(task.params_row if params is None else params)
         self.actions = np.ascontiguousarray(task.action_array[None] if actions is None else actions)
-        self._kernel = self._compile() if engine == "compiled" else None
+        self._text: str | None = None
+        self._kernel: Kernel | None = None
+        if engine == "compiled":
+            self._kernel = self._compile()
 
     @property
     def engine(self) -> str:
@@ -61,10 +64,14 @@ class Simulator:
 
     def _compile(self) -> Callable[..., None] | None:
         arguments = (self.task, self.layout, MODES["mean"], "simulate", False)
+        self._reach = self.task.reach()
         try:
             text = kernel_text(*arguments)
         except Unsourced:
             text = None
+        if text is not None and text == self._text:  # what has changed is not in this kernel
+            return self._kernel
+        self._text = text
         try:
             self._loaded = load_or_compile(
                 text, lambda: cast(Kernel, kernel_namespace(*arguments)["uc_panel"]), self._warm,
@@ -121,6 +128,8 @@ class Simulator:
         return self._run(rows, index, y, True, at)
 
     def _run(self, rows: Floats, index: Ints, y: Floats, move: bool, at: Ints | int) -> Step:
+        if self._kernel is not None and self.task.reach() is not self._reach:  # a rule or constant has changed
+            self._kernel = self._compile()
         if self._kernel is None:
             return self._plain(rows, index, y, move, at)
         return self._call(self._kernel, rows, index, y, move, at)
