@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ucsearch.dispatch.gate import Calibration as Calibration
     from ucsearch.dispatch.gate import Gate as Gate
     from ucsearch.dispatch.gate import Reason as Reason
+    from ucsearch.dispatch.view import frame_of as frame_of
     from ucsearch.engine.api import search as search
     from ucsearch.engine.api import search_panel as search_panel
     from ucsearch.engine.panel import PanelPlan as PanelPlan
@@ -89,6 +90,7 @@ _HOME = {
     "check_task": "check",
     "decide": "dispatch.api",
     "decide_panel": "dispatch.api",
+    "frame_of": "dispatch.view",
     "join_traces": "joint",
     "search": "engine.api",
     "search_panel": "engine.api",

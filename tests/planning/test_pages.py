@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import html.parser
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import ucsearch as uc
 from tests.planning.kit import FORECAST_HEAD, STATE_HEAD, TOML, decide, make_settings, read_csv, write_csv, write_job
 from ucsearch.errors import InputError
 from ucsearch.pipeline import decide_page
+from ucsearch.pipeline.backtest_page import write_backtest_page
+from ucsearch.pipeline.backtest_result import BacktestResult, Track
+from ucsearch.pipeline.tables import Problem
 from ucsearch.report.page import render_page
 from ucsearch.settings import parse_settings
+from ucsearch.tasks import LeadTimeInventory
 
 HOSTILE = '<script>alert("1")</script>'
 HOLDING = TOML.replace("unit_cost = 0.5", "ramp = 3.0").replace("[policy]", "\n[policy]")
@@ -163,3 +170,92 @@ def test_what_a_template_is_given_is_escaped() -> None:
     found = check_harmless(text)
     assert not [tag for tag, _ in found.tags if tag == "b"]
     assert "\x00" not in text
+
+
+# -------------------------------------------------------------------- a backtest's page
+
+
+def backtest_result(series: int) -> BacktestResult:
+    rng = np.random.default_rng(3)
+
+    def track(factor: float) -> Track:
+        parts = [np.round(factor * rng.uniform(1.0, 9.0, (series, 4)), 2) for _ in range(3)]
+        ones = np.ones((series, 4))
+        return Track(parts[0] + parts[1] + parts[2], 0.0 * ones, 5.0 * ones, 4.0 * ones, ones, ones, *parts)
+
+    tracks = {"policy": track(1.0), "(s,S), tuned": track(1.5), HOSTILE: track(1.01), "hindsight": track(0.5)}
+    names = (HOSTILE, *(f"S{i}" for i in range(1, series)))
+    problem = Problem("sales.csv", "line 3", "demand", HOSTILE, f"saw '{HOSTILE}'")
+    return BacktestResult(
+        names, tracks, 0.75, (problem,), make_settings(), {HOSTILE: 3, "not_proved": 9},
+        knobs={HOSTILE: {"ratio": 0.9}}, tries={HOSTILE: 12}, earlier=28, no_hindsight=HOSTILE, notes=(HOSTILE,),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("series", [2, 12])
+def test_the_page_of_a_backtest(tmp_path: Path, series: int) -> None:
+    result = backtest_result(series)
+    write_backtest_page(result, tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    found = check_harmless(text)
+    assert "<script>alert" not in text
+    words = " ".join(" ".join(found.words).split())
+    headline = result.headline()
+    assert headline[:1].upper() + headline[1:] in words
+    for name, track in result.tracks.items():
+        assert name in found.words
+        assert f"{track.figures()['cost']:,.2f}" in found.words
+    against = result.against("(s,S), tuned")
+    if series == 12:
+        assert f"+{100.0 * against.low:.1f} to +{100.0 * against.high:.1f} %" in found.words
+        assert against.low > 0.0
+    else:  # too few for an interval: none is shown
+        assert "nan" not in words
+        assert "inf" not in words.replace("information", "")
+    assert f"{result.tracks['policy'].net[1]:,.2f}" in found.words  # by series
+    assert "holding" in found.words
+    assert ("svg", "img") in [(t, a.get("role")) for t, a in found.tags]
+
+
+# -------------------------------------------------------------------- in a notebook
+
+
+def panel(labels: tuple[str, ...] = ("none", "some"), windows: int = 2) -> uc.DecisionPanel:
+    config = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 5.0))
+    task = dataclasses.replace(config.task(), labels=labels, label_of=None) if labels else config.task()
+    return uc.decide_panel(
+        task, [config.state(3.0, [0.0], 0.0)] * windows, [[[3.0, 4.0], [4.0, 5.0]]] * windows, uc.Exact(depth=2),
+        params=config.params(), engine="python",
+    )  # fmt: skip
+
+
+def test_frames_of_decisions() -> None:
+    found = panel()
+    frame = found.frame("pandas")
+    assert list(frame["outcome"]) == [d.outcome.value for d in (found[0], found[1])]
+    assert list(frame["action"]) == [found[0].action, found[1].action]
+    assert list(frame["label"]) == ["some", "some"]
+    assert f"it scores {frame['score'][0]:.6g} over 2 steps" in frame["sentence"][0]
+    several = uc.frame_of([found[0], found[1]], "pandas")
+    assert several.equals(frame)
+    refused = uc.decide(
+        LeadTimeInventory(lead_time=0).task(), LeadTimeInventory(lead_time=0).state(1.0), [[float("nan")]],
+        uc.Exact(depth=1), engine="python",
+    )  # fmt: skip
+    mixed = uc.frame_of([refused, found[0]], "pandas")
+    assert mixed["reason"][0] == "invalid_trace"
+    assert np.isnan(mixed["score"][0])
+
+
+def test_short_and_harmless_views() -> None:
+    found = panel(("none", HOSTILE), windows=40)
+    assert repr(found[0]) == f"Decision(RELEASED, {HOSTILE!r}, score {found.frame('pandas')['score'][0]:.6g})"
+    assert repr(found) == "DecisionPanel(40 decisions: 40 RELEASED)"
+    for view in (found._repr_html_(), found[0]._repr_html_()):
+        seen = Elements(view)
+        assert not seen.scripts
+        assert any(HOSTILE in word for word in seen.words)
+        assert not [a for _, a in seen.tags if any(n.startswith("on") for n in a)]
+    assert "and 20 more" in found._repr_html_()
+    empty = dataclasses.replace(found[0], certificate=None, action=None)
+    assert repr(empty) == "Decision(RELEASED, nothing)"

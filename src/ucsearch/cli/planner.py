@@ -170,6 +170,9 @@ def backtest(
         "backtest.svg"
     ),
     no_plot: Annotated[bool, typer.Option("--no-plot", help="Draw nothing.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="A page of all policies and series, to look at in a browser.")
+    ] = None,
     earlier: Annotated[
         int | None,
         typer.Option("--earlier", min=0, help="Periods before the counted ones that rules are tuned on; 0: none."),
@@ -193,7 +196,8 @@ def backtest(
 
     with reported():
         drawn = None if no_plot else plot
-        refuse_overwriting({"--out": out, "--plot": drawn}, {"SETTINGS": settings, "--data": data, "--states": states})
+        inputs = {"SETTINGS": settings, "--data": data, "--states": states}
+        refuse_overwriting({"--out": out, "--plot": drawn, "--html": html}, inputs)
         if out is not None:
             check_writable(out)
         found = load_settings(settings)
@@ -211,6 +215,11 @@ def backtest(
         typer.echo(result.text())
         if out is not None:
             typer.echo(f"{result.write(out)} rows written to {out}")
+        if html is not None:
+            from ucsearch.pipeline.backtest_page import write_backtest_page
+
+            write_backtest_page(result, html)
+            typer.echo(f"page in {html}")
         if not no_plot:
             from ucsearch.pipeline.pictures import draw_backtest, has_matplotlib
 

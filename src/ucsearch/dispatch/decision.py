@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ucsearch.certificate.api import CertifiedPanel
 from ucsearch.certificate.record import Certificate
 from ucsearch.dispatch.gate import FAILURES, IN_TIME, Condition, Context, Gate, Reason
+from ucsearch.dispatch.view import brief, brief_panel, frame_of, html_of, html_panel
 from ucsearch.dispatch.words import (
     explain_condition,
     explain_fallback,
@@ -58,7 +59,7 @@ class Refused(NamedTuple):
     actions: tuple[float, ...]  # (m,) NaN where unavailable; empty when they depend on the trace
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Decision:
     """`action` is the released action, the fallback, or None on HOLD; `outcome` says which."""
 
@@ -86,6 +87,12 @@ class Decision:
     @property
     def released(self) -> bool:
         return self.outcome is Outcome.RELEASED
+
+    def __repr__(self) -> str:
+        return brief(self)
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
 
     def explain(self) -> str:
         """Several lines: the sentence, the gate's rows, and how the alternatives stand."""
@@ -117,7 +124,7 @@ class Decision:
         return plot_decision(self, ax)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DecisionPanel:
     """W decisions as arrays; `panel[w]` is one `Decision`."""
 
@@ -137,6 +144,16 @@ class DecisionPanel:
 
     def __len__(self) -> int:
         return len(self.certified)
+
+    def __repr__(self) -> str:
+        return brief_panel(self)
+
+    def _repr_html_(self) -> str:
+        return html_panel(self)
+
+    def frame(self, backend: str = "auto") -> Any:
+        """One row for each decision, in polars, pandas or pyarrow, whichever is installed."""
+        return frame_of((self[w] for w in range(len(self))), backend)
 
     def __getitem__(self, w: int) -> Decision:
         w = range(len(self))[w]

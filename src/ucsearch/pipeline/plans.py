@@ -1,25 +1,12 @@
-"""What a decision's plan goes on with, and what it is expected to score."""
+"""What a decision's plan goes on with."""
 
 from __future__ import annotations
-
-import math
 
 from ucsearch.dispatch.decision import Decision
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.tasks import inventory_rules as rules
 
-__all__ = ["plan_orders", "score_of"]
-
-
-def score_of(decision: Decision) -> float | None:
-    """Score of the best plan known that begins with what leaves, or with what was put forward where nothing does;
-    None when none is known."""
-    c = decision.certificate
-    if c is None:
-        return None
-    wanted = c.action if decision.action is None else decision.action
-    found = next((r.score for r in c.rivals if r.action == wanted), math.nan)
-    return float(found) if math.isfinite(found) else None
+__all__ = ["plan_orders"]
 
 
 def plan_orders(decision: Decision) -> tuple[float, ...]:

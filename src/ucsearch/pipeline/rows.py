@@ -6,10 +6,11 @@ import math
 from typing import Any, Protocol
 
 from ucsearch.dispatch.decision import Decision, Outcome
+from ucsearch.dispatch.view import score_of
 from ucsearch.pipeline.cases import ORDERING_TASK, Case, StateFile, expected_loss, order_size, ordered_by, row_note
 from ucsearch.pipeline.forecasts import ForecastFile, later
 from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
-from ucsearch.pipeline.plans import plan_orders, score_of
+from ucsearch.pipeline.plans import plan_orders
 from ucsearch.pipeline.tables import Problem
 from ucsearch.settings import Settings
 

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucsearch.dispatch.decision import Decision
+from ucsearch.dispatch.view import label_of, score_of
 from ucsearch.errors import InputError, RecordError, UCSearchError
 from ucsearch.pipeline.again import Asked, asked_again, find_decision
 from ucsearch.pipeline.cases import ORDERING_TASK, in_packs, order_size, state_columns
 from ucsearch.pipeline.columns import near
 from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
-from ucsearch.pipeline.plans import plan_orders, score_of
+from ucsearch.pipeline.plans import plan_orders
 from ucsearch.pipeline.retold import plain
 from ucsearch.records.inputs import built_in_task
 from ucsearch.records.reader import AuditReader
@@ -68,7 +69,7 @@ class WhatIf:
         figures = {
             "outcome": [d.outcome.value for d in both],
             "reason": [d.reason.value for d in both],
-            "action": [_label(d) for d in both],
+            "action": [label_of(d) for d in both],
             f"order [{self.units}]": [_number(order_size(d)) for d in both],
             f"expected score{money}": [_number(score_of(d)) for d in both],
             f"may lose at most{money}": [_number(d.regret_bound) for d in both],
@@ -88,9 +89,9 @@ class WhatIf:
         """What changes, in words."""
         a, b = self.recorded, self.other
         if not self.changed:
-            text = f"The same would leave: {_label(a) or 'nothing'}."
+            text = f"The same would leave: {label_of(a) or 'nothing'}."
         else:
-            text = f"Instead of {_label(a) or 'nothing'} ({a.outcome.value}), {_label(b) or 'nothing'} "
+            text = f"Instead of {label_of(a) or 'nothing'} ({a.outcome.value}), {label_of(b) or 'nothing'} "
             text += f"would leave ({b.outcome.value})."
         old, new = score_of(a), score_of(b)
         if old is not None and new is not None and old != new:
@@ -347,14 +348,6 @@ def _with_value(state: Any, place: tuple[str, int], number: float) -> Any:
 
 def _said(value: Any) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, int | float) else str(value)
-
-
-def _label(decision: Decision) -> str:
-    c = decision.certificate
-    if c is None or decision.action is None:
-        return ""
-    place = np.flatnonzero(np.array(c.plan.actions) == decision.action)
-    return str(c.plan.task.label(int(place[0]), decision.action)) if place.size else f"{decision.action:g}"
 
 
 def _order(decision: Decision) -> float | None:

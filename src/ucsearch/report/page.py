@@ -101,6 +101,7 @@ border-radius:6px;padding:6px 9px;max-width:100%}
 .why details{margin:2px 0}
 .binds{border-left:3px solid var(--warn);padding-left:8px}
 table.roomy th,table.roomy td{padding:7px 16px 7px 0}
+svg .fill-warn{fill:var(--warn)}
 .lead{font-size:1.05rem}
 .day{white-space:nowrap}
 @media screen and (max-width:640px){.filter input,.filter select{width:100%}.why{min-width:0;max-width:none}
