@@ -107,8 +107,8 @@ test-py: $(VENV_PY)/.stamp ## Run the tests on another Python, in its own enviro
 	$(VENV_PY)/bin/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
 
 .PHONY: mutants
-mutants: setup ## Mutate gate, verifier, certificate and plain engine and count what the tests catch
-	$(VENV)/bin/python scripts/mutants.py
+mutants: setup ## Change gate, verifier, certificate, plain engine, trace, tables one place at a time; count what tests catch (a sample)
+	$(VENV)/bin/python scripts/mutants.py --sample $(or $(SAMPLE),144) --seed $(or $(SEED),1)
 
 .PHONY: test-learned
 test-learned: $(VENV_LEARNED)/.stamp ## Train tiny DQN and PPO policies, in .venv-learned

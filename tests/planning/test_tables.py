@@ -146,3 +146,43 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, ending: str) -> None
 def test_no_rows_are_still_a_table(tmp_path: Path, ending: str) -> None:
     assert write_table(tmp_path / f"a.{ending}", {"s": str, "f": float}, lambda: iter(())) == 0
     assert open_table(tmp_path / f"a.{ending}").columns == ("s", "f")
+
+
+def test_part_of_a_block_may_be_empty(tmp_path: Path) -> None:
+    block = only(parquet_file(tmp_path, x=[1.0, 2.0, 3.0]), "x")
+    assert block.part(2, 2).numbers("x")[0].size == 0
+    assert block.part(1, 3).numbers("x")[0].tolist() == [2.0, 3.0]
+
+
+def test_rows_of_a_series_that_lie_apart_are_put_together_up_to_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = csv_file(tmp_path, "s,x\nb,1\na,2\nb,3\na,4\n")
+    regrouped = tables._Regrouped(table, "s")
+    monkeypatch.setattr(tables, "_REGROUPED", 8)
+    found = [x for block in regrouped.blocks(["s", "x"]) for x in block.texts("x")]
+    assert found == ["1", "3", "2", "4"]
+    monkeypatch.setattr(tables, "_REGROUPED", 7)
+    with pytest.raises(InputError, match="too large to sort"):
+        list(regrouped.blocks(["s", "x"]))
+
+
+def test_no_file_is_replaced_under_any_of_its_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, hard, soft, new = (tmp_path / name for name in ("in.csv", "hard.csv", "soft.csv", "new.csv"))
+    read.write_text("x\n1\n")
+    hard.hardlink_to(read)
+    soft.symlink_to(read)
+    tables.refuse_overwriting({"OUT": new, "OTHER": None}, {"IN": read, "MORE": None})
+    for name in (read, hard, soft, tmp_path / "." / "in.csv", tmp_path / "x" / ".." / "in.csv"):
+        with pytest.raises(InputError, match="would replace"):
+            tables.refuse_overwriting({"OUT": name}, {"IN": read})
+    with pytest.raises(InputError, match="another file than OUT"):
+        tables.refuse_overwriting({"OUT": new, "OTHER": new}, {})
+
+    def refuses(self: Path, strict: bool = False) -> Path:
+        raise OSError("a loop of links")
+
+    monkeypatch.setattr(Path, "resolve", refuses)
+    tables.refuse_overwriting({"OUT": new}, {"IN": read})
+    with pytest.raises(InputError, match="another file than OUT"):
+        tables.refuse_overwriting({"OUT": new, "OTHER": new}, {})

@@ -705,3 +705,30 @@ def test_the_repr_says_what_it_is() -> None:
     assert repr(uc.Trace.from_members(members(), model="arima")) == "Trace(5 members x 4 steps, joint, arima)"
     assert repr(uc.Trace.from_scores(np.zeros((2, 3)), np.zeros((2, 3)))).startswith("Trace(3 action scores x 2 steps")
     assert repr(uc.Trace.from_members(members(shape=(2, 3, 4)))).startswith("Trace(2 windows x 3 members x 4 steps")
+
+
+def test_a_distribution_has_nine_points_unless_told() -> None:
+    assert uc.Trace.from_distribution(lambda level, step: level, horizon=2).members.shape[:2] == (1, 9)
+
+
+def test_variance_ratios_reach_to_the_horizon_with_each_windows_weights() -> None:
+    members = np.random.default_rng(3).gamma(2.0, 1.0, (2, 4, 3))
+    weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.4, 0.1, 0.1]])
+    panel = uc.Trace.from_members(members, weights=weights, coupling="independent")
+    for w in range(2):
+        alone = uc.Trace.from_members(members[w], weights=weights[w], coupling="independent")
+        assert list(panel.variance_ratios(w)) == [2, 3]
+        assert panel.variance_ratios(w) == alone.variance_ratios()
+    assert panel.variance_ratios(0) != panel.variance_ratios(1)
+
+
+def test_the_hash_knows_the_tree() -> None:
+    members = [[1.0, 2.0, 4.0], [1.0, 2.0, 5.0]]
+    late = uc.Trace.from_members(members, coupling="tree", node=[[0, 1, 2], [0, 1, 3]])
+    early = uc.Trace.from_members(members, coupling="tree", node=[[0, 1, 2], [0, 4, 3]])
+    assert late.hash != early.hash
+
+
+def test_a_time_that_is_none_is_refused() -> None:
+    with pytest.raises(uc.InputError, match="one per window"):
+        uc.Trace.from_members([[1.0, 2.0]], issued=object())
