@@ -48,9 +48,9 @@ class Contest:
         if self.progress is not None and self.total > 0:
             self.progress(min(done, self.total), self.total)
 
-    def replay(self, group: Sequence[History], settings: Settings) -> Replay:
+    def replay(self, group: Sequence[History], settings: Settings, members: Floats | None = None) -> Replay:
         length = settings.backtest.periods + settings.backtest.warmup
-        return Replay(group, settings, engine_for(len(group) * length, settings.policy.mode), self.tick)
+        return Replay(group, settings, engine_for(len(group) * length, settings.policy.mode), self.tick, members)
 
     def by_part(
         self, stage: str, found: Sequence[History], work: Callable[[list[History]], Arrays], periods: int

@@ -131,6 +131,7 @@ class Replay:
         settings: Settings,
         engine: str,
         tick: Callable[[int], None] = lambda count: None,
+        members: Floats | None = None,  # forecasts that were made before for the same horizon and recalibration
     ) -> None:
         self.group, self.settings, self.tick = group, settings, tick
         self.engine: Any = engine if settings.run.engine == "auto" else settings.run.engine
@@ -140,11 +141,13 @@ class Replay:
         self.horizon = max(settings.policy.depth, self.kind.lead_time + 1)
         self.skip = test.warmup  # periods that are not counted
         self.reasons: Counter[str] = Counter()
-        rng = np.random.default_rng(test.seed)
-        key = draw_key(rng)
-        found = [self._forecast(one, key) for one in group]
+        self.members = self._forecasts() if members is None else members  # (S, O, J, H)
+
+    def _forecasts(self) -> Floats:
+        key = draw_key(np.random.default_rng(self.settings.backtest.seed))
+        found = [self._forecast(one, key) for one in self.group]
         size = min(x.shape[1] for x in found)  # error paths differ in number, and the newest come first
-        self.members = np.stack([x[:, :size] for x in found])  # (S, O, J, H)
+        return np.stack([x[:, :size] for x in found])
 
     def _forecast(self, one: History, key: int) -> Floats:
         """(O, J, H) forecasts of every period, each from what came before it."""
@@ -208,11 +211,12 @@ class Replay:
         """The columns of a `Track`, (S, T) of the counted periods."""
         parts = parts_of(panel, done)
         parts["cost"][:, -1] -= self._left(panel, done.states[:, -1])
-        parts |= self._cost_parts(done.states[:, :-1], parts["order"], parts["demand"])
+        parts |= self._money(done.states[:, :-1], parts["order"], parts["demand"])
         return {k: v[:, self.skip :] for k, v in parts.items()}
 
-    def _cost_parts(self, states: Floats, order: Floats, demand: Floats) -> dict[str, Floats]:
-        """(S, T) currency; they add up to the cost but for the value of what is left at the end."""
+    def _money(self, states: Floats, order: Floats, demand: Floats) -> dict[str, Floats]:
+        """(S, T) parts of the cost, which add up to it but for the value of what is left at the end; and the stock
+        that is paid for (a task that merges arrivals counts what comes next as stock)."""
 
         def of(name: str) -> Floats:
             return np.array([[getattr(one.case.params, name)] for one in self.group])
@@ -220,6 +224,7 @@ class Replay:
         available = states[:, :, 0] + (states[:, :, 1] if self.kind.lead_time > 0 else order)
         sold = np.minimum(available, demand)
         return {
+            "stock": of("keep") * np.maximum(available - sold, 0.0),
             "holding": of("holding") * (available - sold),
             "shortage": of("shortage") * (demand - sold),
             "ordering": of("unit_cost") * order + of("fixed_cost") * (order > 0.0),
@@ -255,7 +260,7 @@ class Replay:
         late = dataclasses.replace(panel, realised=panel.realised[:, self.skip :])
         parts = parts_of(late, done)
         parts["cost"][:, -1] -= self._left(panel, states[:, -1])
-        parts |= self._cost_parts(states[:, :-1], parts["order"], parts["demand"])
+        parts |= self._money(states[:, :-1], parts["order"], parts["demand"])
         out = {f"hindsight/{k}": v for k, v in parts.items()}
         return {**out, "hindsight known": known, **{f"unknown {k}": np.array([float(v)]) for k, v in why.items()}}
 

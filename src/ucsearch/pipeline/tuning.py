@@ -1,0 +1,284 @@
+"""The job behind `ucsearch tune`: choose how to plan on the earlier part of a history, then report once on the later.
+
+Candidates differ in mode, risk, depth, order grid and recalibration. Each is replayed over the same earlier periods and
+judged by what it really cost. The classics are tuned there with as many tries. The counted periods are looked at once,
+when everything is chosen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.backtest.refine import TRIES
+from ucsearch.backtest.statistics import bootstrap_key, bounds
+from ucsearch.errors import InputError
+from ucsearch.pipeline.backtest import check_effort, run_backtest
+from ucsearch.pipeline.backtest_result import GIVEN, BacktestResult
+from ucsearch.pipeline.contest import Contest, Progress, earlier_part, with_service_level
+from ucsearch.pipeline.kept import Arrays, Kept, file_hash
+from ucsearch.pipeline.replay import History, Replay, needed_periods, read_histories
+from ucsearch.pipeline.toml_edit import Changes, edited
+from ucsearch.settings import Settings, SettingsError, parse_settings
+
+__all__ = ["Trial", "TuneResult", "run_tune"]
+
+Floats = NDArray[np.float64]
+FORMAT = "ucsearch.tune/1"
+_LOTS = 8  # order sizes of a closed-loop candidate
+_CLOSED_NODES = 5_000_000
+_CLOSED_STEPS = 6  # past the lead time that it looks at least
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A candidate and what it cost on the earlier part."""
+
+    label: str
+    changes: Changes
+    settings: Settings
+    cost: Floats  # (S,) less revenue, by series
+    released: float  # share of decisions
+
+
+@dataclass(frozen=True, eq=False)
+class TuneResult:
+    text: str  # the settings with the choice made
+    chosen: int
+    trials: tuple[Trial, ...]  # in the order tried; the first is as given
+    skipped: dict[str, str]  # candidates that could not be tried, and why
+    series: tuple[str, ...]  # tuned on
+    earlier: int
+    report: BacktestResult  # of the later part
+    inputs: dict[str, str]  # hashes
+
+    def table(self) -> str:
+        """What was tried, what it cost, and the report on the later part."""
+        given = self.trials[0].cost
+        lines = [f"tried on {len(self.series)} series over the {self.earlier} periods before the counted ones:"]
+        width = max(len(t.label) for t in self.trials)
+        for i, t in enumerate(self.trials):
+            saved = bounds((given - t.cost).tolist(), bootstrap_key(1, "tune"))
+            size = abs(float(given.mean())) or math.nan
+            told = "" if i == 0 else f"{100.0 * saved.mean / size:+.1f} %"
+            if i > 0 and math.isfinite(saved.lower):
+                told += f" [{100.0 * saved.lower / size:+.1f}, {100.0 * saved.upper / size:+.1f}]"
+            mark = "  <- chosen" if i == self.chosen else ""
+            lines.append(f"  {t.label:<{width}}  {t.cost.sum():>14,.2f}  {told:>26}  {100 * t.released:5.1f} % released{mark}")
+        lines += [f"  {label}: not tried, {why}" for label, why in self.skipped.items()]
+        if self.chosen == 0:
+            lines.append("the settings as given were the best of them")
+        return "\n".join([*lines, "", "on the later periods, looked at once:", self.report.text()])
+
+    def evidence(self) -> bytes:
+        """JSON of everything; equal inputs give equal bytes."""
+        given = self.trials[0].cost
+        trials = []
+        for t in self.trials:
+            saved = bounds((given - t.cost).tolist(), bootstrap_key(1, "tune"))
+            trials.append({
+                "label": t.label, "changes": {k: dict(v) for k, v in t.changes.items()},
+                "cost": float(t.cost.sum()), "by_series": t.cost.tolist(), "released": t.released,
+                "saved_per_series": {
+                    k: v if math.isfinite(v) else None
+                    for k, v in (("mean", saved.mean), ("lower", saved.lower), ("upper", saved.upper))
+                },
+            })  # fmt: skip
+        content = {
+            "format": FORMAT, "version": version("ucsearch"), "inputs": self.inputs, "series": list(self.series),
+            "tuned_on_periods": self.earlier, "trials": trials, "skipped": self.skipped, "chosen": self.chosen,
+            "settings_sha256": hashlib.sha256(self.text.encode()).hexdigest(), "later": self.report.evidence(),
+        }  # fmt: skip
+        return (json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
+
+
+def run_tune(
+    path: str | Path, data: str | Path, *, states: str | Path | None = None, progress: Progress | None = None,
+    earlier: int | None = None, tries: int = TRIES, service_level: float | None = None, keep: Path | None = None,
+) -> TuneResult:  # fmt: skip
+    """Tune the settings in the file `path` on the `earlier` periods before the counted ones (as many, if not given)."""
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as error:
+        raise SettingsError([f"{path}: cannot be read ({error.strerror})"]) from error
+    given = parse_settings(raw, str(path))
+    text = raw.decode("utf-8")
+    before = given.backtest.periods if earlier is None else earlier
+    check_effort(before, tries)
+    if before < 1:
+        raise InputError("earlier", before, "at least 1 period to tune on")
+    inputs = {"settings": given.digest, "data": file_hash(data), "states": file_hash(states)}
+    follows = {**inputs, "earlier": before, "tries": tries, "service_level": service_level}
+    job = _Tuning(text, given, data, states, before, Contest(Kept(keep, "tune", follows), progress))
+    if service_level is not None:
+        found, times, _ = with_service_level(job.contest, given, job.found, job.found, before, service_level)
+        job.shortage(times)
+        text = job.text
+    job.expect(tries)
+    first = _first(job.given, tomllib.loads(text))[: math.ceil(tries / 2)]
+    trials = job.run("first", first)
+    best = trials[_best(trials)]
+    later = _second(best.settings, best)[: tries - len(first)]
+    trials += job.run("second", later)
+    chosen = _best(trials)
+    made = edited(text, trials[chosen].changes)
+    final = parse_settings(made.encode(), str(path))
+    report = run_backtest(
+        final, data, states=states, progress=job.rest, earlier=before, tries=tries, keep=keep,
+        given=None if chosen == 0 else job.given,
+    )  # fmt: skip
+    job.contest.kept.done()
+    return TuneResult(made, chosen, tuple(trials), job.skipped, job.names, before, report, inputs)
+
+
+def _best(trials: Sequence[Trial]) -> int:
+    """Ties go to the earlier one, so to the settings as given."""
+    return int(np.argmin([math.fsum(t.cost.tolist()) for t in trials]))
+
+
+class _Tuning:
+    """The earlier part of a history, and candidates that are replayed over it."""
+
+    def __init__(
+        self, text: str, given: Settings, data: str | Path, states: str | Path | None, earlier: int, contest: Contest
+    ) -> None:
+        self.text, self.given, self.data, self.states = text, given, data, states
+        self.earlier, self.contest = earlier, contest
+        self.skipped: dict[str, str] = {}
+        found, _ = read_histories(given, data, states)
+        needed = needed_periods(given) + earlier
+        self.found = [one for one in found if one.y.size >= needed]
+        if not self.found:
+            longest = max(one.y.size for one in found)
+            raise InputError(
+                "--data", f"at most {longest} periods", f"{needed}: forecasting, {earlier} to tune on, then the report",
+                hint="A smaller --earlier or backtest.periods needs less.",
+            )  # fmt: skip
+        self.names = tuple(one.series for one in self.found)
+        self._share = 0.0
+
+    def shortage(self, times: float) -> None:
+        """Settings with the shortage cost that a service level asks for."""
+        cost = float(f"{times * self.given.task.holding:.6g}")
+        self.text = edited(self.text, {"task": {"shortage": cost}})
+        self.given = parse_settings(self.text.encode(), self.given.file)
+        self.found = [one for one in read_histories(self.given, self.data, self.states)[0] if one.series in self.names]
+
+    def expect(self, tries: int) -> None:
+        self.contest.expect(2 * len(self.found) * (self.earlier + self.given.backtest.warmup) * tries)
+
+    def rest(self, done: int, total: int) -> None:
+        """Progress of the report, as the second half."""
+        half = self.contest.total / 2
+        if self.contest.progress is not None:
+            self.contest.progress(int(half + half * done / max(1, total)), self.contest.total)
+
+    def run(self, stage: str, candidates: Sequence[tuple[str, Changes]]) -> list[Trial]:
+        usable: list[tuple[str, Changes, Settings, dict[str, History]]] = []
+        for label, changes in candidates:
+            try:
+                settings = parse_settings(edited(self.text, changes).encode(), self.given.file)
+                own = {one.series: one for one in read_histories(settings, self.data, self.states)[0]}
+            except InputError as error:
+                self.skipped[label] = str(error).splitlines()[0]
+                continue
+            if not all(n in own and own[n].y.size >= needed_periods(settings) + self.earlier for n in self.names):
+                self.skipped[label] = "some histories are too short for it"
+                continue
+            usable.append((label, changes, settings, own))
+
+        def work(part: list[History]) -> Arrays:
+            out: Arrays = {}
+            members: dict[tuple[Any, ...], Floats] = {}
+            for i, (_, _, settings, own) in enumerate(usable):
+                before, past = earlier_part(settings, [own[one.series] for one in part], self.earlier)
+                depth = max(before.policy.depth, past[0].case.kind.lead_time + 1)
+                key = (depth, before.recalibration)
+                replay: Replay = self.contest.replay(past, before, members.get(key))
+                members[key] = replay.members
+                done = replay.walk(panel := replay.panel(), replay.policy(panel))
+                out[f"cost {i}"] = replay.counted_cost(done)
+                out[f"released {i}"] = done.certificate["released"].mean(axis=1)
+            return out
+
+        length = self.earlier + self.given.backtest.warmup
+        made = self.contest.by_part(stage, self.found, work, length * len(usable)) if usable else {}
+        return [
+            Trial(label, changes, settings, made[f"cost {i}"], float(made[f"released {i}"].mean()))
+            for i, (label, changes, settings, _) in enumerate(usable)
+        ]
+
+
+# -------------------------------------------------------------------- candidates
+
+
+def _first(given: Settings, content: dict[str, Any]) -> list[tuple[str, Changes]]:
+    """The settings as given, then other ways to plan."""
+    own = content["policy"]
+    lead = int(getattr(given.task, "lead_time", 0))
+    deep = max(given.policy.depth, lead + _CLOSED_STEPS)
+    nodes = max(given.proof.node_budget, _CLOSED_NODES)
+    scaled = given.actions.multiples is not None or given.actions.lots > 0
+    lots = {"lots": given.actions.lots or _LOTS, "multiples": None, "periods": None, "batch": None} if scaled else {}
+    no_more = dict.fromkeys(own)
+    exact = {**no_more, "name": "exact", "depth": deep}
+
+    def planned(mode: str, **more: Any) -> Changes:
+        base = {k: v for k, v in own.items() if k not in ("mode", "risk", "spread", "tail")}
+        depth = given.policy.depth
+        if own.get("mode") == "closed":  # an exact search over fixed plans is another matter at that depth
+            base, depth = {"name": "certified_beam", "width": 24}, min(depth, lead + 5)
+        return {"policy": {**no_more, **base, "mode": mode, "depth": depth, **more}}
+
+    closed: Changes = {"policy": {**exact, "mode": "closed"}, "actions": lots, "proof": {"node_budget": nodes}}
+    found: list[tuple[str, Changes]] = [
+        ("as given", {}),
+        ("closed loop", closed),
+        ("members, risk 0", planned("members", risk=0.0)),
+        ("members, risk 0.3", planned("members", risk=0.3)),
+        ("mean, risk 0.5", planned("mean", risk=0.5)),
+        ("mean, risk 1", planned("mean", risk=1.0)),
+    ]
+    return [found[0], *(x for x in found[1:] if not _says(given, own, x[1]))]
+
+
+def _says(given: Settings, own: dict[str, Any], changes: Changes) -> bool:
+    """Whether the settings say so already, and a try would be spent on nothing."""
+    policy = changes["policy"]
+    same = given.policy.mode == policy["mode"] and given.policy.risk == policy.get("risk", 0.0)
+    return same and given.policy.depth == policy["depth"] and given.policy.spread is None and own["name"] == policy["name"]
+
+
+def _second(base: Settings, best: Trial) -> list[tuple[str, Changes]]:
+    """Around the best of the first: depth, grid, recalibration, risk."""
+
+    def also(label: str, table: str, **values: Any) -> tuple[str, Changes]:
+        mine = {k: dict(v) for k, v in best.changes.items()}
+        mine[table] = {**mine.get(table, {}), **values}
+        return (label if best.label == "as given" else f"{best.label}, {label}"), mine
+
+    lead, depth = int(getattr(base.task, "lead_time", 0)), base.policy.depth
+    found = [also("recalibrated", "forecast", recalibrate="rolling")] if base.season > 1 else []
+    if depth > lead + 2:
+        found.append(also(f"depth {max(lead + 1, depth - 3)}", "policy", depth=max(lead + 1, depth - 3)))
+    found.append(also(f"depth {depth + 2}", "policy", depth=depth + 2))
+    if base.actions.lots:
+        found.append(also(f"{2 * base.actions.lots} order sizes", "actions", lots=2 * base.actions.lots))
+    elif base.actions.multiples is not None and not base.actions.batch:
+        found.append(also("larger orders", "actions", periods=[2, 4, 7], batch=True))
+    if base.season > 1:
+        found.append(also("recalibrated by bias", "forecast", recalibrate="rolling", scale=False))
+    risk = 0.2 if base.policy.risk == 0.0 else round(0.5 * base.policy.risk, 4)
+    found.append(also(f"risk {risk:g}", "policy", risk=risk))
+    found.append(also("error paths", "forecast", recalibrate="paths")) if base.season > 1 else None
+    return found
