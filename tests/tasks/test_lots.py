@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ucsearch.tasks import LeadTimeInventory
 from ucsearch.tasks.lots import lots
+from ucsearch.trace import Trace
 
 
 @given(
@@ -50,3 +51,9 @@ def test_an_item_nobody_expects_anything_of_has_a_lattice_too() -> None:
     found = lots(np.zeros((1, 4)), 1, LeadTimeInventory().params(), 8, 0.0)
     assert np.isfinite(found.unit).all()
     assert found.sizes[0, 0] == 0.0
+
+
+def test_negative_members_do_not_cancel_demand() -> None:
+    config = LeadTimeInventory(order_sizes=(0.0, 1.0, 2.0))
+    trace = Trace.from_members(np.array([[[-8.0] * 4, [8.0] * 4]]))
+    assert config.lots(trace, config.params(), 2).unit.tolist() == [0.5]  # a mean demand of 4, not of 0

@@ -57,7 +57,9 @@ COMMANDS = dict(commands())
 
 
 def test_all_commands_are_there() -> None:
-    expected = "new forecast calibrate decide allocate backtest explain schedule whatif override tasks schema demo "
+    expected = (
+        "new forecast calibrate decide allocate backtest tune explain schedule whatif override tasks schema demo "
+    )
     expected += "verify version compare suites "
     expected += "evaluate claims report; "
     expected += "evidence verify; cache dir, cache clear; "

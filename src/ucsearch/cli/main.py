@@ -24,6 +24,7 @@ from ucsearch.cli.log import log_app
 from ucsearch.cli.planner import backtest, decide, explain, new, schema, tasks
 from ucsearch.cli.report import report
 from ucsearch.cli.schedule import schedule
+from ucsearch.cli.tune import tune
 from ucsearch.errors import UCSearchError
 
 __all__ = ["app", "main"]
@@ -54,6 +55,7 @@ for _command in (
     decide,
     allocate,
     backtest,
+    tune,
     explain,
     schedule,
     whatif,

@@ -12,7 +12,7 @@ import json
 import math
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from ucsearch.backtest.refine import TRIES
 from ucsearch.backtest.statistics import bootstrap_key, bounds
 from ucsearch.errors import InputError
 from ucsearch.pipeline.backtest import check_effort, run_backtest
-from ucsearch.pipeline.backtest_result import GIVEN, BacktestResult
+from ucsearch.pipeline.backtest_result import BacktestResult
 from ucsearch.pipeline.contest import Contest, Progress, earlier_part, with_service_level
 from ucsearch.pipeline.kept import Arrays, Kept, file_hash
 from ucsearch.pipeline.replay import History, Replay, needed_periods, read_histories
@@ -38,6 +38,10 @@ FORMAT = "ucsearch.tune/1"
 _LOTS = 8  # order sizes of a closed-loop candidate
 _CLOSED_NODES = 5_000_000
 _CLOSED_STEPS = 6  # past the lead time that it looks at least
+_FIXED_STEPS = 4  # past the lead time that a fixed plan looks at most, so that it can be proved
+_FIXED_NODES = 20_000
+_DRAWN = 48  # series that all candidates are tried on
+_FINALISTS = 2  # candidates that are tried on all series
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +51,9 @@ class Trial:
     label: str
     changes: Changes
     settings: Settings
-    cost: Floats  # (S,) less revenue, by series
+    cost: Floats  # (S,) less revenue, by series that all were tried on
     released: float  # share of decisions
+    whole: Floats | None = None  # likewise of all series, for the best few
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +63,7 @@ class TuneResult:
     trials: tuple[Trial, ...]  # in the order tried; the first is as given
     skipped: dict[str, str]  # candidates that could not be tried, and why
     series: tuple[str, ...]  # tuned on
+    drawn: int  # of them, evenly spread, that all candidates were tried on
     earlier: int
     report: BacktestResult  # of the later part
     inputs: dict[str, str]  # hashes
@@ -65,7 +71,7 @@ class TuneResult:
     def table(self) -> str:
         """What was tried, what it cost, and the report on the later part."""
         given = self.trials[0].cost
-        lines = [f"tried on {len(self.series)} series over the {self.earlier} periods before the counted ones:"]
+        lines = [f"tried on {self.drawn} of {len(self.series)} series, {self.earlier} periods before the counted ones:"]
         width = max(len(t.label) for t in self.trials)
         for i, t in enumerate(self.trials):
             saved = bounds((given - t.cost).tolist(), bootstrap_key(1, "tune"))
@@ -74,8 +80,13 @@ class TuneResult:
             if i > 0 and math.isfinite(saved.lower):
                 told += f" [{100.0 * saved.lower / size:+.1f}, {100.0 * saved.upper / size:+.1f}]"
             mark = "  <- chosen" if i == self.chosen else ""
-            lines.append(f"  {t.label:<{width}}  {t.cost.sum():>14,.2f}  {told:>26}  {100 * t.released:5.1f} % released{mark}")
+            lines.append(
+                f"  {t.label:<{width}}  {t.cost.sum():>14,.2f}  {told:>26}  {100 * t.released:5.1f} % released{mark}"
+            )
         lines += [f"  {label}: not tried, {why}" for label, why in self.skipped.items()]
+        for t in self.trials:
+            if t.whole is not None:
+                lines.append(f"  on all {len(self.series)} series: {t.label} {t.whole.sum():,.2f}")
         if self.chosen == 0:
             lines.append("the settings as given were the best of them")
         return "\n".join([*lines, "", "on the later periods, looked at once:", self.report.text()])
@@ -89,6 +100,7 @@ class TuneResult:
             trials.append({
                 "label": t.label, "changes": {k: dict(v) for k, v in t.changes.items()},
                 "cost": float(t.cost.sum()), "by_series": t.cost.tolist(), "released": t.released,
+                "by_series_all": None if t.whole is None else t.whole.tolist(),
                 "saved_per_series": {
                     k: v if math.isfinite(v) else None
                     for k, v in (("mean", saved.mean), ("lower", saved.lower), ("upper", saved.upper))
@@ -96,6 +108,7 @@ class TuneResult:
             })  # fmt: skip
         content = {
             "format": FORMAT, "version": version("ucsearch"), "inputs": self.inputs, "series": list(self.series),
+            "drawn": self.drawn,
             "tuned_on_periods": self.earlier, "trials": trials, "skipped": self.skipped, "chosen": self.chosen,
             "settings_sha256": hashlib.sha256(self.text.encode()).hexdigest(), "later": self.report.evidence(),
         }  # fmt: skip
@@ -121,16 +134,22 @@ def run_tune(
     follows = {**inputs, "earlier": before, "tries": tries, "service_level": service_level}
     job = _Tuning(text, given, data, states, before, Contest(Kept(keep, "tune", follows), progress))
     if service_level is not None:
-        found, times, _ = with_service_level(job.contest, given, job.found, job.found, before, service_level)
+        _, times, _ = with_service_level(job.contest, given, job.found, job.found, before, service_level)
         job.shortage(times)
         text = job.text
     job.expect(tries)
     first = _first(job.given, tomllib.loads(text))[: math.ceil(tries / 2)]
-    trials = job.run("first", first)
+    trials = job.run("first", first, job.drawn)
     best = trials[_best(trials)]
     later = _second(best.settings, best)[: tries - len(first)]
-    trials += job.run("second", later)
+    trials += job.run("second", later, job.drawn)
     chosen = _best(trials)
+    if len(job.drawn) < len(job.found):
+        order = sorted(range(len(trials)), key=lambda i: (math.fsum(trials[i].cost.tolist()), i))[:_FINALISTS]
+        again = job.run("finalists", [(trials[i].label, trials[i].changes) for i in order], job.found)
+        for i, whole in zip(order, again, strict=True):
+            trials[i] = replace(trials[i], whole=whole.cost)
+        chosen = order[_best(again)]
     made = edited(text, trials[chosen].changes)
     final = parse_settings(made.encode(), str(path))
     report = run_backtest(
@@ -138,7 +157,7 @@ def run_tune(
         given=None if chosen == 0 else job.given,
     )  # fmt: skip
     job.contest.kept.done()
-    return TuneResult(made, chosen, tuple(trials), job.skipped, job.names, before, report, inputs)
+    return TuneResult(made, chosen, tuple(trials), job.skipped, job.names, len(job.drawn), before, report, inputs)
 
 
 def _best(trials: Sequence[Trial]) -> int:
@@ -167,15 +186,30 @@ class _Tuning:
         self.names = tuple(one.series for one in self.found)
         self._share = 0.0
 
+    @property
+    def drawn(self) -> list[History]:
+        """Evenly spread over the series, in their order."""
+        count = len(self.found)
+        return [self.found[i] for i in sorted({round(x) for x in np.linspace(0, count - 1, min(count, _DRAWN))})]
+
     def shortage(self, times: float) -> None:
         """Settings with the shortage cost that a service level asks for."""
-        cost = float(f"{times * self.given.task.holding:.6g}")
+        own = self.given.task
+        if any(
+            (one.case.params.holding, one.case.params.shortage) != (own.holding, own.shortage) for one in self.found
+        ):
+            raise InputError(
+                "--service-level", "holding or shortage costs by series", "one of each, in the settings",
+                hint="Leave those columns out of the states file.",
+            )  # fmt: skip
+        cost = float(f"{times * own.holding:.6g}")
         self.text = edited(self.text, {"task": {"shortage": cost}})
         self.given = parse_settings(self.text.encode(), self.given.file)
         self.found = [one for one in read_histories(self.given, self.data, self.states)[0] if one.series in self.names]
 
     def expect(self, tries: int) -> None:
-        self.contest.expect(2 * len(self.found) * (self.earlier + self.given.backtest.warmup) * tries)
+        walks = len(self.drawn) * tries + (_FINALISTS * len(self.found) if len(self.drawn) < len(self.found) else 0)
+        self.contest.expect(2 * walks * (self.earlier + self.given.backtest.warmup))
 
     def rest(self, done: int, total: int) -> None:
         """Progress of the report, as the second half."""
@@ -183,7 +217,8 @@ class _Tuning:
         if self.contest.progress is not None:
             self.contest.progress(int(half + half * done / max(1, total)), self.contest.total)
 
-    def run(self, stage: str, candidates: Sequence[tuple[str, Changes]]) -> list[Trial]:
+    def run(self, stage: str, candidates: Sequence[tuple[str, Changes]], found: Sequence[History]) -> list[Trial]:
+        """Every candidate over the earlier part of some series."""
         usable: list[tuple[str, Changes, Settings, dict[str, History]]] = []
         for label, changes in candidates:
             try:
@@ -212,7 +247,7 @@ class _Tuning:
             return out
 
         length = self.earlier + self.given.backtest.warmup
-        made = self.contest.by_part(stage, self.found, work, length * len(usable)) if usable else {}
+        made = self.contest.by_part(stage, found, work, length * len(usable)) if usable else {}
         return [
             Trial(label, changes, settings, made[f"cost {i}"], float(made[f"released {i}"].mean()))
             for i, (label, changes, settings, _) in enumerate(usable)
@@ -234,11 +269,9 @@ def _first(given: Settings, content: dict[str, Any]) -> list[tuple[str, Changes]
     exact = {**no_more, "name": "exact", "depth": deep}
 
     def planned(mode: str, **more: Any) -> Changes:
-        base = {k: v for k, v in own.items() if k not in ("mode", "risk", "spread", "tail")}
-        depth = given.policy.depth
-        if own.get("mode") == "closed":  # an exact search over fixed plans is another matter at that depth
-            base, depth = {"name": "certified_beam", "width": 24}, min(depth, lead + 5)
-        return {"policy": {**no_more, **base, "mode": mode, "depth": depth, **more}}
+        """A fixed plan that can be proved best."""
+        policy = {**no_more, "name": "exact", "mode": mode, "depth": min(given.policy.depth, lead + _FIXED_STEPS)}
+        return {"policy": {**policy, **more}, "proof": {"node_budget": _FIXED_NODES}}
 
     closed: Changes = {"policy": {**exact, "mode": "closed"}, "actions": lots, "proof": {"node_budget": nodes}}
     found: list[tuple[str, Changes]] = [
@@ -256,7 +289,9 @@ def _says(given: Settings, own: dict[str, Any], changes: Changes) -> bool:
     """Whether the settings say so already, and a try would be spent on nothing."""
     policy = changes["policy"]
     same = given.policy.mode == policy["mode"] and given.policy.risk == policy.get("risk", 0.0)
-    return same and given.policy.depth == policy["depth"] and given.policy.spread is None and own["name"] == policy["name"]
+    return (
+        same and given.policy.depth == policy["depth"] and given.policy.spread is None and own["name"] == policy["name"]
+    )
 
 
 def _second(base: Settings, best: Trial) -> list[tuple[str, Changes]]:
@@ -280,5 +315,6 @@ def _second(base: Settings, best: Trial) -> list[tuple[str, Changes]]:
         found.append(also("recalibrated by bias", "forecast", recalibrate="rolling", scale=False))
     risk = 0.2 if base.policy.risk == 0.0 else round(0.5 * base.policy.risk, 4)
     found.append(also(f"risk {risk:g}", "policy", risk=risk))
-    found.append(also("error paths", "forecast", recalibrate="paths")) if base.season > 1 else None
+    if base.season > 1:
+        found.append(also("error paths", "forecast", recalibrate="paths"))
     return found

@@ -173,7 +173,10 @@ class LeadTimeInventory(OnSeries):
     def lots(self, trace: Trace, params: Any, count: int, step: float = 0.0) -> Lots:
         """Order sizes and a lattice that fit each window's forecast, for `trace.on_lattice(found.unit)` and mode
         "closed". Quantities are rounded to `step` and to whole packs."""
-        return lots(trace.mean[:, :, 0], self.lead_time, params, count, step)
+        mean, members = trace.mean[:, :, 0], trace.members[..., 0]
+        if (members < 0.0).any():  # counted as 0 by the rules, so they must not cancel demand
+            mean = (trace.weights[:, :, None] * np.maximum(members, 0.0)).sum(axis=1)
+        return lots(mean, self.lead_time, params, count, step)
 
     def scaled(self, trace: Trace, multiples: Sequence[float], arrivals: int = 1) -> tuple[Floats, rules.Params]:
         """Actions (W, m) and per-window params whose grid fits each series: forecast plus `multiples` of its spread.
