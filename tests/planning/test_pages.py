@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import hashlib
-import html.parser
 import re
 from pathlib import Path
 
@@ -14,6 +11,7 @@ import pytest
 
 import ucsearch as uc
 from tests.planning.kit import FORECAST_HEAD, STATE_HEAD, TOML, decide, make_settings, read_csv, write_csv, write_job
+from tests.planning.pages_kit import Elements, check_harmless
 from ucsearch.errors import InputError
 from ucsearch.pipeline import decide_page
 from ucsearch.pipeline.backtest_page import write_backtest_page
@@ -25,49 +23,6 @@ from ucsearch.tasks import LeadTimeInventory
 
 HOSTILE = '<script>alert("1")</script>'
 HOLDING = TOML.replace("unit_cost = 0.5", "ramp = 3.0").replace("[policy]", "\n[policy]")
-
-
-class Elements(html.parser.HTMLParser):
-    """What a browser would see: tags with attributes, scripts with their content, and the text outside of them."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[str] = []
-        self.words: list[str] = []
-        self._inside = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        self._inside = tag if tag in ("script", "style") else self._inside
-        if tag == "script":
-            self.scripts.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside = "" if tag == self._inside else self._inside
-
-    def handle_data(self, data: str) -> None:
-        if self._inside == "script":
-            self.scripts[-1] += data
-        elif not self._inside:
-            self.words.append(data.strip())
-
-
-def check_harmless(text: str) -> Elements:
-    """One script, ours, known to the page's policy by its hash; nothing that is fetched, no handler in an attribute."""
-    found = Elements(text)
-    assert len(found.scripts) == 1
-    known = base64.b64encode(hashlib.sha256(found.scripts[0].encode()).digest()).decode()
-    (policy,) = [a["content"] or "" for t, a in found.tags if a.get("http-equiv") == "Content-Security-Policy"]
-    assert f"script-src 'sha256-{known}'" in policy
-    assert "default-src 'none'" in policy
-    for tag, attributes in found.tags:
-        assert not [name for name in attributes if name.startswith("on")], (tag, attributes)
-        assert tag not in ("img", "iframe", "object", "embed", "base")
-        assert "src" not in attributes
-        assert attributes.get("href", "data:,") == "data:,"
-    return found
 
 
 def dated_job(folder: Path) -> None:

@@ -4,63 +4,60 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
-
 from ucsearch.pipeline.calibrating import LEVEL, CalibrateResult, Variant
 from ucsearch.records.files import whole_file
+from ucsearch.report.page import render_page
 
 __all__ = ["write_page"]
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Calibration: {{ r.model }}</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1d2430 }
-table { border-collapse: collapse; margin: 1rem 0 }
-th, td { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid #dde }
-th:first-child, td:first-child { text-align: left } svg { max-width: 100%; height: auto } .muted { color: #5b6472 }
-.a { fill: #8a94a6 } .b { fill: #1b6fb3 } .nominal { stroke: #b3261e; stroke-dasharray: 4 3 }
-text { font-size: 11px; fill: #1d2430 }
-</style></head><body>
-<h1>How honest were the forecasts?</h1>
+_PAGE = """{% extends "base" %}{% block body %}
 <p>{{ r.series }} series, {{ r.origins }} past forecasts each, {{ r.horizon }} periods ahead, season {{ r.season }};
 model {{ r.model }}.
 Sizes are in mean sizes of each series.</p>
-<table><thead><tr><th></th>{% for v in r.variants %}<th>{{ v.name }}</th>{% endfor %}</tr></thead><tbody>
-{% for row in rows %}<tr><td>{{ row[0] }}</td>{% for x in row[1:] %}<td>{{ x }}</td>{% endfor %}</tr>
-{% endfor %}</tbody></table>
-<p class="muted">{% for v in r.variants %}<svg width="12" height="12" role="img" aria-label="colour of {{ v.name }}">
-<rect class="{{ 'ab'[loop.index0] }}" width="12" height="12"/></svg>
-{{ v.name }}&nbsp; {% endfor %}red line: what it should be</p>
+<div class="wide" tabindex="0" role="region" aria-label="Figures"><table class="roomy"><thead><tr><th></th>
+{% for v in r.variants %}<th scope="col" class="n">{{ v.name }}</th>{% endfor %}</tr></thead><tbody>
+{% for row in rows %}<tr><th scope="row">{{ row[0] }}</th>
+{% for x in row[1:] %}<td class="n">{{ x }}</td>{% endfor %}</tr>
+{% endfor %}</tbody></table></div>
+<ul class="key">{% for v in r.variants %}<li><svg viewBox="0 0 20 12" aria-hidden="true">
+<rect class="{{ colours[loop.index0 % 2] }}" width="16" height="12"/></svg>{{ v.name }}</li>
+{% endfor %}<li>dashed line: what it should be</li></ul>
 {% for chart in charts %}
-<h2>{{ chart.title }}</h2><p class="muted">{{ chart.note }}</p>
-<svg viewBox="0 0 {{ chart.width }} 220" width="{{ chart.width }}" height="220" role="img"
+<h2>{{ chart.title }}</h2><p class="note">{{ chart.note }}</p>
+<svg viewBox="0 0 {{ chart.width }} 220" role="img" style="max-width:{{ chart.width }}px"
 aria-label="{{ chart.title }}">
 {% for bar in chart.bars %}<rect class="{{ bar.kind }}" x="{{ bar.x }}" y="{{ bar.y }}" width="{{ bar.w }}"
 height="{{ bar.h }}"><title>{{ bar.told }}</title></rect>
-{% endfor %}{% for line in chart.labels %}<text x="{{ line.x }}" y="212" text-anchor="middle">{{ line.text }}</text>
-{% endfor %}{% if chart.nominal is not none %}<line class="nominal" x1="0" x2="{{ chart.width }}"
+{% endfor %}{% for line in chart.labels %}<text class="s" x="{{ line.x }}" y="212"
+text-anchor="middle">{{ line.text }}</text>
+{% endfor %}{% if chart.nominal is not none %}<line class="least" x1="0" x2="{{ chart.width }}"
 y1="{{ chart.nominal }}" y2="{{ chart.nominal }}"/>{% endif %}
 </svg>{% endfor %}
 <h2>Coverage by phase of the season, worst first</h2>
-<p class="muted">Share of outcomes inside the {{ level }} % interval. Forecasts can be right on average and wrong by
+<p class="note">Share of outcomes inside the {{ level }} % interval. Forecasts can be right on average and wrong by
 phase.</p>
 {% for v in r.variants %}<h3>{{ v.name }}</h3>
-<table><thead><tr><th>phase</th><th>covered</th><th>bias</th><th>forecasts</th></tr></thead><tbody>
-{% for p in v.phases[:24] %}<tr><td>{{ p.label }}</td><td>{{ '%.1f' % (100 * p.coverage) }} %</td>
-<td>{{ '%+.3f' % p.bias }}</td><td>{{ p.count }}</td></tr>
-{% else %}<tr><td colspan="4">no season</td></tr>{% endfor %}</tbody></table>{% endfor %}
-</body></html>
-"""
+<div class="wide" tabindex="0" role="region" aria-label="Phases"><table class="sortable roomy"><thead><tr>
+<th scope="col">Phase</th><th scope="col" class="n">Covered</th><th scope="col" class="n">Bias</th>
+<th scope="col" class="n">Forecasts</th></tr></thead><tbody>
+{% for p in v.phases[:24] %}<tr><th scope="row">{{ p.label }}</th>
+<td class="n" data-v="{{ p.coverage }}">{{ '%.1f' % (100 * p.coverage) }} %</td>
+<td class="n" data-v="{{ p.bias }}">{{ '%+.3f' % p.bias }}</td><td class="n">{{ p.count }}</td></tr>
+{% else %}<tr><td colspan="4">no season</td></tr>{% endfor %}</tbody></table></div>{% endfor %}
+{% endblock %}"""
 
+_COLOURS = ("fill-other", "fill-main")  # as they are, recalibrated
 _TOP, _BOTTOM = 10.0, 195.0
 
 
 def write_page(result: CalibrateResult, path: str | Path) -> None:
     """One HTML file, whole or not at all; every text is escaped."""
-    page = Environment(autoescape=True, undefined=StrictUndefined).from_string(_PAGE)
     charts = [_coverage(result), _phases(result), _pit(result), _crps(result)]
-    text = page.render(r=result, rows=_rows(result), charts=[c for c in charts if c["bars"]], level=f"{100 * LEVEL:g}")
+    text = render_page(
+        _PAGE, title="How honest were the forecasts?", colours=_COLOURS, level=f"{100 * LEVEL:g}",
+        footer="Made by ucsearch calibrate. Nothing on this page is fetched from elsewhere.",
+        r=result, rows=_rows(result), charts=[c for c in charts if c["bars"]],
+    )  # fmt: skip
     with whole_file(path) as file:
         file.write(text.encode("utf-8"))
 
@@ -88,8 +85,9 @@ def _chart(
             share = min(max(row[k] / top, 0.0), 1.0) if top > 0.0 else 0.0
             high = share * (_BOTTOM - _TOP)
             bars.append({
-                "kind": "ab"[i % 2], "x": f"{10 + k * slot + i * (slot - 4) / count:.1f}", "y": f"{_BOTTOM - high:.1f}",
-                "w": f"{(slot - 4) / count:.1f}", "h": f"{high:.1f}", "told": f"{label}: {row[k]:.3g}{unit}",
+                "kind": _COLOURS[i % 2], "x": f"{10 + k * slot + i * (slot - 4) / count:.1f}",
+                "y": f"{_BOTTOM - high:.1f}", "w": f"{(slot - 4) / count:.1f}", "h": f"{high:.1f}",
+                "told": f"{label}: {row[k]:.3g}{unit}",
             })  # fmt: skip
         if len(labels) <= 30 or k % 4 == 0:
             names.append({"x": f"{10 + k * slot + (slot - 4) / 2:.1f}", "text": label[:9]})

@@ -400,10 +400,10 @@ def _covering(config: Any, trace: Trace, p: Any, settings: Settings) -> Floats:
     return out
 
 
-def row_note(decision: Decision, units: str) -> str:
-    """What a planner should know besides: units that a level or a rounded size orders, and a release at the edge of
-    what was offered, beyond which a larger order might have been better."""
-    c, order = decision.certificate, order_size(decision)
+def row_note(decision: Decision, order: float | None, units: str) -> str:
+    """What a planner should know besides: units that a level or a rounded size orders (`order`), and a release at the
+    edge of what was offered, beyond which a larger order might have been better."""
+    c = decision.certificate
     if c is None or order is None or decision.action is None:
         return ""
     notes = [f"orders {order:g} {units}"] if order != decision.action else []

@@ -75,7 +75,7 @@ class Change(NamedTuple):
 
     name: str
     now: float
-    needed: float
+    needed: float  # NaN: not known
 
 
 class Binding(NamedTuple):
@@ -116,6 +116,11 @@ def binding(task: Task, state: Any, params: Any, possible: Possible) -> Binding:
     together = []
     for limit, now in loose:
         together.append(Change(limit.name, now, _least(limit, now, _far(limit, now, size), size, *free, possible)))
+    all_of = (state, params)
+    for (limit, _), change in zip(loose, together, strict=True):
+        all_of = _set(limit, change.needed, *all_of)
+    if not possible(*all_of):  # what each needs depends on the others: no figures then
+        together = [change._replace(needed=math.nan) for change in together]
     return Binding((), tuple(together))
 
 
@@ -265,5 +270,6 @@ def _words(found: Binding, one: str, several: str) -> str:
         return "; ".join(f"{c.name} {c.now:g} {one}, {c.needed:g} would" for c in found.alone)
     if found.together:
         now = " and ".join(f"{c.name} {c.now:g}" for c in found.together)
-        return f"{now} together {several}, {' and '.join(f'{c.needed:g}' for c in found.together)} would"
+        needed = " and ".join(f"{c.needed:g}" for c in found.together if math.isfinite(c.needed))
+        return f"{now} together {several}" + (f", {needed} would" if needed else "")
     return ""

@@ -75,7 +75,7 @@ class Rows:
             "fallback_cost": expected_loss(d),
             "next_orders": " ".join(f"{x:.12g}" for x in plan_orders(d)[1:]) if d.action is not None else "",
             "sentence": d.sentence,
-            "note": "; ".join(filter(None, (row_note(d, self.files.settings.units), self._binds(d)))),
+            "note": "; ".join(filter(None, (row_note(d, order, self.files.settings.units), self._binds(d)))),
         }
         return self._row(series, case, d.outcome.value, id, given)
 

@@ -33,6 +33,7 @@ __all__ = ["WhatIf", "parse_changes", "what_if"]
 
 _OPEN = "open_orders"  # what people call the pipeline
 _SHAPES = ("orders", "order_sizes", "changes", "doses", "powers")  # they give the recorded actions their meaning
+_SHOWN = 8  # steps of a plan
 _PACKS = ("minimum_order", "case_pack")  # orders offered are rounded to them
 _PROBES: tuple[Any, ...] = (0.0, 0.25, 0.5, 1.0, 2.0, 7.0, 0, 1, 2, 3, None)  # to see which params a setting moves
 
@@ -73,7 +74,7 @@ class WhatIf:
             f"order [{self.units}]": [_number(order_size(d)) for d in both],
             f"expected score{money}": [_number(score_of(d)) for d in both],
             f"may lose at most{money}": [_number(d.regret_bound) for d in both],
-            "plan": [", ".join(f"{x:g}" for x in plan_orders(d)) for d in both],
+            "plan": [_steps(plan_orders(d)) for d in both],
         }
         return [(name, *found) for name, (a, b) in figures.items() if (found := (a, b)) != ("", "")]
 
@@ -348,6 +349,11 @@ def _with_value(state: Any, place: tuple[str, int], number: float) -> Any:
 
 def _said(value: Any) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def _steps(plan: Sequence[float]) -> str:
+    shown = ", ".join(f"{x:g}" for x in plan[:_SHOWN])
+    return f"{shown}, ..." if len(plan) > _SHOWN else shown
 
 
 def _order(decision: Decision) -> float | None:
