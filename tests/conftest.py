@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.kit.unjitted import plain_kernels
 
 settings.register_profile(
     "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
@@ -21,3 +24,12 @@ def data_dir() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("UCSEARCH_DATA does not name a data folder")
     return Path(folder)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Kernels are run as the text they are, with the test's fixtures too, unless it is marked `compiled`."""
+    if item.get_closest_marker("compiled"):
+        return (yield)
+    with plain_kernels():
+        return (yield)

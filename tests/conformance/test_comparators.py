@@ -57,7 +57,7 @@ def make(kind: type[Comparator], depth: int, samples: int = 20, seed: int = 1, *
 
 # ---------------------------------------------------------------- two engines
 
-# (template, mode, kinds, windows). One kernel serves a family, so a case costs one compilation.
+# (template, mode, kinds, windows). One kernel serves a family; the two of the maze are compiled for other tests too.
 CASES = [
     ("maze", "mean", MYOPIC, 800),
     ("maze", "mean", SAMPLING, 800),
@@ -69,7 +69,20 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "mode", "kinds", "windows"), CASES)
+def test_kernel_text_equals_python(name: str, mode: str, kinds: tuple[Any, ...], windows: int) -> None:
+    same(name, mode, kinds, windows)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    ("name", "mode", "kinds", "windows"),
+    [pytest.param(*case, marks=() if case[0] == "maze" else pytest.mark.slow) for case in CASES],
+)
 def test_compiled_equals_python(name: str, mode: str, kinds: tuple[Any, ...], windows: int) -> None:
+    same(name, mode, kinds, windows)
+
+
+def same(name: str, mode: str, kinds: tuple[Any, ...], windows: int) -> None:
     rng = np.random.default_rng([windows, *map(ord, name + mode + kinds[0].__name__)])
     statuses: set[int] = set()
     for _ in range(windows // 40):
@@ -121,6 +134,7 @@ def has_completion(state: Any, depth: int, mean: np.ndarray, params: Any, action
     )
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("kind", MYOPIC + SAMPLING)
 def test_feasible_on_twenty_thousand_windows_with_dead_ends(kind: Any) -> None:
     rng = np.random.default_rng(3)
@@ -175,6 +189,7 @@ def best_by_enumeration(task: uc.Task, state: Any, members: np.ndarray, params: 
     return top, {plan for plan, score in scores.items() if score >= top - 1e-9}
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("kind", [RiskRandom, CEM, MPPI])
 def test_equals_exhaustive_search_when_every_plan_can_be_sampled(kind: Any) -> None:
     rng = np.random.default_rng(8)
@@ -251,6 +266,7 @@ def test_greedy_equals_exhaustive_search_where_actions_change_nothing_later(kind
         assert tuple(plan.path[w].tolist()) in plans
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("kind", "limit"), [(CEM, 0.02), (MPPI, 0.02)])
 def test_cem_and_mppi_come_close_with_a_third_of_the_space(kind: Any, limit: float) -> None:
     """Mean loss against the best of all 1,024 plans, as a share of what random plans lose."""
@@ -359,6 +375,7 @@ def test_streams_are_splitmix() -> None:
     assert np.mean(draws) == pytest.approx(0.5, abs=0.01)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("kind", SEEDED)
 def test_equal_seeds_repeat_and_other_seeds_do_not(kind: Any) -> None:
     rng = np.random.default_rng(4)
@@ -372,6 +389,7 @@ def test_equal_seeds_repeat_and_other_seeds_do_not(kind: Any) -> None:
     assert run(key).outputs.path.tobytes() != run(key_from(rng)).outputs.path.tobytes()
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("kind", SEEDED)
 def test_batches_order_and_threads_do_not_matter(kind: Any) -> None:
     rng = np.random.default_rng(6)

@@ -1,4 +1,7 @@
-"""The compiled engine gives the bytes of the plain Python engine: 20,000 random windows over ten task templates."""
+"""The compiled engine gives the bytes of the plain Python engine: 20,000 random windows over ten task templates.
+
+Every case runs the text of its kernel; a kernel of each algorithm is compiled too, and all of them in the slow tests.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ def assert_same_bytes(a: uc.PanelPlan, b: uc.PanelPlan) -> None:
             raise AssertionError(f"{name} differs at {where[:3].tolist()} under {a.policy}")
 
 
-# (template, algorithm, mode, order, windows). Kernels take seconds to compile, so not every combination is here.
+# (template, algorithm, mode, order, windows). Not every combination is here.
 CASES = [
     ("battery", "beam", "mean", "score", 2000),
     ("battery", "exact", "mean", "score", 1000),
@@ -97,7 +100,28 @@ def test_twenty_thousand_cases() -> None:
 
 
 @pytest.mark.parametrize(("name", "algorithm", "mode", "order", "windows"), CASES)
+def test_kernel_text_equals_python(name: str, algorithm: str, mode: str, order: str, windows: int) -> None:
+    same(name, algorithm, mode, order, windows)
+
+
+# One of each algorithm, with bounds, members, hashed states and rules that raise among them.
+COMPILED = [
+    ("stock", "beam", "members", "bound", 1000),
+    ("risky", "mcts", "members", "score", 300),
+    ("free", "exact", "members", "bound", 400),
+]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    ("name", "algorithm", "mode", "order", "windows"),
+    [pytest.param(*case, marks=() if case in COMPILED else pytest.mark.slow) for case in CASES],
+)
 def test_compiled_equals_python(name: str, algorithm: str, mode: str, order: str, windows: int) -> None:
+    same(name, algorithm, mode, order, windows)
+
+
+def same(name: str, algorithm: str, mode: str, order: str, windows: int) -> None:
     rng = np.random.default_rng([len(name), windows, *map(ord, name + algorithm + mode)])
     group = 20 if algorithm == "beam" else 10
     statuses: set[int] = set()
@@ -116,7 +140,7 @@ def test_compiled_equals_python(name: str, algorithm: str, mode: str, order: str
         assert uc.Status.TASK_ERROR in statuses
 
 
-@pytest.mark.parametrize("mode", ["mean", "members"])
+@pytest.mark.parametrize("mode", ["mean", pytest.param("members", marks=pytest.mark.compiled)])
 def test_threads_batches_and_member_order_do_not_matter(mode: str) -> None:
     rng = np.random.default_rng(5)
     states, params = TEMPLATES["stock"].windows(rng, 300)

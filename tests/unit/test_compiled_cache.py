@@ -33,6 +33,8 @@ from ucsearch.layout import Layout
 from ucsearch.policies import MODES, resolve
 from ucsearch.sources import Unsourced
 
+pytestmark = pytest.mark.compiled
+
 TINY = """\
 from numba import njit
 

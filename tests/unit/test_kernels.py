@@ -22,6 +22,8 @@ import ucsearch as uc
 from ucsearch.engine.compiled import cache, engine, loading
 from ucsearch.policies import resolve
 
+pytestmark = pytest.mark.compiled
+
 THREADS = 8
 
 
