@@ -30,7 +30,7 @@ import tomllib
 import types
 from collections.abc import Callable, Iterator
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -65,6 +65,9 @@ TESTS = {
         "tests/unit/test_verify.py",
         "tests/unit/test_tolerance.py",
         "tests/unit/test_member_feasible.py",
+        "tests/unit/test_last_look.py",
+        "tests/unit/test_time_budget.py",
+        "tests/unit/test_closed.py",
     ],
     "certificate": [
         "tests/unit/test_tolerance.py",
@@ -79,6 +82,10 @@ TESTS = {
     "engine/plain": [
         "tests/unit/test_edges_of_rounding.py",
         "tests/unit/test_tolerance.py",
+        "tests/unit/test_closed.py",
+        "tests/unit/test_spreads.py",
+        "tests/unit/test_time_budget.py",
+        "tests/property/test_closed_loop.py",
         "tests/property/test_search.py",
         "tests/property/test_tolerance_by_pair.py",
     ],
@@ -88,6 +95,11 @@ TESTS = {
         "tests/unit/test_verify_arithmetic.py",
         "tests/unit/test_verify_searches.py",
         "tests/unit/test_verify_versions.py",
+        "tests/unit/test_verify_closed.py",
+        "tests/unit/test_verify_kinds.py",
+        "tests/unit/test_checkpoints.py",
+        "tests/unit/test_last_look.py",
+        "tests/unit/test_time_budget.py",
         "tests/unit/test_tolerance.py",
         "tests/unit/test_member_feasible.py",
         "tests/property/test_forgery.py",
@@ -416,6 +428,11 @@ def graft(path: str, source: str) -> None:
             for part, value in vars(new).items():
                 if isinstance(value, types.FunctionType) and value.__globals__ is fresh:
                     setattr(old, part, _method(value, old, vars(module)))
+                elif isinstance(value, classmethod | staticmethod):
+                    setattr(old, part, type(value)(_method(value.__func__, old, vars(module))))
+                elif isinstance(value, cached_property):
+                    setattr(old, part, made := cached_property(_method(value.func, old, vars(module))))
+                    made.__set_name__(old, part)
                 elif isinstance(value, property) and value.fget is not None:
                     setattr(old, part, property(_method(value.fget, old, vars(module)), doc=value.__doc__))
                 elif isinstance(value, types.FunctionType | bool | int | float) and not isinstance(value, Enum):
