@@ -183,3 +183,16 @@ def test_too_short_a_history_is_named(tmp_path: Path) -> None:
     text = TOML.replace("periods = 8", "periods = 39")
     with pytest.raises(Exception, match="saw 40 periods"):
         run_backtest_any(parse_settings(text.encode()), tmp_path / "prices.csv")
+
+
+def test_stores_of_different_power_stand_in_one_file(tmp_path: Path) -> None:
+    """Each has its own powers: nobody is decided on another's."""
+    (tmp_path / "states.csv").write_text("series,level,power\nA,0.5,1\nB,0.5,2\nC,0.5,\n")
+    rows = [[name, h + 1, *p] for name in "ABC" for h, p in enumerate([(1, 1), (50, 51), (9, 9), (60, 61), (5, 5)])]
+    with (tmp_path / "forecasts.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["series", "step", "member_1", "member_2"], *rows])
+    settings = parse_settings(TOML.replace("capacity = 1.0", "capacity = 4.0").encode())
+    run_decide(settings, tmp_path / "forecasts.csv", tmp_path / "states.csv", tmp_path / "d.csv", tmp_path / "d.db")
+    found = {row["series"]: (row["outcome"], float(row["action"])) for row in rows_of(tmp_path / "d.csv")}
+    assert found == {"A": ("RELEASED", 1.0), "B": ("RELEASED", 2.0), "C": ("RELEASED", 2.0)}
+    assert verify([str(tmp_path / "d.db")]) == 0

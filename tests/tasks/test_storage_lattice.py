@@ -83,6 +83,18 @@ def test_levels_are_rounded_down_and_powers_lie_on_the_lattice() -> None:
         assert moved == pytest.approx(a * 0.95 if a > 0.0 else a / 0.95, abs=1e-9)
 
 
+@pytest.mark.parametrize(("hours", "capacity"), [(0.25, 4.0), (1.0, 4.0), (1.0, 500.0), (24.0, 4.0)])
+def test_steps_fit_the_period_where_none_are_given(hours: float, capacity: float) -> None:
+    made = Storage(capacity=capacity, power=2.0, hours=hours)
+    assert made.powers[-1] == pytest.approx(2.0)
+    assert -2.0 <= made.powers[0] <= -1.7
+    gain = min(1.9 * hours, capacity)
+    p = made.params()
+    if made.task().feasible(made.state(0.0), made.powers[-1], p):
+        assert made.task().step(made.state(0.0), made.powers[-1], 0.0, p).level == pytest.approx(gain)
+    assert capacity / p.level_step <= 1000
+
+
 def test_a_target_is_kept_whatever_the_prices_say() -> None:
     made = Storage(capacity=4.0, power=1.0, level_step=0.5, target=2.0, charge_efficiency=1.0)
     dear = uc.Trace.from_members(np.full((2, 4), 100.0))
@@ -98,25 +110,33 @@ def test_a_target_is_kept_whatever_the_prices_say() -> None:
 
 
 def test_the_end_value_follows_each_forecast() -> None:
-    made = Storage(end_price="forecast", end_quantile=0.5, discharge_efficiency=0.5, wear=1.0, fee=2.0)
+    made = Storage(end_price="forecast", discharge_efficiency=0.5, wear=1.0, fee=2.0)
     prices = np.stack([np.full((2, 30), 10.0), np.full((2, 30), 40.0), np.full((2, 30), -5.0)])
     prices[:, :, :6] = 1000.0  # before the last day
     found = made.forecast_columns(uc.Trace.from_members(prices), made.params())["end_value"]
+    # One price all day: energy is worth what it sells for; below 0 it is worth nothing.
     assert found.tolist() == pytest.approx([0.5 * 8.0 - 1.0, 0.5 * 38.0 - 1.0, 0.0])
     assert made.task().terminal is not None
     assert Storage().forecast_columns(uc.Trace.from_members(prices), Storage().params()) == {}
 
 
+def test_energy_is_worth_no_more_than_buying_it_again() -> None:
+    made = Storage(capacity=4.0, charge_efficiency=0.8, discharge_efficiency=0.8, end_price="forecast")
+    night, day = [10.0] * 12, [50.0] * 12
+    found = made.forecast_columns(uc.Trace.from_members(np.array([[night + day], [day + night]])), made.params())
+    assert found["end_value"].tolist() == pytest.approx([10.0 / 0.8, 50.0 * 0.8])
+
+
 @pytest.mark.parametrize(
     ("settings", "field"),
     [
-        (dict(power=2.0), "level_step"),
+        (dict(power=2.0, level_step=0.0), "level_step"),
+        (dict(power=0.0), "power"),
         (dict(power=2.0, level_step=1e-6), "level_step"),
         (dict(hours=0.0), "hours"),
         (dict(hours=float("nan")), "hours"),
         (dict(target=5.0), "target"),
         (dict(end_price="best"), "end_price"),
-        (dict(end_quantile=1.5), "end_quantile"),
     ],
 )
 def test_bad_settings_are_refused_by_name(settings: dict[str, Any], field: str) -> None:

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 __all__ = ["backtest_any"]
 
 
-def backtest_any(settings: Settings, data: Path, states: Path | None, out: Path | None) -> None:
+def backtest_any(settings: Settings, data: Path, states: Path | None, out: Path | None, earlier: int | None) -> None:
     """Replay, print and write; the exit code as of `ucsearch backtest`."""
     from ucsearch.cli.planner import NEEDS_A_PERSON, print_fallbacks, print_problems, progress_bar
     from ucsearch.pipeline.backtest_any import run_backtest_any
 
     with progress_bar("replaying") as progress:
-        result = run_backtest_any(settings, data, states=states, progress=progress)
+        result = run_backtest_any(settings, data, states=states, earlier=earlier, progress=progress)
     print_problems(result.problems, 0, None)
     typer.echo(result.text())
     if out is not None:

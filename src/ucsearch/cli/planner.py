@@ -204,7 +204,7 @@ def backtest(
         if found.task.task().name != "lead_time_inventory":
             from ucsearch.cli.backtest_any import backtest_any
 
-            backtest_any(found, data, states, out)
+            backtest_any(found, data, states, out, earlier)
             return
         with progress_bar("replaying") as progress:
             result = run_backtest(

@@ -100,7 +100,7 @@ class AnyResult:
         shown = {} if words is None else {**words.sums, **words.means}
         unit = "series" if len(self.series) >= _FEW else "season"
         names = [f"{n} [{u}]" if u else n for n, u in shown.values()]
-        rows = [["", f"{word} [{money}]", f"policy earns more, per {unit}", *names]]
+        rows = [["", f"{word} [{money}]", f"policy better by, per {unit}", *names]]
         for name, track in self.tracks.items():
             found = None if name == POLICY else self.difference(name)
             ahead = "" if found is None else f"{found.mean:+,.2f} ({found.low:+,.2f} to {found.high:+,.2f})"

@@ -136,6 +136,7 @@ class Kinds:
         """The group a series belongs to. Whole numbers and words shape a task; of other numbers only whether they are
         zero may (a terminal value or a plan to keep is then absent)."""
         key = tuple((k, v > 0.0 if isinstance(v, float) else v) for k, v in sorted(changes.items()))
+        key = (*key, *config.shape())
         if key not in self._kinds:
             sizes = self.settings.actions
             where = address(config, own_grid=sizes.multiples is not None or sizes.lots > 0)

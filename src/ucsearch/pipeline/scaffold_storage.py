@@ -37,12 +37,12 @@ period = "hour"         # 15min, 30min, hour: power times the period's length is
 name = "storage"
 capacity = 4.0          # MWh
 power = 2.0             # MW, both ways, metered outside; or your own: powers = [-2.0, -1.0, 0.0, 1.0, 2.0]
-level_step = 0.1        # MWh: plans move the charge by whole steps, so that every plan can be compared
+level_step = 0.1        # MWh: plans move the charge by whole steps, so that every plan can be compared; left out, a
+                        # twentieth of what full power charges in a period
 charge_efficiency = 0.95
 discharge_efficiency = 0.95
 wear = 1.0              # EUR per MWh drawn
-end_price = "forecast"  # energy left at the end is worth what the forecast's last day says; "given": end_value
-# end_quantile = 0.5    # of that day's prices
+end_price = "forecast"  # energy left is worth what it would earn in one more day like the last; "given": end_value
 # end_value = 0.0       # EUR per MWh left, with end_price = "given"
 # fee = 0.0             # EUR per MWh bought or sold
 # leak = 0.0            # share of the charge lost in a period

@@ -68,6 +68,10 @@ class OnSeries:
     def fit(self) -> Fit:
         return Fit("values", 1.0, -np.inf, {})
 
+    def shape(self) -> tuple[Any, ...]:
+        """What makes another task of other numbers, besides whole numbers, words and whether a number is 0."""
+        return ()
+
     def address(self, *, own_grid: bool = False) -> str:
         """Under which name a verifier finds the task."""
         return address(self, own_grid=own_grid)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil
+from math import ceil, floor
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -188,9 +188,11 @@ def bound(s: Any, h: int, table: Floats, p: Any) -> float:
     return float(best + SAFETY * (1.0 + abs(best)))
 
 
+USUAL_STEPS = 20  # that full power charges in one period, unless level_step says
 MOST_POWERS = 401  # that `power` may be split into
 CYCLE_PRICES = 17.0  # that the bound tries where cycles are limited
 DAY = 24.0  # hours of forecast that say what energy is worth at the end
+END_LEVELS = 41  # of the store, for that
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,12 +210,13 @@ class Storage(StablePlan):
     fee: float = 0.0  # currency per unit traded, bought or sold
     wear: float = 0.0  # currency per unit drawn from the store
     end_value: float = 0.0  # currency per unit in store at the end of the horizon
-    power: float | None = None  # with level_step instead of powers: all powers up to it that move the level by steps
-    level_step: float | None = None  # energy; levels are rounded down to multiples of it
+    power: float | None = None  # instead of powers: all powers up to it that move the level by whole level_steps
+    level_step: float | None = (
+        None  # energy; levels are rounded down to multiples of it; beside power, a 20th of full charging
+    )
     hours: float = 1.0  # of a step
     target: float | None = None  # energy in store when the state's `due` runs out
-    end_price: Literal["given", "forecast"] = "given"  # forecast: end_value from the forecast's last day, per series
-    end_quantile: float = 0.5  # of that day's mean prices, for end_price = "forecast"
+    end_price: Literal["given", "forecast"] = "given"  # forecast: end_value from each forecast's last day
 
     def __post_init__(self) -> None:
         if self.power is not None:
@@ -223,21 +226,30 @@ class Storage(StablePlan):
         self.params()
 
     def _split_power(self, power: float) -> None:
-        if self.level_step is None or not number("level_step", self.level_step) > 0.0:
-            raise InputError("level_step", self.level_step, "a number above 0 beside power")
+        """Powers from `power` and `level_step`; without one, full power charges a number of whole steps."""
         shares = (
             share("charge_efficiency", self.charge_efficiency, zero=False),
             share("discharge_efficiency", self.discharge_efficiency, zero=False),
         )
-        if not power > 0.0:
-            raise InputError("power", power, "a number above 0")
-        hours = number("hours", self.hours)
-        if not 2.0 * power * hours / self.level_step <= MOST_POWERS:
+        hours, capacity = number("hours", self.hours), number("capacity", self.capacity, 0.0, NO_LIMIT)
+        if not power * hours > 0.0:
+            raise InputError("power, hours", f"{power:g}, {hours:g}", "numbers above 0")
+        full = power * hours * shares[0]
+        if self.level_step is None:
+            parts = USUAL_STEPS if capacity <= 0.0 else min(USUAL_STEPS, floor(lattice.MOST_PARTS * full / capacity))
+            object.__setattr__(self, "level_step", min(full / max(parts, 1), capacity) or full)
+        if not (self.level_step or 0.0) > 0.0:
+            raise InputError("level_step", self.level_step, "a number above 0")
+        size = number("level_step", self.level_step)
+        if not 2.0 * power * hours / size <= MOST_POWERS:
             raise InputError(
-                "level_step", self.level_step, f"at least {2.0 * power * hours / MOST_POWERS:g}",
-                hint=f"Full power would move the level by {power * hours / self.level_step:g} steps in one period.",
+                "level_step", size, f"at least {2.0 * power * hours / MOST_POWERS:g}",
+                hint=f"Full power would move the level by {power * hours / size:g} steps in one period.",
             )  # fmt: skip
-        object.__setattr__(self, "powers", tuple(lattice.lattice_powers(power, *shares, hours, self.level_step)))
+        object.__setattr__(self, "powers", tuple(lattice.lattice_powers(power, *shares, hours, size)))
+
+    def shape(self) -> tuple[Any, ...]:
+        return (self.powers, self.on_lattice, self.has_terminal)
 
     @property
     def on_lattice(self) -> bool:
@@ -255,7 +267,6 @@ class Storage(StablePlan):
             raise InputError("powers", grid, "0 among them", hint="The store must be able to stand idle.")
         limit("cycles", self.cycles)
         choice("end_price", self.end_price, ("given", "forecast"))
-        share("end_quantile", self.end_quantile)
         capacity = number("capacity", self.capacity, 0.0, NO_LIMIT)
         plain: dict[str, Any] = dict(
             capacity=capacity,
@@ -283,14 +294,30 @@ class Storage(StablePlan):
         )
 
     def forecast_columns(self, trace: Trace, p: Any) -> dict[str, Floats]:
-        """What energy is worth at the end, per window: the quantile `end_quantile` of the last day's mean prices, less
-        what is lost and paid when it is sold, and at least nothing."""
+        """What energy is worth at the end, per window: what the upper half of the store would earn, per unit, in one
+        more day like the last of the mean forecast (of fewer steps: like all of it)."""
         if self.end_price == "given":
             return {}
         steps = max(1, min(trace.horizon, round(DAY / self.hours)))
-        price = np.quantile(trace.mean[:, trace.horizon - steps :, 0], self.end_quantile, axis=1)
-        sold = np.asarray(p.discharging) * (price - np.asarray(p.fee)) - np.asarray(p.wear)
-        return {"end_value": np.maximum(sold, 0.0)}
+        price = trace.mean[:, trace.horizon - steps :, 0]
+        capacity, charging, discharging, fee, wear = (
+            np.broadcast_to(np.asarray(x, np.float64), len(price))[:, None, None]
+            for x in (p.capacity, p.charging, p.discharging, p.fee, p.wear)
+        )
+        share_of = np.linspace(0.0, 1.0, END_LEVELS)
+        move = capacity * (share_of[None, None, :] - share_of[None, :, None])  # (N, from, to)
+        up, down = max(self.powers[-1], 0.0) * self.hours, max(-self.powers[0], 0.0) * self.hours
+        slack = ROUNDING * (1.0 + capacity)
+        allowed = (move <= up * charging + slack) & (move >= -down / discharging - slack)
+        bought, sold = np.maximum(move, 0.0) / charging, np.maximum(-move, 0.0)
+        paid = -fee * (bought + sold * discharging) - wear * sold
+        traded = sold * discharging - bought
+        value = np.zeros((len(price), END_LEVELS))
+        for k in range(steps - 1, -1, -1):
+            earned = traded * price[:, k, None, None] + paid + value[:, None, :]
+            value = np.where(allowed, earned, -np.inf).max(axis=2)
+        half = np.maximum(capacity[:, 0, 0], ROUNDING) / 2.0
+        return {"end_value": np.maximum((value[:, -1] - value[:, END_LEVELS // 2]) / half, 0.0)}
 
     def task(self) -> Task:
         """The task; equal settings give the same object, so that it is compiled once."""

@@ -18,6 +18,7 @@ from ucsearch.tasks.checks import NO_LIMIT
 from ucsearch.tasks.exposure import ROUNDING, SAFETY, change, linear_spread, moments
 
 __all__ = [
+    "MOST_PARTS",
     "LatticeParams",
     "LatticeState",
     "bound",
@@ -174,19 +175,19 @@ def invariant(s: Any, p: Any) -> bool:
 # ramp, cycle budget, target or earlier plan binds; those only take plans away. With a cycle budget there is such a
 # table for every price of energy drawn: at any price, what a plan earns after paying for what it draws, plus the price
 # of all that may be drawn, is no less than what it earns. The last row holds the prices.
-_LEAST_PARTS, _MOST_PARTS = 48, 960
+_LEAST_PARTS, MOST_PARTS = 48, 960
 
 
 def parts_of(p: Any) -> int:
     if p.level_step > 0.0:
         count = ceil(p.capacity / p.level_step - _DUST)
-        if count <= _MOST_PARTS:
+        if count <= MOST_PARTS:
             return max(count, 1)
     return _LEAST_PARTS
 
 
 def part_size(p: Any) -> float:
-    if p.level_step > 0.0 and ceil(p.capacity / p.level_step - _DUST) <= _MOST_PARTS:
+    if p.level_step > 0.0 and ceil(p.capacity / p.level_step - _DUST) <= MOST_PARTS:
         return float(p.level_step)
     return float(p.capacity / _LEAST_PARTS)
 
