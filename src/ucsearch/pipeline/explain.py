@@ -26,7 +26,7 @@ from ucsearch.pipeline.retold import plain, retell
 from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.chain import Row
-from ucsearch.records.inputs import built_in_task
+from ucsearch.records.inputs import built_in_task, recorded_inputs
 from ucsearch.records.reader import AuditReader
 from ucsearch.settings import Settings
 from ucsearch.task import Task
@@ -117,7 +117,7 @@ def _tell(
         "",
         *retell(record, task),
         *binds,
-        *_overridden(overrides),
+        *_overridden(overrides, record, task),
         "",
         *_situation(task, record, units, words),
         _forecast_line(members, trace["meta"], units if words is None else words.outcome_unit),
@@ -151,25 +151,42 @@ def _tell_refusal(row: Row, overrides: list[dict[str, Any]]) -> Told:
     title = f"{series or row.id[:12]}: {outcome['outcome']}"
     when = f", written {row.written_at}" if row.written_at else ""
     task = built_in_task(record.get("task", {}))
-    lines = [f"{title}, entry {row.seq} of the log{when}", "", *retell(record, task), *_overridden(overrides)]
+    lines = [
+        f"{title}, entry {row.seq} of the log{when}",
+        "",
+        *retell(record, task),
+        *_overridden(overrides, record, task),
+    ]
     text = "\n".join(map(plain, [*lines, "", f"certificate {row.id}"]))
     return Told(series, text, title, "", np.zeros((0, 0, 1)), np.zeros(0), None, "", (), False)
 
 
-def _overridden(overrides: list[dict[str, Any]]) -> list[str]:
+def _overridden(overrides: list[dict[str, Any]], record: dict[str, Any], task: Task | None) -> list[str]:
     """What people did about it, oldest first, and what counts now."""
     if not overrides:
         return []
-    lines = []
+    lines, last = [], "the decision as recorded"
     for o in overrides:
         if o["action"] is None:
+            last = "the decision as recorded"
             lines.append(f"Withdrawn by {o['who']}, because {o['why']}.")
         else:
             off = " (off the grid)" if o.get("off_grid") else ""
+            last = f"{o['action']}{_units_of(o['action'], record, task)}"
             lines.append(f"Overridden by {o['who']}: {o['action']}{off} instead, because {o['why']}.")
-    last = overrides[-1]["action"]
-    counts = "What counts is the decision as recorded." if last is None else f"What counts is {last}."
-    return ["", *lines, counts]
+    return ["", *lines, f"What counts is {last}."]
+
+
+def _units_of(action: Any, record: dict[str, Any], task: Task | None) -> str:
+    """What a person's level or rounded size orders, where that is another number."""
+    if task is None or not _orders(record):
+        return ""
+    try:
+        inputs = recorded_inputs(record, task)
+        order = float(rules.ordered(inputs.state, float(decode_number(action)), inputs.params))
+    except UCSearchError:
+        return ""
+    return "" if order == decode_number(action) else f", which orders {order:g}"
 
 
 def _orders(record: dict[str, Any]) -> bool:
