@@ -309,7 +309,7 @@ def assert_same_bytes(a: MembersBounds, b: MembersBounds) -> None:
         assert getattr(a, name).tobytes() == getattr(b, name).tobytes(), name
 
 
-@pytest.mark.parametrize("name", ["stock", "tank", "risky"])
+@pytest.mark.parametrize("name", ["stock", "tank", pytest.param("risky", marks=pytest.mark.compiled)])
 def test_compiled_equals_python_to_the_bit(name: str) -> None:
     rng = np.random.default_rng([13, *map(ord, name)])
     faults = unfinished = 0

@@ -116,6 +116,7 @@ def test_bad_states_are_refused_by_name() -> None:
         made.state(0, [1, 1])
 
 
+@pytest.mark.compiled
 def test_compiled_engine_gives_the_same_bytes() -> None:
     rng = np.random.default_rng(5)
     made = CapacityPlan.instances()["steady"]

@@ -90,6 +90,7 @@ def test_bad_settings_and_states_are_refused_by_name() -> None:
         Direction().state(0.5)
 
 
+@pytest.mark.compiled
 def test_compiled_engine_gives_the_same_bytes() -> None:
     rng = np.random.default_rng(5)
     made = Direction.instances()["steady"]

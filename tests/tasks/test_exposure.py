@@ -111,6 +111,7 @@ def test_bad_states_are_refused_by_name() -> None:
         DelayedExposure().state(planned=[0.0])
 
 
+@pytest.mark.compiled
 def test_compiled_engine_gives_the_same_bytes() -> None:
     rng = np.random.default_rng(4)
     made = DelayedExposure.instances()["steady"]

@@ -113,6 +113,7 @@ def test_bad_states_are_refused_by_name() -> None:
         Intervention().state(given=[-1.0])
 
 
+@pytest.mark.compiled
 def test_compiled_engine_gives_the_same_bytes() -> None:
     rng = np.random.default_rng(5)
     made = Intervention.instances()["steady"]

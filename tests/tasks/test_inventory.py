@@ -393,6 +393,7 @@ def test_equal_settings_give_the_same_task() -> None:
     assert LeadTimeInventory(order_sizes=[0, 1]).task() is LeadTimeInventory(order_sizes=(0.0, 1.0)).task()
 
 
+@pytest.mark.compiled
 def test_compiled_engine_gives_the_same_bytes() -> None:
     """Every window has its own parameters, so that one kernel meets all the rules."""
     rng = np.random.default_rng(11)

@@ -110,6 +110,7 @@ def test_a_level_above_capacity_is_refused() -> None:
         Storage(capacity=4.0).state(5.0)
 
 
+@pytest.mark.compiled
 def test_compiled_engine_gives_the_same_bytes() -> None:
     rng = np.random.default_rng(5)
     made = Storage.instances()["steady"]

@@ -127,6 +127,7 @@ def test_variance_ratio_tells_joint_members():
 # ---------------------------------------------------------------- engines
 
 
+@pytest.mark.compiled
 def test_both_engines_give_the_same_bytes():
     for trace in (TRACE.on_lattice(1.0, 5), TRACE.declare("markov", bins=2), as_tree(TRACE)):
         for policy in (closed(), closed(risk=0.5, tail=0.3), closed(node_budget=300), closed(discount=0.9)):

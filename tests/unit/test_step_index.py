@@ -110,7 +110,7 @@ def test_closed_mode_plans_as_with_a_step_in_the_state() -> None:
     assert timed.score == carried.score
 
 
-@pytest.mark.parametrize("mode", ["mean", "members"])
+@pytest.mark.parametrize("mode", ["mean", pytest.param("members", marks=pytest.mark.compiled)])
 def test_both_engines_give_the_same_bytes(mode: Any) -> None:
     trace = uc.Trace.from_members(np.stack([MEMBERS, MEMBERS[::-1] + 0.3, 0.5 * MEMBERS]))
     states = [Level(0.0), Level(1.5), Level(4.0)]
