@@ -14,6 +14,7 @@ from tests.planning.kit import TOML
 from tests.planning.test_backtest import DEMAND, write_sales
 from ucsearch.cli.main import app
 from ucsearch.errors import InputError
+from ucsearch.pipeline import tuning
 from ucsearch.pipeline.toml_edit import edited
 from ucsearch.pipeline.tuning import TuneResult, run_tune
 from ucsearch.settings import parse_settings
@@ -131,3 +132,15 @@ def test_the_command_writes_new_files_only(tmp_path: Path, monkeypatch: pytest.M
     again = runner.invoke(app, [*command, "--out", "tuned.toml"])
     assert again.exit_code == 2
     assert "--force" in again.stderr
+
+
+def test_of_many_series_some_are_drawn_and_the_best_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "_DRAWN", 2)
+    monkeypatch.setattr(tuning, "_FINAL", 3)
+    demand = {f"S{i}": [y + i for y in DEMAND["A"]] for i in range(5)}
+    result = run_tune(settings_file(tmp_path), write_sales(tmp_path, demand), tries=2)
+    assert (result.drawn, len(result.series), len(result.report.series)) == (2, 5, 5)
+    finals = [t.final for t in result.trials]
+    assert all(x is not None and len(x) == 3 for x in finals)
+    assert result.chosen == int(np.argmin([np.sum(x) for x in finals if x is not None]))
+    assert "on 3 series: as given" in result.table()

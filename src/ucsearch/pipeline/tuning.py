@@ -40,8 +40,9 @@ _CLOSED_NODES = 5_000_000
 _CLOSED_STEPS = 6  # past the lead time that it looks at least
 _FIXED_STEPS = 4  # past the lead time that a fixed plan looks at most, so that it can be proved
 _FIXED_NODES = 20_000
-_DRAWN = 48  # series that all candidates are tried on
-_FINALISTS = 2  # candidates that are tried on all series
+_DRAWN = 40  # series that all candidates are tried on
+_FINALISTS = 2  # candidates that are tried on more of them,
+_FINAL = 100  # so many
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ class Trial:
     settings: Settings
     cost: Floats  # (S,) less revenue, by series that all were tried on
     released: float  # share of decisions
-    whole: Floats | None = None  # likewise of all series, for the best few
+    final: Floats | None = None  # likewise of more series, for the best few
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +86,8 @@ class TuneResult:
             )
         lines += [f"  {label}: not tried, {why}" for label, why in self.skipped.items()]
         for t in self.trials:
-            if t.whole is not None:
-                lines.append(f"  on all {len(self.series)} series: {t.label} {t.whole.sum():,.2f}")
+            if t.final is not None:
+                lines.append(f"  on {len(t.final)} series: {t.label} {t.final.sum():,.2f}")
         if self.chosen == 0:
             lines.append("the settings as given were the best of them")
         return "\n".join([*lines, "", "on the later periods, looked at once:", self.report.text()])
@@ -100,7 +101,7 @@ class TuneResult:
             trials.append({
                 "label": t.label, "changes": {k: dict(v) for k, v in t.changes.items()},
                 "cost": float(t.cost.sum()), "by_series": t.cost.tolist(), "released": t.released,
-                "by_series_all": None if t.whole is None else t.whole.tolist(),
+                "by_series_final": None if t.final is None else t.final.tolist(),
                 "saved_per_series": {
                     k: v if math.isfinite(v) else None
                     for k, v in (("mean", saved.mean), ("lower", saved.lower), ("upper", saved.upper))
@@ -139,16 +140,17 @@ def run_tune(
         text = job.text
     job.expect(tries)
     first = _first(job.given, tomllib.loads(text))[: math.ceil(tries / 2)]
-    trials = job.run("first", first, job.drawn)
+    drawn = job.drawn(_DRAWN)
+    trials = job.run("first", first, drawn)
     best = trials[_best(trials)]
     later = _second(best.settings, best)[: tries - len(first)]
-    trials += job.run("second", later, job.drawn)
+    trials += job.run("second", later, drawn)
     chosen = _best(trials)
-    if len(job.drawn) < len(job.found):
+    if len(drawn) < len(job.found):
         order = sorted(range(len(trials)), key=lambda i: (math.fsum(trials[i].cost.tolist()), i))[:_FINALISTS]
-        again = job.run("finalists", [(trials[i].label, trials[i].changes) for i in order], job.found)
-        for i, whole in zip(order, again, strict=True):
-            trials[i] = replace(trials[i], whole=whole.cost)
+        again = job.run("finalists", [(trials[i].label, trials[i].changes) for i in order], job.drawn(_FINAL))
+        for i, trial in zip(order, again, strict=True):
+            trials[i] = replace(trials[i], final=trial.cost)
         chosen = order[_best(again)]
     made = edited(text, trials[chosen].changes)
     final = parse_settings(made.encode(), str(path))
@@ -157,7 +159,7 @@ def run_tune(
         given=None if chosen == 0 else job.given,
     )  # fmt: skip
     job.contest.kept.done()
-    return TuneResult(made, chosen, tuple(trials), job.skipped, job.names, len(job.drawn), before, report, inputs)
+    return TuneResult(made, chosen, tuple(trials), job.skipped, job.names, len(drawn), before, report, inputs)
 
 
 def _best(trials: Sequence[Trial]) -> int:
@@ -186,11 +188,10 @@ class _Tuning:
         self.names = tuple(one.series for one in self.found)
         self._share = 0.0
 
-    @property
-    def drawn(self) -> list[History]:
+    def drawn(self, most: int) -> list[History]:
         """Evenly spread over the series, in their order."""
         count = len(self.found)
-        return [self.found[i] for i in sorted({round(x) for x in np.linspace(0, count - 1, min(count, _DRAWN))})]
+        return [self.found[i] for i in sorted({round(x) for x in np.linspace(0, count - 1, min(count, most))})]
 
     def shortage(self, times: float) -> None:
         """Settings with the shortage cost that a service level asks for."""
@@ -208,7 +209,8 @@ class _Tuning:
         self.found = [one for one in read_histories(self.given, self.data, self.states)[0] if one.series in self.names]
 
     def expect(self, tries: int) -> None:
-        walks = len(self.drawn) * tries + (_FINALISTS * len(self.found) if len(self.drawn) < len(self.found) else 0)
+        count = len(self.found)
+        walks = min(count, _DRAWN) * tries + (_FINALISTS * min(count, _FINAL) if count > _DRAWN else 0)
         self.contest.expect(2 * walks * (self.earlier + self.given.backtest.warmup))
 
     def rest(self, done: int, total: int) -> None:
@@ -278,7 +280,8 @@ def _first(given: Settings, content: dict[str, Any]) -> list[tuple[str, Changes]
         ("as given", {}),
         ("closed loop", closed),
         ("members, risk 0", planned("members", risk=0.0)),
-        ("members, risk 0.3", planned("members", risk=0.3)),
+        # Fixed plans over members take long to prove with a risk; closed loop has one for nothing.
+        ("closed loop, risk 0.2", {**closed, "policy": {**closed["policy"], "risk": 0.2}}),
         ("mean, risk 0.5", planned("mean", risk=0.5)),
         ("mean, risk 1", planned("mean", risk=1.0)),
     ]
@@ -307,14 +310,18 @@ def _second(base: Settings, best: Trial) -> list[tuple[str, Changes]]:
     if depth > lead + 2:
         found.append(also(f"depth {max(lead + 1, depth - 3)}", "policy", depth=max(lead + 1, depth - 3)))
     found.append(also(f"depth {depth + 2}", "policy", depth=depth + 2))
-    if base.actions.lots:
-        found.append(also(f"{2 * base.actions.lots} order sizes", "actions", lots=2 * base.actions.lots))
+    if (lots := base.actions.lots) > 0:
+        # With open orders of several periods states grow with a power of the sizes.
+        other = max(3, lots - 3) if lead > 1 else lots + 4
+        found.append(also(f"{other} order sizes", "actions", lots=other))
     elif base.actions.multiples is not None and not base.actions.batch:
         found.append(also("larger orders", "actions", periods=[2, 4, 7], batch=True))
     if base.season > 1:
         found.append(also("recalibrated by bias", "forecast", recalibrate="rolling", scale=False))
-    risk = 0.2 if base.policy.risk == 0.0 else round(0.5 * base.policy.risk, 4)
-    found.append(also(f"risk {risk:g}", "policy", risk=risk))
     if base.season > 1:
         found.append(also("error paths", "forecast", recalibrate="paths"))
+    if base.policy.mode == "members":
+        return found
+    risk = 0.1 if base.policy.risk == 0.0 else round(0.5 * base.policy.risk, 4)
+    found.append(also(f"risk {risk:g}", "policy", risk=risk))
     return found
