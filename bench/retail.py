@@ -1,0 +1,166 @@
+"""What the default settings are worth on retail sales: M5 items, closed loop untuned beside tuned and untuned rules.
+
+Stores are kept apart by purpose: CA_1 was used to choose the defaults and is not measured, rules are tuned on CA_3, and
+TX_1, TX_2 and WI_1 are reported. Every policy sees the same forecast. Costs: holding 1 a unit and day, shortage 9, lead
+time 2; with fixed cost: 8 days of demand an order, packs of 0.75 day. A delta is (their cost - ours) / (sum of both).
+
+    UCSEARCH_DATA=... python -m bench.retail --items 80
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ucsearch import Exact, Trace, UCBeam
+from ucsearch.backtest.choosers import Certified, Searched
+from ucsearch.backtest.panel import Panel, Stretch
+from ucsearch.backtest.roster import Budget, Entry, ordering_rules, practitioners
+from ucsearch.backtest.statistics import student_quantile
+from ucsearch.backtest.walk import Chooser, Seen, walk
+from ucsearch.data import load_m5
+from ucsearch.forecast.ridge import RidgePaths
+from ucsearch.forecast.streams import series_stream
+from ucsearch.tasks import LeadTimeInventory
+
+TUNED_ON, TESTED_ON = ("CA_3",), ("TX_1", "TX_2", "WI_1")
+DAYS, HORIZON, DEPTH, LOTS, POINTS = 42, 14, 8, 8, 9
+SETTINGS_TRIED = 24  # per rule
+
+
+def items(store: str, count: int, seed: int) -> list[tuple[str, Any]]:
+    """Items that sell half a unit a day or more before the days that are replayed, drawn by chance."""
+    found = [(s.id, s.y) for s in load_m5(stores=(store,)).series if s.y[-DAYS - 60 - 28 : -DAYS - 28].mean() >= 0.5]
+    chosen = np.sort(np.random.default_rng(seed).choice(len(found), min(count, len(found)), replace=False))
+    return [found[i] for i in chosen]
+
+
+def make_panel(stores: tuple[str, ...], count: int, *, fixed: float, pack: float) -> tuple[Panel, list[str]]:
+    """Episodes that end four weeks before the data do; `fixed` and `pack` in days of demand."""
+    named = [(store, *item) for store in stores for item in items(store, count, 7)]
+    config = LeadTimeInventory(
+        lead_time=2, order_sizes=tuple(float(i) for i in range(LOTS + 1)), fixed_cost=1.0, merge_arrivals=True
+    )
+    task, start = config.task(), len(named[0][2]) - 28 - DAYS
+    layout, base = task.params_layout, config.params()
+    assert layout is not None
+    y = np.stack([series for _, _, series in named])
+    mean = np.maximum(y[:, start - 60 : start].mean(axis=1), 0.1)
+    packs = np.maximum(1.0, np.round(pack * mean)) if pack else np.zeros(len(y))
+    marks = np.arange(start - 1, start - 1 + DAYS)
+    forecaster = RidgePaths(paths=40, floor=0.0)
+    members = np.stack([
+        forecaster.forecast(v, marks, horizon=HORIZON, season=7, stream=series_stream(1, name)).expand().members
+        for _, name, v in named
+    ])  # fmt: skip
+    params = base._replace(**{
+        f: np.repeat([x], len(y), axis=0) for f, x in base._asdict().items()
+    })  # fmt: skip
+    params = params._replace(fixed_cost=fixed * mean, case_pack=packs)
+
+    def grid(trace: Trace) -> tuple[Any, Any]:
+        sizes = config.lots(trace, params, LOTS, 1.0).sizes
+        rows = layout.rows(
+            params._replace(grid=np.where(np.isnan(sizes), np.nanmax(sizes, axis=1)[:, None], sizes)), "params"
+        )
+        return sizes, rows
+
+    begin = [config.state(float(np.ceil(4.0 * m)), [0.0, 0.0]) for m in mean]
+    at = task.layout(begin[0])
+    future = np.stack(
+        [y[:, np.minimum(np.arange(start + t, start + t + HORIZON), y.shape[1] - 1)] for t in range(DAYS)], axis=1
+    )
+    panel = Panel(
+        task, config, at, np.array([at.flatten(s, "state") for s in begin]),
+        tuple(Stretch("m5", name, 0, start, DAYS, 7, v, 1.0) for _, name, v in named),
+        members, y[:, start : start + DAYS], future, tuple(v[:start] for v in y), forecaster.name, grid,
+    )  # fmt: skip
+    return panel, [store for store, _, _ in named]
+
+
+def closed(panel: Panel) -> Chooser:
+    """The product's default, gate and certificate included."""
+    layout = panel.task.params_layout
+
+    def law(seen: Seen) -> Trace:
+        assert layout is not None
+        assert seen.params is not None
+        return seen.trace.on_lattice(panel.config.lots(seen.trace, layout.columns(seen.params), LOTS, 1.0).unit, POINTS)
+
+    policy = Exact(depth=DEPTH, mode="closed", node_budget=5_000_000)
+    return Certified(panel.task, policy, law=law, node_budget=5_000_000)
+
+
+def costs(panel: Panel, make: Callable[[], Chooser]) -> Any:
+    done = walk(panel, make())
+    assert not done.violations.any()
+    return -done.totals
+
+
+def delta(own: Any, other: Any, stores: list[str]) -> dict[str, float]:
+    """Mean and 95 % interval by item, and by store."""
+    d = (other - own) / (other + own)
+    half = student_quantile(0.975, len(d) - 1) * d.std(ddof=1) / np.sqrt(len(d))
+    means = np.array([d[np.array(stores) == s].mean() for s in dict.fromkeys(stores)])
+    wide = (
+        student_quantile(0.975, len(means) - 1) * means.std(ddof=1) / np.sqrt(len(means)) if len(means) > 1 else np.nan
+    )
+    return {"mean": d.mean(), "low": d.mean() - half, "high": d.mean() + half, "low by store": means.mean() - wide}
+
+
+def rules(panel: Panel) -> dict[str, Entry]:
+    found = [*ordering_rules(panel, free=True, round_to=1.0), *practitioners(panel, Budget(depth=DEPTH))[:2]]
+    return {
+        e.name: e
+        for e in found
+        if e.name in ("base-stock", "(s,S)", "(s,nQ)", "newsvendor, free", "planning on a quantile")
+    }
+
+
+def tuned(entry: Entry, panel: Panel) -> tuple[dict[str, Any], int]:
+    """The settings that cost least on the tuning stores, each item in shares of its own best."""
+    wanted = list(entry.settings())
+    spread = sorted({round(x) for x in np.linspace(0, len(wanted) - 1, min(SETTINGS_TRIED, len(wanted)))})
+    tried = [(wanted[i], costs(panel, lambda k=wanted[i]: entry.make(**k))) for i in spread]
+    best = np.min([c for _, c in tried], axis=0)
+    return min(tried, key=lambda t: float((t[1] / best).mean()))[0], len(tried)
+
+
+def run(count: int, *, fixed: float, pack: float) -> dict[str, Any]:
+    panel, stores = make_panel(TESTED_ON, count, fixed=fixed, pack=pack)
+    train, _ = make_panel(TUNED_ON, count, fixed=fixed, pack=pack)
+    own_walk = walk(panel, closed(panel))
+    own = -own_walk.totals
+    out: dict[str, Any] = {
+        "items": len(panel), "released": float(own_walk.certificate["released"].mean()), "cost": float(own.mean()),
+        "violations": int(own_walk.violations.sum()),
+        "fill": float(np.mean(own_walk.figures["fill_rate"])) if "fill_rate" in own_walk.figures else None,
+    }  # fmt: skip
+    beam = UCBeam(depth=7, width=24, mode="members")
+    out["members mode, beam of 24"] = delta(own, costs(panel, lambda: Searched(panel.task, beam)), stores)
+    for name, entry in rules(panel).items():
+        out[name] = delta(own, costs(panel, entry.make), stores)
+        knobs, tries = tuned(rules(train)[name], train)
+        out[f"{name}, best of {tries} tuned {knobs}"] = delta(
+            own, costs(panel, lambda e=entry, k=knobs: e.make(**k)), stores
+        )
+        print(json.dumps({name: out[name], "tuned": out[f"{name}, best of {tries} tuned {knobs}"]}), flush=True)
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.retail", description=__doc__)
+    parser.add_argument("--items", type=int, default=80, help="per store")
+    parser.add_argument("--case", choices=("lots", "plain", "both"), default="both")
+    arguments = parser.parse_args()
+    for name, fixed, pack in (("lots", 8.0, 0.75), ("plain", 0.0, 0.0)):
+        if arguments.case in (name, "both"):
+            print(name, json.dumps(run(arguments.items, fixed=fixed, pack=pack), indent=1), flush=True)
+
+
+if __name__ == "__main__":
+    main()
