@@ -428,9 +428,9 @@ def graft(path: str, source: str) -> None:
             for part, value in vars(new).items():
                 if isinstance(value, types.FunctionType) and value.__globals__ is fresh:
                     setattr(old, part, _method(value, old, vars(module)))
-                elif isinstance(value, classmethod | staticmethod):
+                elif isinstance(value, classmethod | staticmethod) and value.__func__.__globals__ is fresh:
                     setattr(old, part, type(value)(_method(value.__func__, old, vars(module))))
-                elif isinstance(value, cached_property):
+                elif isinstance(value, cached_property) and value.func.__globals__ is fresh:
                     setattr(old, part, made := cached_property(_method(value.func, old, vars(module))))
                     made.__set_name__(old, part)
                 elif isinstance(value, property) and value.fget is not None:
