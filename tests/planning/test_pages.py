@@ -12,6 +12,7 @@ import pytest
 import ucsearch as uc
 from tests.planning.kit import FORECAST_HEAD, STATE_HEAD, TOML, decide, make_settings, read_csv, write_csv, write_job
 from tests.planning.pages_kit import Elements, check_harmless
+from ucsearch.cli.main import app
 from ucsearch.errors import InputError
 from ucsearch.pipeline import decide_page
 from ucsearch.pipeline.backtest_page import write_backtest_page
@@ -170,6 +171,15 @@ def test_the_page_of_a_backtest(tmp_path: Path, series: int) -> None:
     assert f"{result.tracks['policy'].net[1]:,.2f}" in found.words  # by series
     assert "holding" in found.words
     assert ("svg", "img") in [(t, a.get("role")) for t, a in found.tags]
+
+
+def test_a_page_that_is_not_made_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s.toml").write_text('[task]\nname = "storage"\n[policy]\nname = "exact"\ndepth = 3\n')
+    files = [str(tmp_path / name) for name in ("s.toml", "prices.csv", "page.html")]
+    with pytest.raises(SystemExit) as stopped:
+        app(args=["backtest", files[0], "--data", files[1], "--html", files[2]], prog_name="ucsearch")
+    assert stopped.value.code == 2
+    assert "pages are made of inventory only" in capsys.readouterr().err
 
 
 # -------------------------------------------------------------------- in a notebook

@@ -203,7 +203,10 @@ def backtest(
         found = load_settings(settings)
         if found.task.task().name != "lead_time_inventory":
             from ucsearch.cli.backtest_any import backtest_any
+            from ucsearch.errors import InputError
 
+            if html is not None:  # better said than an option that does nothing
+                raise InputError("--html", str(html), "nothing for this task: pages are made of inventory only")
             backtest_any(found, data, states, out, earlier)
             return
         with progress_bar("replaying") as progress:
