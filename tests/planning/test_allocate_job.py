@@ -54,7 +54,8 @@ def allocated(here: Path, *more: str, code: int = 0) -> str:
     )
 
 
-def test_shares_prices_and_line_are_written_and_verified(folder: Path) -> None:
+def test_shares_prices_and_line_are_written_and_verified(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)  # explain draws a picture where it stands
     text = allocated(folder, "--prices", "prices.csv", "--next", "next.csv", "--best")
     assert "ALLOCATED" in text
     shares = list(csv.DictReader((folder / "shares.csv").open()))
