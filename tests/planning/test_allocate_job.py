@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = tmp_path_factory.mktemp("allocate")
     run("new", "inventory", "--folder", str(here))
     settings = here / "inventory.toml"
-    text = settings.read_text().replace("depth = 7", "depth = 4\nevery_action = true")
+    text = settings.read_text().replace("depth = 8 ", "depth = 3 ").replace("lots = 8", "lots = 4")
     settings.write_text(text)
     rows = list(csv.reader((here / "states.csv").open()))
     with (here / "states.csv").open("w", newline="") as file:
