@@ -176,3 +176,14 @@ def test_bad_input_is_named(change: dict[str, object], words: str) -> None:
     resource = Resource("r", np.array(given["use"]), np.array(given["limit"]), np.array(given["group"]))
     with pytest.raises(InputError, match=words):
         Problem.of(given["series"], given["lower"], [[0.0, 1.0], [0.0, 1.0]], [resource])  # type: ignore[arg-type]
+
+
+def test_a_choice_is_found_where_every_answer_to_prices_breaks_a_limit() -> None:
+    """Each limit alone can be kept cheaply, both together by one action only."""
+    value = np.array([[0.0, 5.0, 6.0]] * 2)
+    uses = [np.array([[1.0, 0.0, 3.0]] * 2), np.array([[1.0, 3.0, 0.0]] * 2)]
+    shared = [Resource(f"r{k}", u, np.array([2.0]), np.zeros(2, np.int64)) for k, u in enumerate(uses)]
+    result = evaluate(Problem.of("ab", value, value, shared))
+    assert result.feasible
+    assert result.choice.tolist() == [0, 0]
+    assert result.upper >= 0.0

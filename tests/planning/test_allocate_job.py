@@ -86,3 +86,19 @@ def test_what_is_missing_is_named(folder: Path) -> None:
     assert "one called 'litres'" in text
     text = run("allocate", "shared.toml", "-s", "states.csv", "-l", "d.db", "-o", "states.csv", here=folder, code=2)
     assert "another file" in text
+
+
+def test_a_log_that_is_not_there_is_not_made(folder: Path, tmp_path: Path) -> None:
+    missing = tmp_path / "nowhere.db"
+    text = run(
+        "allocate", "shared.toml", "-s", "states.csv", "-l", str(missing), "-o", "shares.csv", here=folder, code=2
+    )
+    assert "no such log" in text
+    assert not missing.exists()
+
+
+def test_a_series_twice_is_refused(folder: Path, tmp_path: Path) -> None:
+    twice = tmp_path / "twice.csv"
+    twice.write_text("series,litres\nSKU-001,1\nSKU-001,2\n")
+    text = run("allocate", "shared.toml", "-s", str(twice), "-l", "d.db", "-o", "shares.csv", here=folder, code=2)
+    assert "line 3, column 'series': saw 'SKU-001', expected every series once" in text

@@ -78,9 +78,26 @@ def solve(problem: Problem) -> tuple[Ints | None, tuple[Floats, ...]]:
                 continue
             if best is None or _value(problem, choice) > _value(problem, best):
                 best = choice
+        best = _frugal(problem, lower, tried[-1], limits) if best is None else best
         if best is not None:
             break
     return best, prices
+
+
+def _frugal(problem: Problem, lower: Floats, prices: Prices, limits: list[Floats]) -> Ints | None:
+    """Where no answer to prices could be repaired: from the smallest uses, of all limits together or of one of them."""
+    shares = [
+        r.use / np.where(c > 0.0, c, 1.0)[np.maximum(r.group, 0)][:, None]
+        for r, c in zip(problem.resources, limits, strict=True)
+    ]
+    for use in (sum(shares, np.zeros(lower.shape)), *shares):
+        choice = least_use(lower, use)
+        slack = [c - _used(r, problem.picked(r.use, choice)) for r, c in zip(problem.resources, limits, strict=True)]
+        if _repair(problem, lower, prices, choice, slack, limits):
+            _fill(problem, lower, prices, choice, slack)
+            if problem.fits(choice):
+                return choice
+    return None
 
 
 def _value(problem: Problem, choice: Ints) -> float:

@@ -36,6 +36,8 @@ def run_allocate(
             f"{settings.file}: shared", "nothing", "at least one [[shared]] table with name, limit and use"
         )
     columns = _columns(settings, states)
+    if not Path(log).exists():  # opening would make an empty one
+        raise DataError(f"{log}: no such log; run `ucsearch decide` first")
     with AuditLog(log, clock=clock) as book:
         rows = newest_decisions(book)
         if not rows:
@@ -69,6 +71,9 @@ def _columns(settings: Settings, states: str | Path | None) -> dict[str, dict[st
                 if column in numbers and not 0.0 <= value < math.inf:
                     place = f"{states}: {table.unit} {int(block.places[row])}, column {column!r}"
                     raise InputError(place, value, "a finite number of at least 0")
+                if key in found[column]:
+                    place = f"{states}: {table.unit} {int(block.places[row])}, column {name!r}"
+                    raise InputError(place, repr(key), "every series once")
                 found[column][key] = float(value) if column in numbers else value
     return found
 
