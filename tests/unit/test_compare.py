@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +26,7 @@ from ucsearch.backtest.panel import Panel
 from ucsearch.backtest.roster import Budget, Entry, ordering_rules
 from ucsearch.backtest.walk import Choice, Seen, Walk, walk
 from ucsearch.cli.compare import compare
+from ucsearch.cli.hand import load_task
 from ucsearch.errors import DataError, InputError
 from ucsearch.scoreboard.board import Board, run_board
 from ucsearch.scoreboard.job import Plan, run_compare
@@ -409,3 +412,47 @@ def test_short_and_flat_series_are_refused() -> None:
         problem_of(tank, prices(2))
     with pytest.raises(InputError, match="seeds"):
         run_compare(replace(SMALL, seeds=0), clock=lambda: 0.0)
+
+
+# ---------------------------------------------------------------- tasks named by the caller
+
+OWN_TASK = """
+from typing import NamedTuple
+import ucsearch as uc
+class S(NamedTuple):
+    x: float
+own = uc.Task(
+    name="own", version="1", state=S, actions=(0.0, 1.0), feasible=lambda s, a, p: True,
+    step=lambda s, a, y, p: S(a), reward=lambda s, a, y, p: a, fallback=lambda s, p: 0.0,
+)
+"""
+
+
+def test_of_the_current_folder_only_the_named_module_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "its_own_task.py").write_text(OWN_TASK)
+    (tmp_path / "a_planted_name.py").write_text("raise SystemExit(0)")
+    (tmp_path / "its_neighbour.py").write_text("import a_planted_name")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [part for part in sys.path if part not in ("", ".")])
+    before = list(sys.path)
+    try:
+        assert load_setup("its_own_task:own", start='{"x": 0}').task.name == "own"
+        assert load_task("its_own_task:own").name == "own"
+        assert sys.path == before
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("a_planted_name")
+        for load in (load_setup, load_task):
+            for bad in (
+                "its_neighbour:x",
+                "a_planted_name:x",
+                "its_own_task:none",
+                "its_own_task:",
+                ":own",
+                "no_such:x",
+            ):
+                with pytest.raises(InputError, match="an object that can be imported"):
+                    load(bad)
+    finally:
+        sys.modules.pop("its_own_task", None)

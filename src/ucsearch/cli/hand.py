@@ -109,22 +109,15 @@ def put_in_place(
 
 def load_task(spec: str) -> Task:
     """The task object that "package:object" names, looked for in the current folder too."""
-    import sys
-    from importlib import import_module
-
     from ucsearch.errors import InputError
     from ucsearch.task import Task
+    from ucsearch.verify.trust import NoTask, find_object
 
-    package, _, name = spec.partition(":")
-    if not package or not name:
+    if ":" not in spec:
         raise InputError("--task", repr(spec), "package:object, such as mytasks.battery:battery")
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))  # last: nothing lying there may stand in for an installed package
     try:
-        found = import_module(package)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
+        found = find_object(spec)
+    except NoTask as error:
         raise InputError("--task", repr(spec), f"an object that can be imported ({error})") from error
     if not isinstance(found, Task):
         raise InputError("--task", f"a {type(found).__name__}", "a uc.Task")

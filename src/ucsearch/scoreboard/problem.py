@@ -7,10 +7,8 @@ changes in units of their standard deviation, both measured before the first win
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -96,14 +94,11 @@ def load_setup(
 
 
 def _imported(spec: str) -> Any:
-    package, _, name = spec.partition(":")
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+    from ucsearch.verify.trust import NoTask, find_object
+
     try:
-        found = import_module(package)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
+        found = find_object(spec)
+    except NoTask as error:
         raise InputError("TASK", repr(spec), f"an object that can be imported ({error})") from error
     if not isinstance(found, Task) and not (hasattr(found, "task") and hasattr(found, "state")):
         raise InputError("TASK", f"a {type(found).__name__}", "a uc.Task, or an object with task() and state()")

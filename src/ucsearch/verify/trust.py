@@ -43,14 +43,14 @@ def is_genuine(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) and not ours
 
 
-def find_task(name: str) -> Any:
-    """The task that "package.module:object" or "folder/file.py:object" names; its module is imported: its code runs.
+def find_object(name: str, check: Callable[[str, Any], Any] = lambda name, found: found) -> Any:
+    """What "package.module:object" or "folder/file.py:object" names; its module is imported: its code runs.
 
-    The module is looked for on the import path, then in the current folder.
+    The module is looked for on the import path, then in the current folder, of which nothing else is imported.
     """
     place, _, path = name.rpartition(":")
     try:
-        return _checked(name, _walk(_module(place), path))
+        return check(name, _walk(_module(place), path))
     except NoTask:
         raise
     except BaseException as error:
@@ -58,6 +58,11 @@ def find_task(name: str) -> Any:
             raise
         hint = "name it as package.module:object or file.py:object"
         raise NoTask(f"no task {name[:200]!r} ({describe(error)}); {hint}") from None
+
+
+def find_task(name: str) -> Any:
+    """The task that a caller names, found as `find_object` does."""
+    return find_object(name, _checked)
 
 
 def built_in_task(name: str) -> Any:
