@@ -62,7 +62,7 @@ def test_readme_example_prints_what_the_readme_shows(tmp_path: Path) -> None:
     assert done.stdout == shown, done.stderr
 
 
-@pytest.mark.parametrize("name", ["tasks-howto.md", "engines.md", "dispatch.md"])
+@pytest.mark.parametrize("name", ["tasks-howto.md", "engines.md", "dispatch.md", "monitor.md"])
 def test_documents_run(name: str) -> None:
     """The blocks of a document in order, in one namespace."""
     space: dict[str, Any] = {"__name__": "document"}

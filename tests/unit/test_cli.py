@@ -57,10 +57,8 @@ COMMANDS = dict(commands())
 
 
 def test_all_commands_are_there() -> None:
-    expected = (
-        "new forecast calibrate decide allocate backtest tune explain schedule whatif override tasks schema demo "
-    )
-    expected += "verify version compare suites "
+    expected = "new forecast calibrate decide allocate backtest tune explain monitor schedule "
+    expected += "whatif override tasks schema demo verify version compare suites "
     expected += "evaluate claims report; "
     expected += "evidence verify; cache dir, cache clear; "
     expected += "bench lost-sales; data list, data get, data check; "

@@ -21,6 +21,7 @@ from ucsearch.cli.evidence import claims, evidence_app
 from ucsearch.cli.forecast import calibrate, forecast
 from ucsearch.cli.hand import override, whatif
 from ucsearch.cli.log import log_app
+from ucsearch.cli.monitor import monitor
 from ucsearch.cli.planner import backtest, decide, explain, new, schema, tasks
 from ucsearch.cli.report import report
 from ucsearch.cli.schedule import schedule
@@ -57,6 +58,7 @@ for _command in (
     backtest,
     tune,
     explain,
+    monitor,
     schedule,
     whatif,
     tasks,
