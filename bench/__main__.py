@@ -18,7 +18,7 @@ from bench import audit_bench, forecast_bench
 from bench.inventory import Problem, first_windows, make_problem, policies, samplers
 from bench.peers_run import PEERS, regret, run_peers
 from bench.timing import in_process, interleaved, startup
-from ucsearch.dispatch.last_look import last_look
+from ucsearch.dispatch.last_look import _Look, last_look
 from ucsearch.engine.compiled.cache import load_kernel
 from ucsearch.engine.compiled.codegen import kernel_text
 from ucsearch.engine.compiled.engine import find_kernel, run
@@ -83,8 +83,23 @@ def rule_checks() -> dict[str, float]:
         for _ in range(1000):
             problem.task.reach()
 
-    seconds = interleaved({"look": lambda: last_look(certified, released), "constants": thousand}, 5)
-    return {"last look": seconds["look"] / int(released.sum()) * 1e6, "constants": seconds["constants"] / 1000 * 1e6}
+    look = _Look(certified, np.flatnonzero(released))
+    feasible, step, reward, p = problem.task.feasible, problem.task.step, problem.task.reward, look.params[0]
+
+    def bare() -> None:
+        for state, taken, outcomes in zip(look.states, look.taken, look.outcomes, strict=True):
+            for a, y in zip(taken, outcomes, strict=True):
+                feasible(state, a, p)
+                reward(state, a, y, p)
+                state = step(state, a, y, p)
+
+    jobs = {"look": lambda: last_look(certified, released), "bare": bare, "constants": thousand}
+    seconds, count = interleaved(jobs, 5), int(released.sum())
+    return {
+        "last look": seconds["look"] / count * 1e6,
+        "rules alone": seconds["bare"] / count * 1e6,
+        "constants": seconds["constants"] / 1000 * 1e6,
+    }
 
 
 def bounds_checks() -> float:
@@ -231,7 +246,8 @@ def targets(results: dict[str, Any]) -> list[Check]:
         ("2 threads against 1, d = 6", us(six, PLAIN) / us(six, "2 threads"), ">=", 1.7,
          "other work on the machine's cores shows here first"),
         ("one uc.search call, d = 3, us", single[f"{PLAIN}, d = 3"], "<=", 30, ""),
-        ("last look, d = 7, us a release", results["asking the rules, us"]["last look"], "<=", 15, ""),
+        ("last look, d = 7, us a release", results["asking the rules, us"]["last look"], "<=", 15,
+         f"the task's own 21 calls are {results['asking the rules, us']['rules alone']:.1f} of them"),
         ("checked indices against unchecked, d = 6", results["checked indices"], "<=", 1.15, ""),
         ("captured constants, us a call", results["asking the rules, us"]["constants"], "<=", 10, ""),
         ("exact against plain beam, d = 3", us(three, EXACT) / us(three, PLAIN), "<=", 1.5, ""),

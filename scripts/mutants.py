@@ -102,6 +102,11 @@ TESTS = {
         "tests/unit/test_time_budget.py",
         "tests/unit/test_tolerance.py",
         "tests/unit/test_member_feasible.py",
+        "tests/unit/test_verify_hostile.py",
+        "tests/unit/test_verify_corpus.py",
+        "tests/unit/test_override.py",
+        "tests/allocation/test_records.py",
+        "tests/planning/test_recalibrated_job.py",
         "tests/property/test_forgery.py",
     ],
 }

@@ -125,7 +125,7 @@ def test_one_doubtful_window_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> 
     trace = uc.Trace.from_members(MEMBERS)
     good = uc.decide_panel(task_of(), [S(0.0)] * 4, trace, POLICIES["mean"], engine="python")
     genuine = looks._Look.careful
-    monkeypatch.setattr(looks._Look, "quick", lambda self, k, w: w != 2)
+    monkeypatch.setattr(looks._Look, "doubtful", lambda self: [2])
     monkeypatch.setattr(looks._Look, "careful", lambda self, w: "doubtful" if w == 2 else genuine(self, w))
     panel = uc.decide_panel(task_of(), [S(0.0)] * 4, trace, POLICIES["mean"], engine="python")
     assert panel.doubts == {2: "doubtful"}

@@ -10,13 +10,15 @@ first step's reward. A doubt is looked into by the plain engine step by step bef
 
 from __future__ import annotations
 
+import math
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.answers import as_allowed, as_number
+from ucsearch.answers import as_allowed, as_number, guarded
 from ucsearch.certificate.api import CertifiedPanel
 from ucsearch.certificate.tolerance import RELATIVE, ROUNDING
 from ucsearch.engine.plain.run import make_window
@@ -40,9 +42,14 @@ def last_look(certified: CertifiedPanel, released: NDArray[np.bool_]) -> dict[in
         found = {int(w): _policy_look(certified.plan[int(w)]) for w in windows}
         return {w: why for w, why in found.items() if why}
     look = _Look(certified, windows)
-    doubtful = [w for k, w in enumerate(windows.tolist()) if not look.quick(k, w)]
-    found = {w: look.careful(w) for w in doubtful}
+    found = {w: look.careful(w) for w in look.doubtful()}
     return {w: why for w, why in found.items() if why}
+
+
+def _as_fields(column: Floats) -> list[Any]:
+    """A state's field in every window: numbers, or tuples of numbers."""
+    values = column.tolist()
+    return values if column.ndim == 1 else list(map(tuple, values))
 
 
 def _policy_look(plan: Plan) -> str:
@@ -74,19 +81,23 @@ def _policy_look(plan: Plan) -> str:
 
 
 class _Look:
+    """The releases of a panel. What each needs is laid out once for all of them: a look costs little more than the
+    rules that it asks."""
+
     def __init__(self, certified: CertifiedPanel, windows: NDArray[np.int64]) -> None:
         plan = certified.plan
         self.certified, self.plan, self.task = certified, plan, plan.task
         self.settings, self.layout, inputs = plan.settings, plan.layout, plan.inputs
         first = certified.released[windows]
+        self.windows = windows.tolist()
         self.rewards = certified.evidence.lower_reward[windows, first].tolist()
-        self.paths = certified.paths[windows, first].tolist()
-        self.states = inputs.states[windows].tolist()
+        self.paths = certified.paths[windows, first]  # (n, d) indices; below 0 where later actions depend on outcomes
+        columns = self.layout.columns(inputs.states[windows])
+        self.states = list(map(self.layout.kind, *(_as_fields(column) for column in columns)))
         self.discounts = [1.0]
         for _ in range(self.settings.depth):
             self.discounts.append(self.discounts[-1] * self.settings.discount)
         self.members = self.settings.mode == _MEMBERS
-        self.q = inputs.q[windows].tolist() if self.settings.mode == _SCORES else None
         if self.members:
             self.outcomes = self._outcomes(self._two_members(inputs.members[windows], inputs.weights, windows))
         else:
@@ -94,6 +105,8 @@ class _Look:
         layout = self.task.params_layout
         self.params = [None if layout is None else layout.build(row) for row in inputs.params.tolist()]
         self.actions = inputs.actions.tolist()
+        grid = inputs.actions if len(inputs.actions) == 1 else inputs.actions[windows]
+        self.taken = np.take_along_axis(grid, np.maximum(self.paths, 0), axis=1).tolist()  # (n, d)
 
     def _outcomes(self, array: NDArray[np.float64]) -> list[list[Any]]:
         """(n, d, F) numbers as the outcomes that rules see."""
@@ -112,33 +125,43 @@ class _Look:
         both = np.concatenate([members[rows, heaviest], members[rows, drawn]])
         return both[:, : self.settings.depth]
 
-    def quick(self, k: int, w: int) -> bool:
-        """Whether nothing speaks against release k, of window w. Runs once for every release, so it is kept short."""
-        p = self.params[w if len(self.params) > 1 else 0]
-        actions = self.actions[w if len(self.actions) > 1 else 0]
-        state, path = self.layout.build(self.states[k]), self.paths[k]
+    def doubtful(self) -> list[int]:
+        """Windows of releases against which something speaks: a rule that says no, another reward, an exception."""
+        if self.members:
+            confirmed: Iterator[bool] = map(self._follows, range(len(self.windows)))
+        elif self.task.timed or self.settings.mode == _SCORES:
+            confirmed = map(self._earns, range(len(self.windows)), self._totals_by_step())
+        else:
+            confirmed = map(self._earns, range(len(self.windows)), self._totals())
+        return [w for w, good in zip(self.windows, confirmed, strict=True) if not good]
+
+    def _params(self) -> list[Any]:
+        return [self.params[w] for w in self.windows] if len(self.params) > 1 else self.params * len(self.windows)
+
+    def _earns(self, k: int, found: tuple[float, float]) -> bool:
+        (total, size), recorded = found, self.rewards[k]
+        tau = RELATIVE * max(abs(total), abs(recorded)) + ROUNDING * self.settings.depth * size
+        return bool(abs(total - recorded) <= tau < math.inf)
+
+    def _follows(self, k: int) -> bool:
+        """Members mode: release k for the heaviest member and for the one drawn."""
+        p = self.params[self.windows[k] if len(self.params) > 1 else 0]
         try:
-            if self.members:
-                self._follow(state, path, actions, self.outcomes[k], p)
-                self._follow(state, path, actions, self.outcomes[len(self.paths) + k], p)
-                return True
-            total, size = self._walk(state, path, actions, self.outcomes[k], p, self.q[k] if self.q else None)
-            recorded = self.rewards[k]
-            tau = RELATIVE * max(abs(total), abs(recorded)) + ROUNDING * self.settings.depth * size
-            return bool(abs(total - recorded) <= tau)
+            self._follow(self.states[k], self.paths[k].tolist(), self.taken[k], self.outcomes[k], p)
+            self._follow(self.states[k], self.paths[k].tolist(), self.taken[k], self.outcomes[len(self.windows) + k], p)
         except (Exception, SystemExit):  # whatever it is, the careful look says it in words
             return False
+        return True
 
-    def _follow(self, state: Any, path: list[int], actions: list[float], outcomes: list[Any], p: Any) -> None:
+    def _follow(self, state: Any, path: list[int], taken: list[float], outcomes: list[Any], p: Any) -> None:
         """One member along the path: every action allowed, and the first reward the same twice; else it raises."""
         feasible, step, kind = self.task.feasible_at, self.task.step_at, self.layout.kind
-        args = (state, actions[path[0]], outcomes[0], 0, p)
+        args = (state, taken[0], outcomes[0], 0, p)
         if not as_number(self.task.reward_at(*args)) == as_number(self.task.reward_at(*args)):
             raise ValueError("not deterministic")
-        for h, i in enumerate(path):
-            if i < 0:  # a mode whose later actions depend on what happens
+        for h, (i, a) in enumerate(zip(path, taken, strict=True)):
+            if i < 0:
                 return
-            a = actions[i]
             allowed = feasible(state, a, h, p)
             if allowed is not True and not as_allowed(allowed):
                 raise ValueError("not allowed")
@@ -146,52 +169,55 @@ class _Look:
             if type(state) is not kind:
                 state = kind(*state)
 
-    def _walk(
-        self,
-        state: Any,
-        path: list[int],
-        actions: list[float],
-        outcomes: list[Any],
-        p: Any,
-        q: list[list[float]] | None,
-    ) -> tuple[float, float]:
-        """Reward along the path, and the sum of its absolute parts; an action that is not allowed raises."""
-        task, kind, discounts = self.task, self.layout.kind, self.discounts
-        total = size = 0.0
-        if not task.timed and q is None:  # most tasks: the same without the step index, at half the calls
-            feasible, step, reward = task.feasible, task.step, task.reward
-            for h, i in enumerate(path):
-                a, y = actions[i], outcomes[h]
-                allowed = feasible(state, a, p)
-                if allowed is not True and not as_allowed(allowed):
-                    raise ValueError("not allowed")
-                earned = reward(state, a, y, p)
-                part = discounts[h] * (earned if type(earned) is float else as_number(earned))
-                total += part
-                size += abs(part)
-                state = step(state, a, y, p)
-                if type(state) is not kind:
-                    state = kind(*state)
-            return self._ended(state, p, total, size, len(path))
-        feasible, step, reward = task.feasible_at, task.step_at, task.reward_at
-        for h, i in enumerate(path):
-            a, y = actions[i], outcomes[h]
-            allowed = feasible(state, a, h, p)
-            if allowed is not True and not as_allowed(allowed):
-                raise ValueError("not allowed")
-            earned = reward(state, a, y, h, p) if q is None else q[h][i]
-            part = discounts[h] * (earned if type(earned) is float else as_number(earned))
-            total += part
-            size += abs(part)
-            state = step(state, a, y, h, p)
-            if type(state) is not kind:
-                state = kind(*state)
-        return self._ended(state, p, total, size, len(path))
+    def _totals(self) -> Iterator[tuple[float, float]]:
+        """Reward along each released path, and the sum of its absolute parts; NaN where a rule says no or fails.
 
-    def _ended(self, state: Any, p: Any, total: float, size: float, steps: int) -> tuple[float, float]:
-        if self.task.terminal is None:
-            return total, size
-        part = self.discounts[steps] * as_number(self.task.terminal(state, p))
+        Most tasks: rules without the step index. This loop is what a panel pays for the last look, so it is kept bare.
+        """
+        task, kind = self.task, self.layout.kind
+        feasible, step, reward, discounts = task.feasible, task.step, task.reward, self.discounts
+        for state, taken, outcomes, p in zip(self.states, self.taken, self.outcomes, self._params(), strict=True):
+            total = size = 0.0
+            try:
+                for a, y, discount in zip(taken, outcomes, discounts):  # noqa: B905 - the last discount is terminal's
+                    if (allowed := feasible(state, a, p)) is not True and not as_allowed(allowed):
+                        raise ValueError("not allowed")
+                    earned = reward(state, a, y, p)
+                    part = discount * (earned if type(earned) is float else as_number(earned))
+                    total += part
+                    size += part if part > 0.0 else -part
+                    state = step(state, a, y, p)
+                    if type(state) is not kind:
+                        state = kind(*state)
+                yield (total, size) if task.terminal is None else self._ended(state, p, total, size)
+            except (Exception, SystemExit):  # whatever it is, the careful look says it in words
+                yield math.nan, math.nan
+
+    def _totals_by_step(self) -> Iterator[tuple[float, float]]:
+        """The same where a rule takes the step index, or where the trace brings the scores."""
+        task, kind, discounts = self.task, self.layout.kind, self.discounts
+        feasible, step, reward = task.feasible_at, task.step_at, task.reward_at
+        scores = self.plan.inputs.q[self.windows].tolist() if self.settings.mode == _SCORES else None
+        paths = self.paths.tolist()
+        for k, (state, p) in enumerate(zip(self.states, self._params(), strict=True)):
+            total = size = 0.0
+            try:
+                for h, (i, a, y) in enumerate(zip(paths[k], self.taken[k], self.outcomes[k], strict=True)):
+                    if (allowed := feasible(state, a, h, p)) is not True and not as_allowed(allowed):
+                        raise ValueError("not allowed")
+                    earned = reward(state, a, y, h, p) if scores is None else scores[k][h][i]
+                    part = discounts[h] * as_number(earned)
+                    total += part
+                    size += abs(part)
+                    state = step(state, a, y, h, p)
+                    if type(state) is not kind:
+                        state = kind(*state)
+                yield (total, size) if task.terminal is None else self._ended(state, p, total, size)
+            except (Exception, SystemExit):
+                yield math.nan, math.nan
+
+    def _ended(self, state: Any, p: Any, total: float, size: float) -> tuple[float, float]:
+        part = self.discounts[-1] * as_number(guarded(self.task.terminal, state, p))
         return total + part, size + abs(part)
 
     def careful(self, w: int) -> str:
