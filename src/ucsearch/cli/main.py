@@ -23,6 +23,7 @@ from ucsearch.cli.hand import override, whatif
 from ucsearch.cli.log import log_app
 from ucsearch.cli.monitor import monitor
 from ucsearch.cli.planner import backtest, decide, explain, new, schema, tasks
+from ucsearch.cli.remote import remote_app
 from ucsearch.cli.report import report
 from ucsearch.cli.schedule import schedule
 from ucsearch.cli.tune import tune
@@ -49,6 +50,7 @@ app.add_typer(log_app, name="log", short_help="Look into an audit log; override 
 app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")
 app.add_typer(evidence_app, name="evidence")
+app.add_typer(remote_app, name="remote")
 for _command in (
     new,
     forecast,

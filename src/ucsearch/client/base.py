@@ -1,0 +1,77 @@
+"""What both clients share: address, token, keys, and judging an answer."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from ucsearch.client.exchanges import Exchange
+from ucsearch.client.problems import problem_of
+from ucsearch.client.retry import Retry, retry_after
+from ucsearch.errors import InputError
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Base", "Timeout", "httpx_module"]
+
+T = TypeVar("T")
+Timeout = float
+
+
+def httpx_module() -> Any:
+    try:
+        import httpx
+    except ImportError as error:
+        raise InputError(
+            "httpx", "not installed", "it to be", hint="Install it with: pip install 'ucsearch[service]'"
+        ) from error
+    return httpx
+
+
+class Base:
+    """Address, token and patience."""
+
+    def __init__(self, url: str, token: str, retry: Retry | None, now: Callable[[], datetime] | None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise InputError("url", repr(url), "an address such as http://127.0.0.1:8411")
+        local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+        if parts.scheme == "http" and not local:
+            raise InputError("url", repr(url), "https: a token must not cross a network in the clear")
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            raise InputError("token", "an odd text", "a token such as ucs_...")  # never shown
+        self.url = url.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        self._retry = Retry() if retry is None else retry
+        self._now: Callable[[], datetime] = _utc if now is None else now
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"  # without the token
+
+    @staticmethod
+    def new_key() -> str:
+        """A key that nobody has used; keep it to send the same request again."""
+        return secrets.token_urlsafe(18)
+
+    def _judge(
+        self, exchange: Exchange[T], response: httpx.Response, tried: int
+    ) -> tuple[T, None] | tuple[None, float]:
+        """The answer, or how long to wait before the next try; raises what is final."""
+        if response.status_code < 300:
+            return exchange.read(response.status_code, response.content), None
+        problem = problem_of(response.status_code, response.content)
+        if not self._retry.again(problem):
+            raise problem
+        asked = retry_after(response.headers.get("Retry-After"), self._now())
+        wait = self._retry.wait_s(tried, exchange.key, asked)
+        if wait is None:
+            raise problem
+        return None, wait
+
+
+def _utc() -> datetime:
+    return datetime.now(UTC)

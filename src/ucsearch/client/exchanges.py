@@ -1,0 +1,175 @@
+"""Requests and the reading of their answers, without any input or output: both clients send these."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote, urlencode
+
+from ucsearch.client.problems import ServiceUnreachable
+from ucsearch.client.types import Answer, Item, Outcome, Page, Receipt
+from ucsearch.errors import InputError
+
+__all__ = ["ITEMS", "Exchange", "batches"]
+
+T = TypeVar("T")
+ITEMS = 500  # of one request
+BYTES = 8 << 20
+_ROOM = 1 << 16  # below the limit, for what stands around the items
+_KEY = 128
+
+
+@dataclass(frozen=True)
+class Exchange(Generic[T]):
+    """One request, and what its answer means."""
+
+    method: str
+    path: str
+    read: Callable[[int, bytes], T]
+    body: bytes | None = None
+    key: str = ""  # idempotency; "" for requests that write nothing
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def _json(status: int, body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise ServiceUnreachable(f"an answer with status {status} that is no JSON ({error})") from error
+
+
+def _object(status: int, body: bytes) -> Mapping[str, Any]:
+    found = _json(status, body)
+    if not isinstance(found, dict):
+        raise ServiceUnreachable(f"an answer with status {status} that is no object")
+    return found
+
+
+def _answers(status: int, body: bytes) -> tuple[Answer, ...]:
+    try:
+        return tuple(Answer.read(c) for c in _object(status, body)["items"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ServiceUnreachable(f"an answer that is none of this service ({error!r})") from error
+
+
+def _receipt(status: int, body: bytes) -> Receipt:
+    return Receipt(status == 201, _object(status, body))
+
+
+def _page(status: int, body: bytes) -> Page:
+    found = _object(status, body)
+    return Page(tuple(found.get("items", ())), str(found.get("next") or ""))
+
+
+def _post(path: str, content: Any, key: str, read: Callable[[int, bytes], T]) -> Exchange[T]:
+    if not 0 < len(key) <= _KEY or not key.isascii() or not key.isprintable() or " " in key:
+        raise InputError("key", repr(key), f"1 to {_KEY} visible ASCII characters")
+    body = json.dumps(content, allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode()
+    return Exchange("POST", path, read, body, key, {"Content-Type": "application/json", "Idempotency-Key": key})
+
+
+def _get(path: str, read: Callable[[int, bytes], T], **query: Any) -> Exchange[T]:
+    given = {name: value for name, value in query.items() if value not in (None, "")}
+    return Exchange("GET", f"{path}?{urlencode(given)}" if given else path, read)
+
+
+def _part(text: str) -> str:
+    """A name as one part of a path."""
+    if not text:
+        raise InputError("name", "an empty text", "a name")
+    return quote(text, safe="")
+
+
+def batches(items: Sequence[Item]) -> Iterator[list[dict[str, Any]]]:
+    """Items in requests that the service takes, in order."""
+    batch: list[dict[str, Any]] = []
+    size = 0
+    for item in items:
+        content = item.content()
+        own = len(json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()) + 1
+        if batch and (len(batch) == ITEMS or size + own > BYTES - _ROOM):
+            yield batch
+            batch, size = [], 0
+        batch.append(content)
+        size += own
+    if batch:
+        yield batch
+
+
+def decide(plan: str, items: Sequence[Mapping[str, Any]], key: str) -> Exchange[tuple[Answer, ...]]:
+    if not items:
+        raise InputError("items", "none", "at least one")
+    return _post(f"/v1/plans/{_part(plan)}/decisions", {"items": list(items)}, key, _answers)
+
+
+def override(
+    decision: str, action: float | str | None, why: str, expects: str | None, key: str
+) -> Exchange[Receipt]:  # fmt: skip
+    content = {"action": action, "why": why, "expects": expects or decision}
+    return _post(f"/v1/decisions/{_part(decision)}/override", content, key, _receipt)
+
+
+def outcomes(items: Sequence[Outcome], key: str) -> Exchange[Receipt]:
+    if not items:
+        raise InputError("items", "none", "at least one")
+    return _post("/v1/outcomes", {"items": [item.content() for item in items]}, key, _receipt)
+
+
+def pause(plan: str, why: str, until: str | None, key: str) -> Exchange[Receipt]:
+    content = {"why": why} if until is None else {"why": why, "until": until}
+    return _post(f"/v1/plans/{_part(plan)}/pause", content, key, _receipt)
+
+
+def resume(plan: str, why: str, key: str) -> Exchange[Receipt]:
+    return _post(f"/v1/plans/{_part(plan)}/resume", {"why": why}, key, _receipt)
+
+
+def rearm(plan: str, why: str, series: str | None, accept: bool, key: str) -> Exchange[Receipt]:
+    content: dict[str, Any] = {"why": why} if series is None else {"why": why, "series": series}
+    if accept:
+        content["accept"] = True
+    return _post(f"/v1/monitors/{_part(plan)}/rearm", content, key, _receipt)
+
+
+def decisions(**query: Any) -> Exchange[Page]:
+    return _get("/v1/decisions", _page, **query)
+
+
+def next_page(path: str) -> Exchange[Page]:
+    """As the page before it says; only a path of this service is followed."""
+    if not path.startswith("/v1/decisions?"):
+        raise ServiceUnreachable(f"a next page elsewhere: {path[:80]}")
+    return Exchange("GET", path, _page)
+
+
+def decision(id: str) -> Exchange[bytes]:
+    return _get(f"/v1/decisions/{_part(id)}", lambda _, body: body)
+
+
+def explain(id: str) -> Exchange[Mapping[str, Any]]:
+    return _get(f"/v1/decisions/{_part(id)}/explain", _object)
+
+
+def verify(id: str) -> Exchange[Mapping[str, Any]]:
+    # Writes nothing, so it needs no key.
+    path = f"/v1/decisions/{_part(id)}/verify"
+    return Exchange("POST", path, _object, b"{}", "", {"Content-Type": "application/json"})
+
+
+def series(name: str) -> Exchange[Mapping[str, Any]]:
+    return _get(f"/v1/series/{_part(name)}", _object)
+
+
+def monitors(plan: str | None, series: str | None) -> Exchange[Any]:
+    path = "/v1/monitors" + "".join(f"/{_part(x)}" for x in (plan, series) if x is not None)
+    return _get(path, _json)
+
+
+def plans() -> Exchange[Any]:
+    return _get("/v1/plans", _json)
+
+
+def checkpoint() -> Exchange[Mapping[str, Any]]:
+    return _get("/v1/log/checkpoint", _object)

@@ -1,0 +1,190 @@
+"""Items and outcomes out of data frames of any library that narwhals knows, with our column names or Nixtla's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from ucsearch.client.types import Answer, Forecast, Item, Outcome
+from ucsearch.errors import InputError
+
+if TYPE_CHECKING:
+    from ucsearch.pipeline.columns import Layout
+    from ucsearch.pipeline.tables import Table
+    from ucsearch.settings import Columns
+
+__all__ = ["frame_rows", "items_of", "outcomes_of"]
+
+_SERIES = ("series", "unique_id")
+_VALUES = ("value", "y", "demand")
+
+
+class _Names(NamedTuple):
+    """A frame's columns, where a file's are expected."""
+
+    path: Path
+    columns: tuple[str, ...]
+
+
+def items_of(
+    forecasts: Any, states: Any, *, issued: str | datetime | None = None, cutoff: str | datetime | None = None,
+    model: str = "",
+) -> list[Item]:  # fmt: skip
+    """One item per series, in the order of the forecasts frame.
+
+    Forecasts: a row per series and step (`series, step` or `date`; `unique_id, ds`), with members (`member_1`, ... or
+    one value per `sample_id`), `mean` and `std`, or quantiles (`q0.1`, `q10`, `model-lo-90`). Columns cutoff, issued
+    and model are taken from the frame; the arguments are for frames without them. States: one row per series, whose
+    other columns are the state.
+    """
+    from ucsearch.pipeline.columns import forecast_layout, usual_names
+    from ucsearch.settings import Columns
+
+    rows = frame_rows(forecasts, "forecasts")
+    known = {_name(row, "states"): row for row in frame_rows(states, "states")}
+    table = cast(Any, _Names(Path("forecasts"), tuple(rows[0]) if rows else ()))
+    names = usual_names(table, Columns())
+    asked = cast(Any, SimpleNamespace(period="any", forecast=SimpleNamespace(model=model), columns=names))
+    layout, _ = forecast_layout(table, names, asked)
+    out = []
+    for series, own in _by_series(rows, names.series):
+        if series not in known:
+            raise InputError("states", f"no row of {series!r}", "one for every series of the forecasts")
+        said = {"cutoff": cutoff, "issued": issued, "model": model or None, **_said(own, layout, names)}
+        out.append(Item(series, _state(known[series]), _forecast(own, layout, names, said)))
+    if not out:
+        raise InputError("forecasts", "no rows", "at least one series")
+    return out
+
+
+def outcomes_of(
+    answers: Sequence[Answer], frame: Any, *, observed_at: str | datetime, step: int = 1
+) -> list[Outcome]:  # fmt: skip
+    """What came of decisions that were answered: `frame` has one row per series (`series, value` or `unique_id, y`).
+    Decisions whose series is not there yet are left out."""
+    found: dict[str, float] = {}
+    for row in frame_rows(frame, "outcomes"):
+        column = next((name for name in _VALUES if name in row), None)
+        if column is None:
+            raise InputError("outcomes", f"columns {', '.join(row)}", "a column value, y or demand")
+        series, value = _name(row, "outcomes"), row[column]
+        if value is None or math.isnan(float(value)):
+            continue
+        if series in found:
+            raise InputError("outcomes", f"{series!r} twice", "one row per series; filter by date first")
+        found[series] = float(value)
+    return [Outcome(a.id, found[a.series], observed_at, step) for a in answers if a.series in found]
+
+
+def frame_rows(frame: Any, what: str) -> list[dict[str, Any]]:
+    """Rows of a frame, or of a table that the pipeline opened (its texts as numbers where they are)."""
+    import narwhals as nw
+
+    if hasattr(frame, "blocks"):
+        return _file_rows(frame)
+
+    try:
+        native = nw.from_native(frame)
+    except TypeError as error:
+        raise InputError(what, type(frame).__name__, "a data frame of pandas, polars, pyarrow, ...") from error
+    eager = native.collect() if isinstance(native, nw.LazyFrame) else native
+    return [dict(row) for row in eager.iter_rows(named=True)]
+
+
+_TEXTS = ("series", "unique_id", "date", "ds", "cutoff", "issued", "model", "decision", "observed_at")
+
+
+def _file_rows(table: Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for block in table.blocks(table.columns):
+        cells: dict[str, list[Any]] = {}
+        for name in table.columns:
+            if name in _TEXTS:
+                cells[name] = list(block.texts(name))
+                continue
+            values, bad = block.numbers(name)
+            numbers = [None if math.isnan(x) else x for x in values.tolist()]
+            cells[name] = [bad.get(i, x) for i, x in enumerate(numbers)]
+        rows += [dict(zip(cells, values, strict=True)) for values in zip(*cells.values(), strict=True)]
+    return rows
+
+
+def _name(row: Mapping[str, Any], what: str) -> str:
+    column = next((name for name in _SERIES if name in row), None)
+    if column is None:
+        raise InputError(what, f"columns {', '.join(row)}", "a column series or unique_id")
+    return str(row[column])
+
+
+def _by_series(rows: Sequence[dict[str, Any]], column: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(str(row[column]), []).append(row)
+    yield from groups.items()
+
+
+def _said(rows: Sequence[dict[str, Any]], layout: Layout, names: Columns) -> dict[str, Any]:
+    """What the frame says once for a whole forecast."""
+    out: dict[str, Any] = {}
+    for ours in ("cutoff", "issued", "model"):
+        column = getattr(names, ours)
+        if column in layout.extra:
+            seen = {_text(row[column]) for row in rows}
+            if len(seen) > 1:
+                raise InputError(f"forecasts.{column}", ", ".join(sorted(seen)[:3]), "one of each series")
+            if text := seen.pop():
+                out[ours] = text
+    return out
+
+
+def _text(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    text = value.isoformat() if isinstance(value, date) else str(value)
+    return text.removesuffix("T00:00:00")
+
+
+def _forecast(rows: list[dict[str, Any]], layout: Layout, names: Columns, said: dict[str, Any]) -> Forecast:
+    if layout.kind == "sample":
+        paths: dict[Any, list[dict[str, Any]]] = {}
+        for row in rows:
+            paths.setdefault(row[names.sample], []).append(row)
+        members = [[r[layout.values[0]] for r in _ordered(path, layout)] for path in paths.values()]
+        if len({len(path) for path in members}) > 1:
+            raise InputError("forecasts", "sample paths of different lengths", "the same steps for every sample")
+        return Forecast(members=members, **said)
+    ordered = _ordered(rows, layout)
+    columns = {name: [row[name] for row in ordered] for name in layout.values}
+    if layout.kind == "members":
+        return Forecast(members=list(columns.values()), **said)
+    if layout.kind == "mean":
+        return Forecast(mean=columns[layout.values[0]], std=columns[layout.values[1]], **said)
+    levels = zip(layout.levels, columns.values(), strict=True)
+    return Forecast(quantiles={f"{level:g}": values for level, values in levels}, **said)
+
+
+def _ordered(rows: list[dict[str, Any]], layout: Layout) -> list[dict[str, Any]]:
+    """By step or date; the same twice is refused."""
+    times = [row[layout.time] for row in rows]
+    if any(isinstance(t, str) for t in times):
+        from ucsearch.pipeline.numbers import parse_dates
+
+        parsed = parse_dates([str(t) for t in times], layout.order, wall_clock=layout.wall_clock)
+        times = [None if str(t) == "NaT" else t for t in parsed]
+    if any(t is None or t != t for t in times) or len(set(times)) < len(times):
+        raise InputError(f"forecasts.{layout.time}", "the same step twice, or none", "every step of a series once")
+    return [rows[i] for i in sorted(range(len(rows)), key=lambda i: times[i])]
+
+
+def _state(row: Mapping[str, Any]) -> dict[str, Any]:
+    skip = next(name for name in _SERIES if name in row)
+    out: dict[str, Any] = {}
+    for name, value in row.items():
+        if name == skip or value is None or (isinstance(value, float) and math.isnan(value)):
+            continue
+        out[name] = list(value) if isinstance(value, list | tuple) else value
+    return out

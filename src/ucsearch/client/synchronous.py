@@ -1,0 +1,150 @@
+"""The client that waits for answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ucsearch.client import exchanges
+from ucsearch.client.base import Base, httpx_module
+from ucsearch.client.exchanges import Exchange
+from ucsearch.client.frames import items_of, outcomes_of
+from ucsearch.client.problems import ServiceUnreachable
+from ucsearch.client.retry import Retry
+from ucsearch.client.types import Answer, Item, Outcome, Page, Receipt
+
+__all__ = ["Client"]
+
+T = TypeVar("T")
+
+
+class Client(Base):
+    """Of one service, with one token. `transport` is httpx's, `sleep` waits between tries."""
+
+    def __init__(
+        self, url: str, token: str, *, retry: Retry | None = None, timeout_s: float = 60.0, transport: Any = None,
+        sleep: Callable[[float], None] = time.sleep, now: Callable[[], datetime] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(url, token, retry, now)
+        self._sleep = sleep
+        self._http = httpx_module().Client(
+            base_url=self.url, headers=self._headers, timeout=timeout_s, transport=transport, follow_redirects=False
+        )
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def send(self, exchange: Exchange[T]) -> T:
+        """Send until it is answered for good, or patience ends."""
+        httpx = httpx_module()
+        tried = 0
+        while True:
+            tried += 1
+            try:
+                response = self._http.request(
+                    exchange.method, exchange.path, content=exchange.body, headers=dict(exchange.headers)
+                )
+            except httpx.TransportError as error:
+                wait = self._retry.wait_s(tried, exchange.key, None)
+                if wait is None:
+                    raise ServiceUnreachable(f"{self.url}: {error or type(error).__name__}", exchange.key) from error
+            else:
+                found, wait = self._judge(exchange, response, tried)
+                if wait is None:
+                    return found  # type: ignore[return-value]  # None only beside a wait
+            self._sleep(wait)
+
+    def decide(self, plan: str, items: Sequence[Item], *, key: str | None = None) -> tuple[Answer, ...]:
+        """Answers in the order of the items. More than a request holds are sent as several, under keys made of `key`:
+        each is recorded as a whole or not at all."""
+        key = self.new_key() if key is None else key
+        out: list[Answer] = []
+        for i, batch in enumerate(exchanges.batches(items)):
+            exchange = exchanges.decide(plan, batch, key if i == 0 else f"{key}.{i}")
+            answers = self.send(exchange)
+            out.extend(answers)
+        return tuple(out)
+
+    def decide_frame(
+        self, plan: str, forecasts: Any, states: Any, *, key: str | None = None, **options: Any
+    ) -> tuple[Answer, ...]:
+        """Decide every series of a forecasts frame, with the states frame's row of the same name (see `items_of`)."""
+        return self.decide(plan, items_of(forecasts, states, **options), key=key)
+
+    def override(
+        self, decision: str, action: float | str | None, why: str, *, expects: str | None = None,
+        key: str | None = None,
+    ) -> Receipt:  # fmt: skip
+        """A person's action (a number or label; None withdraws) in place of the newest decision's of a series.
+        `expects` is the newest id of the series that you have seen; the decision itself by default."""
+        return self.send(exchanges.override(decision, action, why, expects, key or self.new_key()))
+
+    def outcomes(self, items: Sequence[Outcome], *, key: str | None = None) -> tuple[Receipt, ...]:
+        """Report what came, one receipt per request."""
+        key = self.new_key() if key is None else key
+        parts = [items[lo : lo + exchanges.ITEMS] for lo in range(0, len(items), exchanges.ITEMS)]
+        return tuple(self.send(exchanges.outcomes(p, key if i == 0 else f"{key}.{i}")) for i, p in enumerate(parts))
+
+    def outcomes_frame(
+        self, answers: Sequence[Answer], frame: Any, *, observed_at: str | datetime, key: str | None = None,
+        **options: Any,
+    ) -> tuple[Receipt, ...]:  # fmt: skip
+        """Report a frame of realised values for decisions that were answered (see `outcomes_of`)."""
+        return self.outcomes(outcomes_of(answers, frame, observed_at=observed_at, **options), key=key)
+
+    def pause(self, plan: str, why: str, *, until: str | None = None, key: str | None = None) -> Receipt:
+        """Nothing of the plan is released until it is resumed."""
+        return self.send(exchanges.pause(plan, why, until, key or self.new_key()))
+
+    def resume(self, plan: str, why: str, *, key: str | None = None) -> Receipt:
+        return self.send(exchanges.resume(plan, why, key or self.new_key()))
+
+    def rearm(
+        self, plan: str, why: str, *, series: str | None = None, accept: bool = False, key: str | None = None
+    ) -> Receipt:
+        """Start a tripped stream anew: the pool, or a series."""
+        return self.send(exchanges.rearm(plan, why, series, accept, key or self.new_key()))
+
+    def decisions(self, **query: Any) -> Iterator[Mapping[str, Any]]:
+        """Decisions, newest first, page by page; filters: plan, series, outcome, reason, kind, before, limit."""
+        page: Page = self.send(exchanges.decisions(**query))
+        while True:
+            yield from page.items
+            if not page.next:
+                return
+            page = self.send(exchanges.next_page(page.next))
+
+    def decision(self, id: str) -> bytes:
+        """The record's canonical bytes."""
+        return self.send(exchanges.decision(id))
+
+    def explain(self, id: str) -> Mapping[str, Any]:
+        return self.send(exchanges.explain(id))
+
+    def verify(self, id: str) -> Mapping[str, Any]:
+        return self.send(exchanges.verify(id))
+
+    def series(self, name: str) -> Mapping[str, Any]:
+        """Newest decision, overrides, the action that counts, outcomes, monitor."""
+        return self.send(exchanges.series(name))
+
+    def monitors(self, plan: str | None = None, series: str | None = None) -> Any:
+        return self.send(exchanges.monitors(plan, series))
+
+    def plans(self) -> Any:
+        return self.send(exchanges.plans())
+
+    def checkpoint(self) -> Mapping[str, Any]:
+        """Count and head of the log, to be kept elsewhere."""
+        return self.send(exchanges.checkpoint())

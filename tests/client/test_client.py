@@ -1,0 +1,410 @@
+"""The client against answers made up by hand: keys, retries, waits, batches, problems; both clients alike."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ucsearch.client import (
+    AsyncClient,
+    Client,
+    Forecast,
+    Item,
+    Outcome,
+    Retry,
+    ServiceProblem,
+    ServiceUnreachable,
+    items_of,
+    outcomes_of,
+)  # fmt: skip
+from ucsearch.errors import InputError
+
+httpx = pytest.importorskip("httpx")
+
+TOKEN = "ucs_secret-token"
+URL = "http://127.0.0.1:8411"
+NOW = datetime(2024, 5, 20, 12, 0, tzinfo=UTC)
+FORECAST = Forecast(members=[[1.0, 2.0], [3.0, math.nan]], cutoff="2024-05-19", model="m")
+
+
+def answered(series: str, n: int = 0) -> dict[str, Any]:
+    return {
+        "id": f"{n:064x}", "seq": n + 1, "head": "h", "series": series, "outcome": "RELEASED", "action": 5.0,
+        "label": "order 5", "reason": "none", "cause": "none", "sentence": "s", "margin": None, "regret_bound": "inf",
+        "pass_kind": "exact", "valid_until": "2024-05-21T00:00:00+00:00", "monitor": {"state": "armed"},
+    }  # fmt: skip
+
+
+def problem(status: int, code: str, **more: Any) -> dict[str, Any]:
+    return {
+        "type": "t",
+        "title": "T",
+        "status": status,
+        "code": code,
+        "detail": "d",
+        "where": [],
+        "request": "r",
+        **more,
+    }
+
+
+class Service:
+    """Answers from a list; remembers what was asked."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.seen: list[Any] = []
+        self.waits: list[float] = []
+
+    def __call__(self, request: Any) -> Any:
+        self.seen.append(request)
+        given = self.answers.pop(0) if self.answers else 500
+        if isinstance(given, Exception):
+            raise given
+        if callable(given):
+            return given(request)
+        status, content, *headers = given
+        return httpx.Response(status, json=content, headers=headers[0] if headers else {})
+
+    @property
+    def bodies(self) -> list[Any]:
+        return [json.loads(r.content) for r in self.seen]
+
+    @property
+    def keys(self) -> list[str]:
+        return [r.headers["Idempotency-Key"] for r in self.seen]
+
+
+Call = Callable[[Any], Any]
+
+
+def run_sync(service: Service, call: Call, **options: Any) -> Any:
+    with Client(
+        URL, TOKEN, transport=httpx.MockTransport(service), sleep=service.waits.append, now=lambda: NOW, **options
+    ) as client:
+        return call(client)
+
+
+def run_async(service: Service, call: Call, **options: Any) -> Any:
+    async def sleep(seconds: float) -> None:
+        service.waits.append(seconds)
+
+    async def work() -> Any:
+        async with AsyncClient(
+            URL, TOKEN, transport=httpx.MockTransport(service), sleep=sleep, now=lambda: NOW, **options
+        ) as client:
+            found = call(client)
+            if hasattr(found, "__aiter__"):
+                return [x async for x in found]
+            return await found
+
+    return asyncio.run(work())
+
+
+BOTH = pytest.mark.parametrize("run", [run_sync, run_async])
+
+
+def echo(request: Any) -> Any:
+    items = json.loads(request.content)["items"]
+    return httpx.Response(200, json={"items": [answered(item["series"], i) for i, item in enumerate(items)]})
+
+
+@BOTH
+def test_a_decision_is_asked_as_the_contract_says(run: Any) -> None:
+    service = Service(echo)
+    item = Item("A/b ü", {"on_hand": 3, "open_orders": [1.0, 2], "note": "x"}, FORECAST)
+    (answer,) = run(service, lambda c: c.decide("orders", [item], key="k1"))
+    (request,) = service.seen
+    assert (request.method, request.url.path) == ("POST", "/v1/plans/orders/decisions")
+    assert request.headers["Authorization"] == f"Bearer {TOKEN}"
+    assert request.headers["Content-Type"] == "application/json"
+    assert service.keys == ["k1"]
+    assert service.bodies == [
+        {"items": [{"series": "A/b ü", "state": {"on_hand": 3.0, "open_orders": [1.0, 2.0], "note": "x"},
+                    "forecast": {"members": [[1.0, 2.0], [3.0, None]], "cutoff": "2024-05-19", "model": "m"}}]}
+    ]  # fmt: skip
+    assert (answer.series, answer.outcome, answer.action, answer.regret_bound) == ("A/b ü", "RELEASED", 5.0, math.inf)
+    assert math.isnan(answer.order)
+
+
+@BOTH
+def test_the_same_key_and_bytes_until_it_is_answered(run: Any) -> None:
+    service = Service(
+        httpx.ConnectError("refused"), (503, problem(503, "queue_full"), {"Retry-After": "3"}),
+        (429, problem(429, "too_many"), {"Retry-After": "Mon, 20 May 2024 12:00:07 GMT"}),
+        (409, problem(409, "in_flight")), httpx.ReadTimeout("late"), echo,
+    )  # fmt: skip
+    run(service, lambda c: c.decide("p", [Item("A", {}, FORECAST)]))
+    assert len(service.seen) == 6
+    assert len({(r.headers["Idempotency-Key"], r.content) for r in service.seen}) == 1
+    assert service.waits[1:3] == [3.0, 7.0]  # what the service asked for
+    assert 0.125 <= service.waits[0] <= 0.25
+    assert all(0.0 < w <= 30.0 for w in service.waits)
+
+
+@BOTH
+def test_what_is_final_is_raised_at_once(run: Any) -> None:
+    for status, code in (
+        (400, "not_json"),
+        (401, "unauthorized"),
+        (409, "not_newest"),
+        (422, "key_reused"),
+        (500, "internal"),
+    ):
+        service = Service((status, problem(status, code, where=["items[0]: x"])))
+        with pytest.raises(ServiceProblem, match=f"{status} T: d") as caught:
+            run(service, lambda c: c.decide("p", [Item("A", {}, FORECAST)]))
+        assert (caught.value.status, caught.value.code, caught.value.where) == (status, code, ("items[0]: x",))
+        assert len(service.seen) == 1
+        assert TOKEN not in str(caught.value)
+
+
+@BOTH
+def test_patience_ends(run: Any) -> None:
+    service = Service(*[(503, problem(503, "not_ready"))] * 9)
+    with pytest.raises(ServiceProblem, match="503"):
+        run(service, lambda c: c.plans(), retry=Retry(tries=3))
+    assert len(service.seen) == 3
+    down = Service(*[httpx.ConnectError("refused")] * 9)
+    with pytest.raises(ServiceUnreachable, match="refused; sent again with the same key") as caught:
+        run(down, lambda c: c.resume("p", "why", key="mine"), retry=Retry(tries=2))
+    assert caught.value.key == "mine"
+    # A wait that is longer than patience is left to the caller.
+    far = Service((503, problem(503, "audit_unavailable"), {"Retry-After": "3600"}))
+    with pytest.raises(ServiceProblem):
+        run(far, lambda c: c.plans())
+    assert (len(far.seen), far.waits) == (1, [])
+
+
+@BOTH
+def test_many_items_are_several_requests_with_keys_of_their_own(run: Any) -> None:
+    service = Service(echo, (503, problem(503, "queue_full"), {"Retry-After": "0"}), echo, echo)
+    items = [Item(f"S{i}", {"on_hand": float(i)}, FORECAST) for i in range(1_001)]
+    answers = run(service, lambda c: c.decide("p", items, key="job"))
+    assert [a.series for a in answers] == [item.series for item in items]
+    assert [len(b["items"]) for b in service.bodies] == [500, 500, 500, 1]
+    assert service.keys == ["job", "job.1", "job.1", "job.2"]
+    large = Forecast(members=[[0.123456789] * 500 for _ in range(130)])
+    service = Service(echo, echo)
+    run(service, lambda c: c.decide("p", [Item(f"S{i}", {}, large) for i in range(12)]))
+    assert len(service.seen) == 2
+    assert all(len(r.content) <= 8 << 20 for r in service.seen)
+
+
+@BOTH
+def test_overrides_outcomes_pauses_and_rearming(run: Any) -> None:
+    service = Service(*[(201, {"ok": 1})] * 5, (200, {"items": []}))
+    id = "a" * 64
+    run(service, lambda c: c.override(id, "order 5", "a truck broke down", key="k"))
+    run(service, lambda c: c.override(id, None, "it runs again", expects="b" * 64))
+    run(service, lambda c: c.pause("p", "stocktaking", until="2024-05-21T00:00:00Z"))
+    run(service, lambda c: c.rearm("p", "new model", series="A", accept=True))
+    run(service, lambda c: c.rearm("p", "new model"))
+    (receipt,) = run(service, lambda c: c.outcomes([Outcome(id, 7, NOW, taken=5)]))
+    assert [r.url.raw_path.decode() for r in service.seen] == [
+        f"/v1/decisions/{id}/override", f"/v1/decisions/{id}/override", "/v1/plans/p/pause", "/v1/monitors/p/rearm",
+        "/v1/monitors/p/rearm", "/v1/outcomes",
+    ]  # fmt: skip
+    assert service.bodies == [
+        {"action": "order 5", "why": "a truck broke down", "expects": id},
+        {"action": None, "why": "it runs again", "expects": "b" * 64},
+        {"why": "stocktaking", "until": "2024-05-21T00:00:00Z"},
+        {"why": "new model", "series": "A", "accept": True},
+        {"why": "new model"},
+        {"items": [{"decision": id, "step": 1, "value": 7.0, "observed_at": NOW.isoformat(), "taken": 5.0}]},
+    ]
+    assert not receipt.new  # 200: all of it was known
+    assert len(set(service.keys)) == 6
+
+
+def test_pages_are_followed_within_the_service_only() -> None:
+    pages = [
+        (200, {"items": [{"id": "1"}], "next": "/v1/decisions?plan=p&before=9"}),
+        (200, {"items": [{"id": "2"}], "next": None}),
+    ]
+    for run in (run_sync, run_async):
+        service = Service(*pages)
+        assert [x["id"] for x in run(service, lambda c: _all(c.decisions(plan="p", series="", limit=1)))] == ["1", "2"]
+        assert [r.url.query.decode() for r in service.seen] == ["plan=p&limit=1", "plan=p&before=9"]
+    evil = Service((200, {"items": [], "next": "https://elsewhere.example/v1/decisions?x"}))
+    with pytest.raises(ServiceUnreachable, match="elsewhere"):
+        run_sync(evil, lambda c: list(c.decisions()))
+    assert len(evil.seen) == 1
+
+
+def _all(found: Any) -> Any:
+    return found if hasattr(found, "__aiter__") else list(found)
+
+
+def test_names_are_one_part_of_the_path() -> None:
+    service = Service((200, {}), (200, {}))
+    run_sync(service, lambda c: c.series("a/../b?x#y é"))
+    assert service.seen[0].url.raw_path == b"/v1/series/a%2F..%2Fb%3Fx%23y%20%C3%A9"
+    run_sync(service, lambda c: c.verify("f" * 64))
+    assert service.seen[1].method == "POST"
+    assert "Idempotency-Key" not in service.seen[1].headers
+
+
+def test_answers_that_are_none_are_not_taken_for_some() -> None:
+    for content in (b"<html>", b"[]", b'{"items": [{"id": 1}]}', b'{"nothing": 1}'):
+        service = Service(lambda r, content=content: httpx.Response(200, content=content))
+        with pytest.raises(ServiceUnreachable):
+            run_sync(service, lambda c: c.decide("p", [Item("A", {}, FORECAST)]))
+    # A redirect would carry the token elsewhere.
+    away = Service((307, {}, {"Location": "https://elsewhere.example/"}))
+    with pytest.raises(ServiceProblem):
+        run_sync(away, lambda c: c.plans())
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Client("http://example.com", TOKEN), "https"),
+        (lambda: Client("127.0.0.1:8411", TOKEN), "an address"),
+        (lambda: Client(URL, "two words"), "token"),
+        (lambda: Client(URL, TOKEN).decide("p", [Item("A", {}, FORECAST)], key="ü"), "visible ASCII"),
+        (lambda: Client(URL, TOKEN).decide("p", [Item("A", {}, Forecast())]), "one of members"),
+        (lambda: Client(URL, TOKEN).decide("p", [Item("A", {}, Forecast(members=[[math.inf]]))]), "finite"),
+        (lambda: Client(URL, TOKEN).decide("p", [Item("A", {"x": math.inf}, FORECAST)]), "finite"),
+        (lambda: Client(URL, TOKEN).outcomes([Outcome("a", math.inf, NOW)]), "finite"),
+        (lambda: Client(URL, TOKEN).series(""), "a name"),
+        (lambda: Retry(tries=0), "at least 1"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_sent(make: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        make()
+    assert TOKEN not in repr(Client(URL, TOKEN))
+
+
+# -------------------------------------------------------------------- frames
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_of_nixtla_become_items(library: str) -> None:
+    lib = pytest.importorskip(library)
+    day = [datetime(2024, 5, 21), datetime(2024, 5, 20), datetime(2024, 5, 20), datetime(2024, 5, 21)]
+    forecasts = lib.DataFrame({
+        "unique_id": ["B", "B", "A", "A"], "ds": day, "cutoff": [datetime(2024, 5, 19)] * 4,
+        "Ridge": [2.0, 1.0, 3.0, 4.0], "Ridge-lo-80": [1.0, 0.5, 2.0, 3.0], "Ridge-hi-80": [3.0, 1.5, 4.0, 5.0],
+    })  # fmt: skip
+    states = lib.DataFrame(
+        {"unique_id": ["A", "B", "C"], "on_hand": [1.0, 2.0, 3.0], "open_orders_1": [5.0, None, 0.0]}
+    )
+    b, a = items_of(forecasts, states)
+    assert (b.series, a.series) == ("B", "A")
+    assert b.state == {"on_hand": 2.0}
+    assert a.state == {"on_hand": 1.0, "open_orders_1": 5.0}
+    assert b.forecast.quantiles == {"0.1": [0.5, 1.0], "0.5": [1.0, 2.0], "0.9": [1.5, 3.0]}  # in the order of dates
+    assert b.forecast.content()["cutoff"] == "2024-05-19"
+    assert items_of(forecasts, states, issued="2024-05-19T18:00:00Z")[0].forecast.issued == "2024-05-19T18:00:00Z"
+
+
+def test_members_samples_and_mean_become_items() -> None:
+    pl = pytest.importorskip("polars")
+    states = pl.DataFrame({"series": ["A"], "on_hand": [1.0]})
+    members = pl.DataFrame({"series": ["A", "A"], "step": [1, 2], "member_1": [1.0, 2.0], "member_2": [3.0, 4.0]})
+    assert items_of(members, states)[0].forecast.members == [[1.0, 2.0], [3.0, 4.0]]
+    samples = pl.DataFrame(
+        {"series": ["A"] * 4, "step": [1, 1, 2, 2], "sample_id": [0, 1, 0, 1], "value": [1.0, 3.0, 2.0, 4.0]}
+    )
+    assert items_of(samples, states)[0].forecast.members == [[1.0, 2.0], [3.0, 4.0]]
+    mean = pl.DataFrame({"series": ["A"], "step": [1], "mean": [1.0], "std": [0.5]}).lazy()
+    assert items_of(mean, states)[0].forecast.mean == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"step": [1, 1]}, "every step"),
+        ({"series": ["A", "Z"], "step": [1, 2]}, "no row of 'Z'"),
+        ({"cutoff": ["2024-05-19", "2024-05-18"]}, "one of each series"),
+    ],
+)
+def test_frames_that_mean_two_things_are_refused(change: dict[str, Any], words: str) -> None:
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({"series": ["A", "A"], "step": [1, 2], "mean": [1.0, 2.0], "std": [1.0, 1.0], **change})
+    with pytest.raises(InputError, match=words):
+        items_of(frame, pl.DataFrame({"series": ["A"], "on_hand": [1.0]}))
+    with pytest.raises(InputError, match="a data frame"):
+        items_of([1], frame)
+
+
+def test_outcomes_of_a_frame_find_their_decisions() -> None:
+    pl = pytest.importorskip("polars")
+    service = Service(echo, (201, {}))
+
+    def work(client: Client) -> None:
+        answers = client.decide("p", [Item("A", {}, FORECAST), Item("B", {}, FORECAST)])
+        client.outcomes_frame(answers, pl.DataFrame({"unique_id": ["B", "C"], "y": [4.0, 5.0]}), observed_at=NOW)
+
+    run_sync(service, work)
+    assert service.bodies[1]["items"] == [
+        {"decision": f"{1:064x}", "step": 1, "value": 4.0, "observed_at": NOW.isoformat()}
+    ]
+    with pytest.raises(InputError, match="twice"):
+        outcomes_of([], pl.DataFrame({"series": ["B", "B"], "value": [4.0, 5.0]}), observed_at=NOW)
+
+
+# -------------------------------------------------------------------- ucsearch remote
+
+
+@pytest.fixture
+def remote(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    from typer.testing import CliRunner
+
+    import ucsearch.cli.remote as module
+    from ucsearch.cli import app
+
+    def run(service: Service, *arguments: object, code: int = 0) -> str:
+        monkeypatch.setattr(module, "_transport", httpx.MockTransport(service))
+        done = CliRunner().invoke(app, ["remote", *map(str, arguments)], env={"UCSEARCH_TOKEN": TOKEN})
+        assert done.exit_code == code, done.output
+        assert TOKEN not in done.output
+        return done.output
+
+    return run
+
+
+def test_remote_decide(remote: Any, tmp_path: Path) -> None:
+    f, s, o = tmp_path / "f.csv", tmp_path / "s.csv", tmp_path / "o.csv"
+    f.write_text("series,date,q0.1,q0.9\nA,21.05.2024,2,4\nA,20.05.2024,1,3\n")
+    s.write_text("series,on_hand,note\nA,7,x\n")
+    service = Service(echo)
+    text = remote(service, "decide", "orders", "-f", f, "-s", s, "-o", o, "--key", "today")
+    assert "1 series: 1 RELEASED" in text
+    assert service.keys == ["today"]
+    item = service.bodies[0]["items"][0]
+    assert item["forecast"]["quantiles"] == {"0.1": [1.0, 2.0], "0.9": [3.0, 4.0]}
+    assert item["state"] == {"on_hand": 7.0, "note": "x"}
+    assert o.read_text().splitlines()[1].startswith("A,RELEASED,5,order 5,,none,inf,2024-05-21")
+
+    def hold(request: Any) -> Any:
+        return httpx.Response(200, json={"items": [{**answered("A"), "outcome": "HOLD", "action": None}]})
+
+    assert "HOLD A: s" in remote(Service(hold), "decide", "orders", "-f", f, "-s", s, code=1)
+    assert "401" in remote(Service((401, problem(401, "unauthorized"))), "decide", "x", "-f", f, "-s", s, code=2)
+
+
+def test_remote_override_and_outcomes(remote: Any, tmp_path: Path) -> None:
+    view = {"newest": {"id": "a" * 64}, "effective": -5.0, "effective_label": "discharge 5"}
+    service = Service((200, view), (201, {}), (200, view))
+    text = remote(service, "override", "SKU 1", "-5", "--why", "a storm comes")
+    assert "what counts now is -5.0 discharge 5" in text
+    assert json.loads(service.seen[1].content) == {"action": -5.0, "why": "a storm comes", "expects": "a" * 64}
+    assert "an action, or --withdraw" in remote(Service(), "override", "SKU", "--why", "none", code=2)
+    path = tmp_path / "out.csv"
+    path.write_text(f"decision,step,value,taken\n{'b' * 64},2,7.5,\n")
+    service = Service((201, {}))
+    assert "1 outcomes reported" in remote(service, "outcomes", path, "--observed-at", "2024-05-21T00:00:00Z")
+    assert service.bodies[0]["items"] == [
+        {"decision": "b" * 64, "step": 2, "value": 7.5, "observed_at": "2024-05-21T00:00:00Z"}
+    ]
+    assert "observed_at" in remote(Service(), "outcomes", path, code=2)
