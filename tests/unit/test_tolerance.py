@@ -196,3 +196,25 @@ def test_check_task_warns_where_digits_are_lost() -> None:
 def sunk(s: At, a: float, y: float, p: Worth) -> float:
     """The first step pays, the second gets it back: states after the first are above 0."""
     return (p.unit if s.x >= 1.0 else -p.unit) + 0.1 * a if a >= 1.0 else -4.0 * p.unit
+
+
+def huge_and_back(s: At, a: float, y: float, p: Worth) -> float:
+    return (1.2e308 if s.x == 0.0 else -1.2e308) + a * 1e300
+
+
+@pytest.mark.parametrize("mode", ["mean", "members"])
+@pytest.mark.parametrize(("rule", "eps_m"), [(huge_and_back, 0.0), (noisy, 1.7e308)])
+def test_figures_beyond_the_largest_float_prove_nothing_and_their_record_can_be_verified(
+    mode: Any, rule: Any, eps_m: float
+) -> None:
+    task = dataclasses.replace(TASK, reward=rule, step=lambda s, a, y, p: At(s.x + 1.0 + 0.25 * a))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = uc.decide(
+            task, At(0.0), [[1.0, 1.0], [2.0, 2.0]], uc.Exact(depth=2, mode=mode), eps_m=eps_m, engine="python",
+            params=Worth(0.0, 0.0, 1.0),
+        )  # fmt: skip
+    record, blobs = decision_record(found)
+    assert not found.released
+    assert verify_record(record, blobs, task).status == "valid"
+    assert record["claim"]["tau"] == "inf" or eps_m

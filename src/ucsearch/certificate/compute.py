@@ -93,7 +93,8 @@ def derive(e: Evidence, eps_m: float, steps: int) -> Claims:
     count = e.selected.size
     blocks = [slice(lo, lo + _BLOCK) for lo in range(0, max(count, 1), _BLOCK)]
     same = e.certain_lower is e.reward_lower
-    with np.errstate(invalid="ignore"):  # inf - inf where nothing is known: NaN, which fails every comparison
+    # inf - inf where nothing is known: NaN, which fails every comparison. So do all under an infinite tolerance.
+    with np.errstate(invalid="ignore", over="ignore"):
         parts = [_derive(_part(e, block), eps_m, steps, same) for block in blocks]
     return parts[0] if len(parts) == 1 else Claims(*map(np.concatenate, zip(*parts, strict=True)))
 

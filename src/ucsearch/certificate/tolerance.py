@@ -36,7 +36,13 @@ def path_size(gross: Floats, uncertainty: Floats, settings: Settings, risk: floa
     In additive modes uncertainties are added up as well. In members mode the spread is taken of the members' returns,
     whose rounding enters it once more: as it is, or (variance) times twice the deviation.
     """
+    if not risk > 0.0:  # 0 times a sum beyond the largest float would be NaN, and NaN is no size
+        return gross
     if settings.mode != MODES["members"]:
         return gross + risk * uncertainty
-    inner = 2.0 * np.sqrt(uncertainty) * gross if settings.spread == NUMBERS["variance"] else gross
-    return gross + risk * (uncertainty + inner)
+    with np.errstate(over="ignore", invalid="ignore"):
+        inner = gross
+        if settings.spread == NUMBERS["variance"]:
+            inner = np.where(uncertainty > 0.0, 2.0 * np.sqrt(uncertainty) * gross, 0.0)
+        size: Floats = gross + risk * (uncertainty + inner)
+    return size

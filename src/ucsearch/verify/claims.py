@@ -255,7 +255,8 @@ class _Decision:
 
         def fits(n: Node) -> bool:
             own = prover.p.size(n)
-            return n.score <= score + room and abs(own - wanted) <= 1e-9 * max(own, wanted)
+            close = own == wanted or abs(own - wanted) <= 1e-9 * max(own, wanted)  # the first where both are infinite
+            return n.score <= score + room and close
 
         best = self.bests.get(first)
         try:

@@ -293,8 +293,10 @@ class Problem:
     def size(self, node: Node) -> float:
         """What was added up on a path, in absolute terms. In members mode the spread is taken of the returns, so that
         their rounding enters it too: as it is, or (variance) times twice the deviation."""
+        if not self.risk > 0.0:  # 0 times a sum beyond the largest float would be NaN, and NaN is no size
+            return node.gross
         inner = 0.0
-        if self.is_members:
+        if self.is_members and (self.spread != VARIANCE or node.uncertainty > 0.0):
             inner = 2.0 * math.sqrt(node.uncertainty) * node.gross if self.spread == VARIANCE else node.gross
         return node.gross + self.risk * (node.uncertainty + inner)
 

@@ -162,13 +162,14 @@ DECISION_2 = _with(
     claim={
         "kind": ("oracle", "bound", "closed_exact"),
         "law?": LAW,
-        **_form(truth="cancellation", maybe="member_feasible", count="states? transitions?"),
+        **_form(truth="cancellation", maybe="member_feasible", count="states? transitions?", real="tau"),
         "open_value?": "figure",
         "flexibility?": "figure",
     },
     gate={"last_look?": "text"},
     outcome={"reason": (*CLOSED_REASONS, "fallback_infeasible"), "cause": CLOSED_REASONS},
-    rivals=_form(maybe="size reward_only_size certain_size", figure="upper_size", count="[upper_path]"),
+    # Rewards near the largest float have sizes, and so tolerances, beyond it: nothing is proved then, but it is said.
+    rivals=_form(figure="size reward_only_size certain_size upper_size", count="[upper_path]"),
     **{"schema": ("ucsearch.decision/2",), "recalibration?": RECALIBRATION, "request?": REQUEST},
 )
 DECISIONS = {1: DECISION_1, 2: DECISION_2}
