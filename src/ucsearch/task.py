@@ -273,6 +273,12 @@ class Task:
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
     @cached_property
+    def has_code_in_v1(self) -> bool:
+        """Whether `source_hash_v1` holds byte code, of a function without a text of its own such as a lambda, and so
+        depends on the version of Python."""
+        return any(digest.startswith("code:") for digest in describe_functions(self.functions()).values())
+
+    @cached_property
     def source_hash_v1(self) -> str:
         """What `ucsearch.decision/1` records hold: texts of functions and helpers, and captured constants."""
         body = {

@@ -26,7 +26,7 @@ from ucsearch.verify.formats import (
     read_entries,
     read_record,
 )
-from ucsearch.verify.inputs import verify_control, verify_override, verify_refusal, verify_report
+from ucsearch.verify.inputs import FOREIGN, verify_control, verify_override, verify_refusal, verify_report
 from ucsearch.verify.schema import UNCHECKED, check_known, version_of
 from ucsearch.verify.trust import NoTask, find_task, is_genuine, tasks
 from ucsearch.verify.verdict import Verdict, describe
@@ -184,7 +184,10 @@ def _verify(entry: Entry, terms: _Terms) -> Verdict:
     except Invalid as error:
         return Verdict("invalid", name, error.where, str(error))
     if doubts:
-        text = f"within {budget} nodes these could not be verified: {', '.join(dict.fromkeys(doubts))}"
+        within = "" if doubts == [FOREIGN] else f"within {budget} nodes "
+        text = f"{within}these could not be verified: {', '.join(dict.fromkeys(doubts))}"
+        if FOREIGN in doubts:
+            text += " (byte code of another version of Python, by which version 1 named these rules)"
         return Verdict("weaker", name, doubts[0], f"{note}; {text}" if note else text)
     return Verdict("valid", name, message=note)
 

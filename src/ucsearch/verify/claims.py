@@ -10,7 +10,7 @@ from ucsearch.verify.closed import verify_closed
 from ucsearch.verify.excused import excuse_of, verify_excused
 from ucsearch.verify.formats import Blobs, Invalid, Record, expect, expect_close, is_close, near, num, require, slack
 from ucsearch.verify.gate import LAST_LOOK, certificate, gate_and_outcome
-from ucsearch.verify.inputs import UNUSED, problem_of
+from ucsearch.verify.inputs import FOREIGN, UNUSED, is_foreign, problem_of
 from ucsearch.verify.recalibration import verify_recalibration
 from ucsearch.verify.replay import CLOSED, Edge, Fault, Node, Problem, distinct
 from ucsearch.verify.schema import version_of
@@ -18,10 +18,15 @@ from ucsearch.verify.search import Found, Meter, OutOfNodes, Prover, beam, compl
 
 
 def verify_decision(r: Record, blobs: Blobs, task: Any, budget: int) -> list[str]:
-    """Raises at the first false claim; returns the claims that the budget left in doubt."""
+    """Raises at the first false claim; returns the claims that are left in doubt."""
     verify_recalibration(r, blobs)
     p = problem_of(r, blobs, task)
     p.meter = Meter(budget)
+    foreign = [FOREIGN] if is_foreign(r, task) else []
+    return foreign + _claims(r, blobs, p)
+
+
+def _claims(r: Record, blobs: Blobs, p: Problem) -> list[str]:
     words, refused = r["gate"].get("last_look"), excuse_of(r) == LAST_LOOK
     require("gate.last_look", (words is not None) == refused, words, "words iff the last look failed")
     if p.mode != CLOSED and excuse_of(r):

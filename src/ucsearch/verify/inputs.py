@@ -26,6 +26,7 @@ UNUSED = {
 }  # fmt: skip
 USED = {"exact": "node_budget", "closed": "node_budget", "mcts": "simulations"}
 OPTIONAL = ("protect", "near_equal", "band", "utility_budget")
+FOREIGN = "task.source_hash"  # the doubt whether these are the recorded rules (see `is_foreign`)
 AT_LEAST = {
     "depth": 1, "width": 1, "top_k": 1, "risk": 0, "prune_risk": 0, "info_bonus": 0, "c_uct": 0, "eps_m": 0,
     "near_equal": 0, "band": 0, "utility_budget": 0, "proof_budget": 1,
@@ -33,19 +34,20 @@ AT_LEAST = {
 
 
 def problem_of(r: Record, blobs: Blobs, task: Any) -> Problem:
-    state, params, actions = rules_of(r, task)
+    state, params, actions = rules_of(r, task, lenient=True)
     p = Problem(task, r["settings"], state, params, actions, _trace(r, blobs, task))
     _settings(r, p)
     return p
 
 
-def rules_of(r: Record, task: Any) -> tuple[Any, Any, list[float]]:
-    """State, parameters and actions, NaN where unavailable."""
+def rules_of(r: Record, task: Any, lenient: bool = False) -> tuple[Any, Any, list[float]]:
+    """State, parameters and actions, NaN where unavailable. `lenient`: the caller doubts a source that `is_foreign`."""
     t, inputs = r["task"], r["inputs"]
     actions = [num(a) for a in t["actions"]]
     for name in ("name", "version"):
         expect(f"task.{name}", t[name], getattr(task, name))
-    _source(r, task)
+    if not (lenient and is_foreign(r, task)):
+        _source(r, task)
     if r["kind"] != "refusal" or actions:  # a refusal may have come before its actions were known
         expect("task.actions", len(actions), len(task.actions))
     there = [a for a in actions if a == a]
@@ -57,12 +59,23 @@ def rules_of(r: Record, task: Any) -> tuple[Any, Any, list[float]]:
     return state, _named_tuple("params", None if task.params is None else type(task.params), inputs), actions
 
 
+def is_foreign(r: Record, task: Any) -> bool:
+    """Whether nobody can say that these are the recorded rules: version 1 took a function without a text of its own (a
+    lambda) by its byte code, and that was written by another version of Python."""
+    by_code = version_of(dict(r)) == 1 and getattr(task, "has_code_in_v1", False)
+    return by_code and not _same_python(r) and r["task"]["source_hash"] != task.source_hash_v1
+
+
+def _same_python(r: Record) -> bool:
+    return bool(r["versions"]["python"].split(".")[:2] == list(map(str, sys.version_info[:2])))
+
+
 def _source(r: Record, task: Any) -> None:
     """The rules at hand are those that were recorded: by their code, or by their text in another version of Python."""
     t, name = r["task"], "source_hash"
     if version_of(dict(r)) == 1:
         name = "source_hash_v1" if hasattr(type(task), "source_hash_v1") else name
-    elif r["versions"]["python"].split(".")[:2] != list(map(str, sys.version_info[:2])):
+    elif not _same_python(r):
         name = "text_hash"
         require("task.text_hash", name in t, None, f"a hash of its text: it was recorded by {r['versions']['python']}")
     recorded = t["text_hash" if name == "text_hash" else "source_hash"]
