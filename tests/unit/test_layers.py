@@ -56,6 +56,7 @@ LAYERS = {
     "pipeline": 13,
     "evaluation": 14,
     "scoreboard": 15,
+    "service": 16,
     "cli": 20,
 }
 ABOVE = 16

@@ -26,6 +26,7 @@ from ucsearch.cli.planner import backtest, decide, explain, new, schema, tasks
 from ucsearch.cli.remote import remote_app
 from ucsearch.cli.report import report
 from ucsearch.cli.schedule import schedule
+from ucsearch.cli.service import service_app
 from ucsearch.cli.tune import tune
 from ucsearch.errors import UCSearchError
 
@@ -51,6 +52,7 @@ app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")
 app.add_typer(evidence_app, name="evidence")
 app.add_typer(remote_app, name="remote")
+app.add_typer(service_app, name="service")
 for _command in (
     new,
     forecast,

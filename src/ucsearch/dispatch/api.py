@@ -92,7 +92,8 @@ def decide_panel(
     gate: Gate | None = None,
     now: datetime | None = None,
     clock: Callable[[], float] | None = None,
-    calibration: Calibration | None = None,
+    calibration: Calibration | Sequence[Calibration] | None = None,
+    paused: bool = False,
     kind: Kind = "auto",
     eps_m: float = 0.0,
     params: Any = None,
@@ -123,7 +124,11 @@ def decide_panel(
         stop=watch.is_over if watch is not None and watch.budget_s is not None else None,
     )  # fmt: skip
     elapsed = math.nan if watch is None else watch.elapsed()
-    context = Context(_ages(certified.plan.trace, now), elapsed, calibration or Calibration())
+    each = () if calibration is None or isinstance(calibration, Calibration) else tuple(calibration)
+    if each and len(each) != len(certified):
+        raise InputError("calibration", f"{len(each)} records", f"one, or {len(certified)}: one per window")
+    shared = calibration if isinstance(calibration, Calibration) else Calibration()
+    context = Context(_ages(certified.plan.trace, now), elapsed, shared, each, paused)
     conditions = tuple(evaluate(gate, certified, context))
     cause = _causes(conditions, len(certified))
     doubts = last_look(certified, np.array([c is Reason.NONE for c in cause]))

@@ -184,7 +184,7 @@ class DecisionPanel:
             certificate=certificate,
             gate=self.gate,
             rows=rows,
-            context=self.context,
+            context=self.context.at(w),
             pass_kind=pass_kind,
             release_margin=margin,
             regret_bound=certificate.regret_bound,

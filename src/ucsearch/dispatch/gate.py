@@ -52,6 +52,7 @@ class Reason(StrEnum):
     INVALID_TRACE = "invalid_trace"
     STALE_TRACE = "stale_trace"
     CALIBRATION = "calibration"
+    PAUSED = "paused"  # a person stopped releases
     NODE_BUDGET = "node_budget"
     TIME_BUDGET = "time_budget"
     TASK_ERROR = "task_error"
@@ -67,6 +68,8 @@ class Calibration:
 
     eps_c: float = math.nan  # 95 % quantile of (|Rhat - R| - beta * U)+, in reward units
     undercoverage: float = math.nan  # nominal minus measured interval coverage
+    drift: float = math.nan  # evidence of the calibration monitor; NaN when it cannot be read
+    overdue: float = math.nan  # outcomes that should have been reported and were not
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +85,17 @@ class Gate:
     max_trace_age_s: float | None = None  # seconds between the forecast's issue time and now
     max_eps_c: float | None = None  # measured calibration error at most this
     max_undercoverage: float | None = None
+    max_drift: float | None = None  # evidence of the calibration monitor at most this
+    max_overdue: float | None = None  # outcomes that are missing at most this: a starved monitor is not a good one
+    pausable: bool = False  # a person may stop releases
     node_budget: int | None = None  # expansions, simulations and oracle nodes together
     time_budget_s: float | None = None
 
     def __post_init__(self) -> None:
-        limits = ("regret_limit", "max_trace_age_s", "max_eps_c", "max_undercoverage", "node_budget", "time_budget_s")
+        limits = (
+            "regret_limit", "max_trace_age_s", "max_eps_c", "max_undercoverage", "max_drift", "max_overdue",
+            "node_budget", "time_budget_s",
+        )  # fmt: skip
         for name in limits:
             value = getattr(self, name)
             if value is not None and not 0.0 <= value < math.inf:
@@ -96,11 +105,20 @@ class Gate:
         if self.near and self.regret_limit is None:
             raise InputError("gate.regret_limit", None, "a limit, because gate.near is set")
 
+    def measured(self) -> tuple[tuple[str, float], ...]:
+        """Figures of `Calibration` that have a limit, and it."""
+        limits = {
+            "eps_c": self.max_eps_c, "undercoverage": self.max_undercoverage, "drift": self.max_drift,
+            "overdue": self.max_overdue,
+        }  # fmt: skip
+        return tuple((name, limit) for name, limit in limits.items() if limit is not None)
+
     @property
     def is_empty(self) -> bool:
         asked = (self.certificate, self.risk_active, self.positive_margin)
         limits = (
             self.regret_limit, self.min_member_feasible, self.max_trace_age_s, self.max_eps_c, self.max_undercoverage,
+            self.max_drift, self.max_overdue,
         )  # fmt: skip
         return not any(asked) and all(x is None for x in (*limits, self.node_budget, self.time_budget_s))
 
@@ -111,6 +129,15 @@ class Context(NamedTuple):
     age_s: Sequence[float]  # (W or 1,) seconds since the trace was issued; NaN unknown
     elapsed_s: float  # NaN when no clock was given
     calibration: Calibration
+    each: tuple[Calibration, ...] = ()  # (W,) instead of `calibration`, where windows differ
+    paused: bool = False
+
+    def at(self, w: int) -> Context:
+        """As one window sees it."""
+        return self._replace(calibration=self.each[w], each=()) if self.each else self
+
+    def figures(self, name: str) -> list[float] | float:
+        return [getattr(c, name) for c in self.each] if self.each else float(getattr(self.calibration, name))
 
 
 class Condition(NamedTuple):
@@ -142,10 +169,10 @@ def evaluate(gate: Gate, panel: CertifiedPanel, context: Context) -> list[Condit
         age = np.asarray(context.age_s, dtype=np.float64)
         add("trace_issued_before_now", age, ">=", 0.0, Reason.STALE_TRACE)
         add("trace_age_s", age, "<=", gate.max_trace_age_s, Reason.STALE_TRACE)
-    if gate.max_eps_c is not None:
-        add("eps_c", context.calibration.eps_c, "<=", gate.max_eps_c, Reason.CALIBRATION)
-    if gate.max_undercoverage is not None:
-        add("undercoverage", context.calibration.undercoverage, "<=", gate.max_undercoverage, Reason.CALIBRATION)
+    for name, limit in gate.measured():
+        add(name, context.figures(name), "<=", limit, Reason.CALIBRATION)
+    if gate.pausable:
+        add("released_by_operator", not context.paused, "==", 1, Reason.PAUSED)
     if panel.plan.policy.mode == "closed":
         add("law", status != Status.NO_STRUCTURE, "==", 1, Reason.NO_INFORMATION_STRUCTURE)
         add("transitions_within_budget", status != Status.NOT_PROVED, "==", 1, Reason.NODE_BUDGET)

@@ -26,7 +26,6 @@ from ucsearch.pipeline.tables import Block, Problem, Table
 from ucsearch.settings import Settings
 from ucsearch.task import Task
 from ucsearch.tasks import inventory_rules as rules
-from ucsearch.tasks.address import address
 from ucsearch.trace import Trace
 
 __all__ = [
@@ -139,7 +138,7 @@ class Kinds:
         key = (*key, *config.shape())
         if key not in self._kinds:
             sizes = self.settings.actions
-            where = address(config, own_grid=sizes.multiples is not None or sizes.lots > 0)
+            where = config.address(own_grid=sizes.multiples is not None or sizes.lots > 0)
             self._kinds[key] = Kind(len(self._kinds), config, config.task(), where)
         return self._kinds[key]
 

@@ -13,7 +13,7 @@ import math
 import platform
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -26,6 +26,7 @@ import numpy as np
 
 from ucsearch.dispatch.api import decide_panel, refuse
 from ucsearch.dispatch.decision import Decision, DecisionPanel
+from ucsearch.dispatch.gate import Calibration
 from ucsearch.engine.choose import engine_for
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.archive import extend_archive, read_corrections
@@ -46,11 +47,11 @@ from ucsearch.pipeline.tables import Problem, check_writable, open_table, refuse
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.canonical import canonical, digest, encode_number, loads
 from ucsearch.records.files import whole_file
-from ucsearch.records.requests import Request
+from ucsearch.records.requests import Request, Under
 from ucsearch.records.writer import Body, Recalibrated, decision_body, panel_bodies
 from ucsearch.settings import Settings
 
-__all__ = ["DecideReport", "StrictError", "Work", "decided", "logged", "run_decide"]
+__all__ = ["DecideReport", "Standing", "StrictError", "Work", "bodies_of", "decided", "logged", "run_decide"]
 
 _SHOWN = 10_000  # problems kept in a report
 
@@ -153,14 +154,22 @@ def run_decide(
 # -------------------------------------------------------------------- what is to be done
 
 
+class Standing(NamedTuple):
+    """What a service knows when it decides: its monitors' figures by series, and whether a person paused it."""
+
+    calibrations: Mapping[str, Calibration]
+    paused: bool = False
+
+
 class Work:
     """Both files, the order of the series, and what is known to be wrong before any value is read."""
 
     def __init__(
         self, settings: Settings, forecasts: ForecastFile, states: StateFile, now: datetime | None,
-        archive: str | Path | None, begins: bool = False,
+        archive: str | Path | None, begins: bool = False, standing: Standing | None = None,
     ) -> None:  # fmt: skip
         self.settings, self.forecasts, self.states = settings, forecasts, states
+        self.standing = standing
         how = settings.recalibration
         if how.active and archive is None and not begins:
             raise InputError("archive", "nothing", f"past forecasts, because forecast.recalibrate is {how.method!r}")
@@ -333,10 +342,15 @@ def _decide_group(plan: Work, settings: Settings, group: list[tuple[Values, Case
         trace, recalibrated = recalibrated_panel(trace, fixes, settings.recalibration)
     states, params, actions = panel_inputs(cases, trace, settings)
     trace = planned_trace(trace, kind.config, params, settings)
+    known = plan.standing
+    calibration: Any = settings.calibration
+    if known is not None:
+        calibration = [known.calibrations.get(v.series, settings.calibration) for v in values]
     panel = decide_panel(
-        kind.task, states, trace, settings.policy, gate=settings.gate, now=now, calibration=settings.calibration,
-        kind=settings.proof.kind, eps_m=settings.proof.eps_m, params=params, actions=actions,
-        threads=settings.run.threads, engine=plan.engines[kind.number], node_budget=settings.proof.node_budget,
+        kind.task, states, trace, settings.policy, gate=settings.gate, now=now, calibration=calibration,
+        paused=known is not None and known.paused, kind=settings.proof.kind, eps_m=settings.proof.eps_m, params=params,
+        actions=actions, threads=settings.run.threads, engine=plan.engines[kind.number],
+        node_budget=settings.proof.node_budget,
     )  # fmt: skip
     return _Panel(panel, [v.series for v in values], kind, recalibrated)
 
@@ -356,22 +370,12 @@ def logged(
     plan: Work, chunk: Chunk, book: AuditLog | None, request: Request | None, *, alone: bool = False
 ) -> list[list[Any]]:
     """Write the chunk's decisions to the log, if there is one, then make its rows; both in the order of its series."""
-    rows: dict[str, list[Any]] = {}
-    made: dict[str, Body] = {}
     make = Rows(plan)
     first = plan.chunks[chunk.number][0]
     asked = {n: None if request is None else request.at(first + i) for i, n in enumerate(chunk.series)}
-    for panel, names, kind, changes in chunk.panels:
-        bodies = panel_bodies(
-            panel, names, kind.where, requests=[asked[name] for name in names], recalibrated=changes
-        )  # fmt: skip
-        for body, name in zip(bodies, names, strict=True):
-            made[name] = body
-            rows[name] = make.decided(name, body.decision, body.id)
-    for name, (problem, d) in chunk.refused.items():
-        case = plan.states.cases.get(name)
-        made[name] = decision_body(d, name, "" if case is None else case.kind.where, asked[name])
-        rows[name] = make.refused(name, problem, d, made[name].id)
+    made = bodies_of(plan, chunk, asked)
+    rows = {n: make.decided(n, made[n].decision, made[n].id) for panel in chunk.panels for n in panel.series}
+    rows |= {n: make.refused(n, problem, d, made[n].id) for n, (problem, d) in chunk.refused.items()}
     if book is not None:
         entries = book.append_bodies([made[name] for name in chunk.series])
         if alone and any(entry.repeated for entry in entries):
@@ -380,6 +384,22 @@ def logged(
                 f"{book.path}: another run on the same files writes to this log; start again when it is done"
             )
     return [rows[name] for name in chunk.series]
+
+
+def bodies_of(
+    plan: Work, chunk: Chunk, asked: Mapping[str, Request | None], under: Under | None = None
+) -> dict[str, Body]:  # fmt: skip
+    """The records of a chunk by series; `asked` names the request of each."""
+    made: dict[str, Body] = {}
+    for panel, names, kind, changes in chunk.panels:
+        bodies = panel_bodies(
+            panel, names, kind.where, requests=[asked[name] for name in names], recalibrated=changes, under=under
+        )  # fmt: skip
+        made.update(zip(names, bodies, strict=True))
+    for name, (_, d) in chunk.refused.items():
+        case = plan.states.cases.get(name)
+        made[name] = decision_body(d, name, "" if case is None else case.kind.where, asked[name], under=under)
+    return made
 
 
 # -------------------------------------------------------------------- what is kept on the way

@@ -20,15 +20,16 @@ import numpy as np
 
 from ucsearch.errors import InputError
 from ucsearch.pipeline.cases import StateFile
-from ucsearch.pipeline.decide import Work, decided, logged
-from ucsearch.pipeline.forecasts import ForecastFile
+from ucsearch.pipeline.columns import forecast_layout, usual_names
+from ucsearch.pipeline.decide import Standing, Work, decided, logged
+from ucsearch.pipeline.forecasts import LARGEST, ForecastFile, Values
 from ucsearch.pipeline.rows import shown_columns
 from ucsearch.pipeline.tables import Block
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.requests import Request, as_request
 from ucsearch.settings import Settings
 
-__all__ = ["decide_cases"]
+__all__ = ["decide_cases", "rows_work"]
 
 _SAID = ("cutoff", "issued", "model")  # once for a whole forecast
 
@@ -39,13 +40,25 @@ def decide_cases(
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Decide every row, write the decisions to `log` (None: nowhere) and return what a line of the output file would
     say of each, in order. A row that cannot be used is a row that says why; a call that cannot is an `InputError`."""
+    work = rows_work(settings, rows, now)
+    out = []
+    for chunk in decided(work, settings, range(len(work.chunks)), now):
+        out.extend(logged(work, chunk, log, as_request(request)))
+    columns = shown_columns(work.has_orders)
+    return [{name: row[i] for name, i in columns.items()} for row in out]
+
+
+def rows_work(
+    settings: Settings, rows: Iterable[Mapping[str, Any]], now: datetime | None, standing: Standing | None = None
+) -> Work:  # fmt: skip
+    """The rows, ready to be decided by `decided`."""
     if settings.gate.max_trace_age_s is not None and now is None:
         raise InputError("now", "nothing", "a time, because gate.max_trace_age_s is set")
     given = list(rows)
     if not given:
         raise InputError("rows", "none", "at least one")
     names = settings.columns
-    states, forecasts, seen = [], [], set()
+    states, asked, seen = [], {}, set()
     for i, row in enumerate(given):
         state, forecast = dict(row), row.get("forecast")
         series = row.get(names.series)
@@ -59,16 +72,85 @@ def decide_cases(
             raise InputError(f"rows[{i}].forecast", kind, "an object with members, mean and std, or quantiles")
         state.pop("forecast")
         states.append(_spread_out(state, i))
-        forecasts.extend(_steps(series, forecast, i, settings))
-    work = Work(
-        settings, ForecastFile.open(_Rows("forecasts", forecasts), settings),
-        StateFile(_Rows("states", states), settings), now, None,
+        asked[series] = forecast
+    forecasts = _quick(asked, settings)
+    if forecasts is None:  # something is unusual: cell by cell, as in a file
+        cells = [row for i, (s, f) in enumerate(asked.items()) for row in _steps(s, f, i, settings)]
+        forecasts = ForecastFile.open(_Rows("forecasts", cells), settings)
+    return Work(settings, forecasts, StateFile(_Rows("states", states), settings), now, None, standing=standing)
+
+
+class _Given(ForecastFile):
+    """Forecasts that are arrays already: nothing of them is wrong."""
+
+    tables: dict[str, Values]
+
+    def values(self, start: int = 0) -> Iterator[Values]:
+        yield from (self.tables[series] for series in self.order[start:])
+
+
+def _quick(asked: Mapping[str, Mapping[str, Any]], settings: Settings) -> ForecastFile | None:
+    """The forecasts as arrays, when all are of one shape and every value is a plain number that can be used."""
+    names, tables, said = settings.columns, {}, set()
+    arrays: dict[str, Any] = {}
+    columns: tuple[str, ...] = ()
+    for series, forecast in asked.items():
+        own, found = _table(forecast, names.members)
+        if found is None or (columns and own != columns):
+            return None
+        columns = own
+        notes = {name: _text(forecast.get(name)) for name in _SAID}
+        said |= {name for name in _SAID if name in forecast}
+        arrays[series] = found
+        tables[series] = Values(series, found, notes["cutoff"], notes["issued"], None, notes["model"])
+    shape = _Rows("forecasts", [])
+    shape.columns = (names.series, names.step, *(getattr(names, n) for n in _SAID if n in said), *columns)
+    if len(set(shape.columns)) != len(shape.columns):
+        return None
+    used = usual_names(shape, names)
+    layout, problems = forecast_layout(shape, used, settings)
+    if problems or layout.dated or layout.time != names.step or layout.kind == "sample":
+        return None
+    order = [columns.index(name) for name in layout.values]
+    if order != list(range(len(columns))):
+        arrays = {s: np.ascontiguousarray(x[:, order]) for s, x in arrays.items()}
+        tables = {s: v._replace(table=arrays[s]) for s, v in tables.items()}
+    if layout.kind == "mean" and any((x[:, 1] < 0.0).any() for x in arrays.values()):
+        return None
+    spans = {s: (1.0, float(len(x)), len(x)) for s, x in arrays.items()}
+    file = _Given(
+        shape, layout, used, tuple(tables), tuple(range(len(tables))), {}, (), spans, settings.period
     )  # fmt: skip
-    out = []
-    for chunk in decided(work, settings, range(len(work.chunks)), now):
-        out.extend(logged(work, chunk, log, as_request(request)))
-    columns = shown_columns(work.has_orders)
-    return [{name: row[i] for name, i in columns.items()} for row in out]
+    object.__setattr__(file, "tables", tables)
+    return file
+
+
+def _table(forecast: Mapping[str, Any], prefix: str) -> tuple[tuple[str, ...], Any]:
+    """Names of the columns and (H, K) values; None where it is not that simple."""
+    columns: list[str] = []
+    lists: list[Any] = []
+    for name, value in forecast.items():
+        if name in _SAID:
+            if not isinstance(value, str):
+                return (), None
+        elif not isinstance(value, list) or not value:
+            return (), None
+        elif name == "members":
+            columns += [f"{prefix}{j + 1}" for j in range(len(value))]
+            lists += value
+        else:
+            columns.append(name)
+            lists.append(value)
+    length = len(lists[0]) if lists and isinstance(lists[0], list) else 0
+    if not length or not all(type(x) is list and len(x) == length for x in lists):
+        return (), None
+    if not all(type(x) is float or type(x) is int for values in lists for x in values):
+        return (), None
+    try:
+        table = np.array(lists, dtype=np.float64).T
+    except OverflowError:
+        return (), None
+    return (tuple(columns), table) if bool((np.abs(table) <= LARGEST).all()) else ((), None)
 
 
 def _spread_out(state: Mapping[str, Any], i: int) -> dict[str, Any]:

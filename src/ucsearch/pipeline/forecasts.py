@@ -21,10 +21,10 @@ from ucsearch.pipeline.tables import Block, Problem, Table, regrouped, whole_ser
 from ucsearch.settings import Columns, Forecast, Settings
 from ucsearch.trace import Trace
 
-__all__ = ["ForecastFile", "Values", "count_periods", "is_regular", "later", "make_trace"]
+__all__ = ["LARGEST", "ForecastFile", "Values", "count_periods", "is_regular", "later", "make_trace"]
 
 Floats = NDArray[np.float64]
-_LARGEST = 1e15  # larger values could overflow in sums, and are no demand
+LARGEST = 1e15  # larger values could overflow in sums, and are no demand
 _STEPS = {
     "15min": np.timedelta64(15, "m"),
     "30min": np.timedelta64(30, "m"),
@@ -142,7 +142,7 @@ class ForecastFile:
         out = np.empty((len(block), len(self.layout.values)))
         for i, name in enumerate(self.layout.values):
             out[:, i] = block.numbers(name)[0]
-        out[~(np.abs(out) <= _LARGEST)] = np.nan
+        out[~(np.abs(out) <= LARGEST)] = np.nan
         return out
 
     def _check(self, block: Block, matrix: Floats, lo: int, hi: int, series: str) -> Problem | None:
@@ -153,7 +153,7 @@ class ForecastFile:
             row, k = (int(x) for x in np.argwhere(bad)[0])
             column = self.layout.values[k]
             seen = block.part(lo + row, lo + row + 1).texts(column)[0]
-            limit = "" if np.isnan(block.numbers(column)[0][lo + row]) else f" within {_LARGEST:g} of 0"
+            limit = "" if np.isnan(block.numbers(column)[0][lo + row]) else f" within {LARGEST:g} of 0"
             text = f"saw {repr(seen) if seen else 'nothing'}, expected a number{limit}"
             return Problem(file, f"{unit} {block.places[lo + row]}", column, series, text)
         if self.layout.kind == "mean" and (matrix[lo:hi, 1] < 0.0).any():

@@ -17,15 +17,16 @@ from typing import Any
 import numpy as np
 
 from ucsearch.dispatch.decision import Decision
+from ucsearch.dispatch.gate import Gate
 from ucsearch.errors import RecordError
 from ucsearch.policies import Policy
 from ucsearch.records.blobs import blob_id, encode_array
 from ucsearch.records.canonical import encode_number, seal
-from ucsearch.records.requests import Request
+from ucsearch.records.requests import Request, Under
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["SCHEMA", "decision_record"]
+__all__ = ["SCHEMA", "decision_record", "measured"]
 
 SCHEMA = "ucsearch.decision/2"
 REFUSAL_SCHEMA = "ucsearch.refusal/2"
@@ -40,11 +41,13 @@ def decision_record(
     where: str = "",
     recalibration: Mapping[str, Any] | None = None,
     request: Request | None = None,
+    under: Under | None = None,
 ) -> tuple[dict[str, Any], Blobs]:
     """The sealed record of `decision` and the blobs it refers to. `where` names the task object, "package:object";
     `recalibration` is how its members came about (its own blobs are the caller's to add)."""
     c = decision.certificate
-    asked = {} if request is None else {"request": request.content()}
+    asked: dict[str, Any] = {} if request is None else {"request": request.content()}
+    asked |= {} if under is None else under.content()
     if c is None:
         return _refusal(decision, series, where, asked), {}
     plan = c.plan
@@ -79,7 +82,7 @@ def decision_record(
         "claim": claim,
         "rivals": [{k: _value(v) for k, v in vars(r).items()} for r in c.rivals],
         "gate": {
-            "settings": {k: _value(v) for k, v in vars(decision.gate).items()},
+            "settings": _limits(decision.gate),
             "rows": [
                 {
                     "name": r.name,
@@ -92,7 +95,7 @@ def decision_record(
             ],
             "now": decision.now,
             "elapsed_s": _value(decision.context.elapsed_s),
-            "calibration": {k: _value(v) for k, v in vars(decision.context.calibration).items()},
+            "calibration": measured(decision),
             **({"last_look": decision.last_look} if decision.last_look else {}),
         },
         "outcome": _outcome(decision),
@@ -102,6 +105,21 @@ def decision_record(
     if recalibration is not None:
         record["recalibration"] = {k: _value(v) for k, v in recalibration.items()}
     return seal(record), blobs
+
+
+# Members that records have only where a service watches the forecaster.
+_WATCHED = {"max_drift": "drift", "max_overdue": "overdue"}
+
+
+def _limits(gate: Gate) -> dict[str, Any]:
+    rare = (*_WATCHED, "pausable")
+    return {k: _value(v) for k, v in vars(gate).items() if k not in rare or v not in (None, False)}
+
+
+def measured(decision: Decision) -> dict[str, Any]:
+    """What the monitors said, as far as the record tells of it."""
+    absent = {figure for limit, figure in _WATCHED.items() if getattr(decision.gate, limit) is None}
+    return {k: _value(v) for k, v in vars(decision.context.calibration).items() if k not in absent}
 
 
 def _where(task: Task) -> str:
@@ -153,7 +171,7 @@ def _refusal(decision: Decision, series: str, where: str, asked: dict[str, Any])
         "kind": "refusal",
         "series": series,
         "task": _task(known.task, known.actions, where),
-        "gate": {"settings": {k: _value(v) for k, v in vars(decision.gate).items()}, "now": decision.now},
+        "gate": {"settings": _limits(decision.gate), "now": decision.now},
         "outcome": _outcome(decision),
         "versions": _versions(),
         **asked,

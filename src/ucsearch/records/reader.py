@@ -121,6 +121,19 @@ class AuditReader:
             ).fetchall()
         return tuple(Row(*row) for row in rows)
 
+    def find_requests(self, keys: Sequence[str]) -> dict[str, tuple[Row, ...]]:
+        """The same for several keys at once; those that the log does not have are left out."""
+        with self._guarded() as connection:
+            rows = connection.execute(
+                f"SELECT request_key, {_COLUMNS} FROM entries WHERE request_key IN (SELECT value FROM json_each(?))"
+                " ORDER BY request_key, request_item",
+                (json.dumps(sorted(set(keys))),),
+            ).fetchall()
+        out: dict[str, tuple[Row, ...]] = {}
+        for key, *row in rows:
+            out[key] = (*out.get(key, ()), Row(*row))
+        return out
+
     def list(
         self,
         *,
@@ -130,20 +143,27 @@ class AuditReader:
         reason: str | None = None,
         series: str | None = None,
         kind: str | None = None,
+        plan: str | None = None,
+        before: int | None = None,
         newest_first: bool = False,
     ) -> tuple[Row, ...]:
-        """Entries whose members `outcome`, `reason`, `series`, `kind` equal those given."""
+        """Entries whose members `outcome`, `reason`, `series`, `kind`, `plan` equal those given, with numbers below
+        `before`."""
         for field, value in (("limit", limit), ("offset", offset)):
             if not 0 <= value < 2**53:
                 raise InputError(field, value, "0 or more")
-        wanted = {"outcome": outcome, "reason": reason, "series": series, "kind": kind}
+        wanted: dict[str, str | None] = {"outcome": outcome, "reason": reason, "series": series, "kind": kind}
+        if plan is not None and self.format < 2:
+            return ()
+        wanted["plan"] = plan
         wanted = {name: value for name, value in wanted.items() if value is not None}
-        where = " AND ".join(f"{name} = ?" for name in wanted) or "TRUE"
+        where = " AND ".join([*(f"{name} = ?" for name in wanted), *([] if before is None else ["seq < ?"])]) or "TRUE"
+        bound = () if before is None else (before,)
         order = "DESC" if newest_first else "ASC"
         with self._guarded() as connection:
             rows = connection.execute(
                 f"SELECT {_COLUMNS} FROM entries WHERE {where} ORDER BY seq {order} LIMIT ? OFFSET ?",
-                (*wanted.values(), limit, offset),
+                (*wanted.values(), *bound, limit, offset),
             ).fetchall()
         return tuple(Row(*row) for row in rows)
 
@@ -165,6 +185,16 @@ class AuditReader:
         """The overrides of a decision (by number or id), oldest first."""
         row = self.get(decision)
         return self._overrides([row]).get(row.seq, ())
+
+    def reports(self, decision: str) -> tuple[Row, ...]:
+        """What was reported to have come of the decisions with this id, in order."""
+        if self.format < 2:
+            return ()
+        with self._guarded() as connection:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM entries WHERE decision = ? AND kind = 'outcome' ORDER BY seq", (decision,)
+            ).fetchall()
+        return tuple(Row(*row) for row in rows)
 
     def effective(self, rows: Sequence[Row]) -> dict[int, Effective]:
         """For each decision or refusal among these, by its number: the action that counts. The last override does;

@@ -14,7 +14,7 @@ from typing import Any
 
 from ucsearch.errors import InputError, RecordError
 
-__all__ = ["Request", "as_request", "check_request"]
+__all__ = ["Request", "Under", "as_request", "check_request"]
 
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _DOMAIN = b"ucsearch/request/1\0"
@@ -48,6 +48,17 @@ class Request:
         """As its record holds it."""
         words = {name: value for name, value in (("body", self.body), ("by", self.by)) if value}
         return {"key": self.key, "item": self.item, **words}
+
+
+@dataclass(frozen=True, slots=True)
+class Under:
+    """Under which plan of a service a decision was made, and until when it may be followed: words of its record."""
+
+    plan: str
+    valid_until: str  # ISO time with its offset; "" when there is no end
+
+    def content(self) -> dict[str, str]:
+        return {"plan": self.plan, "valid_until": self.valid_until}
 
 
 def as_request(request: Request | str | None) -> Request | None:

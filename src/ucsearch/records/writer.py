@@ -22,8 +22,8 @@ from ucsearch.dispatch.decision import Decision, DecisionPanel
 from ucsearch.errors import RecordError
 from ucsearch.records.blobs import blob_id, encode_array
 from ucsearch.records.canonical import canonical, digest_bytes, seal_bytes
-from ucsearch.records.decisions import decision_record
-from ucsearch.records.requests import Request
+from ucsearch.records.decisions import decision_record, measured
+from ucsearch.records.requests import Request, Under
 from ucsearch.trace import Trace
 
 __all__ = ["Body", "Recalibrated", "decision_body", "panel_bodies"]
@@ -55,10 +55,13 @@ def decision_body(
     where: str = "",
     request: Request | None = None,
     extra: Recalibrated | None = None,
+    under: Under | None = None,
 ) -> Body:
     """The record of one decision, or of one whose inputs were refused."""
     part = None if extra is None else extra.part
-    record, blobs = decision_record(decision, series=series, where=where, recalibration=part, request=request)
+    record, blobs = decision_record(
+        decision, series=series, where=where, recalibration=part, request=request, under=under
+    )
     name, body = seal_bytes(record)
     more = {} if extra is None else extra.blobs
     trace = {} if decision.certificate is None else record["inputs"]["trace"]
@@ -74,6 +77,7 @@ def panel_bodies(
     windows: Sequence[int] | None = None,
     requests: Sequence[Request | None] | None = None,
     recalibrated: Sequence[Recalibrated] | None = None,
+    under: Under | None = None,
 ) -> list[Body]:
     """The record of every window (or of those named), equal in every byte to `decision_record`'s. `series`,
     `requests` and `recalibrated` have one item for each."""
@@ -90,13 +94,13 @@ def panel_bodies(
     for w, name, request, change in zip(chosen, series, asked, extra, strict=True):
         decision = panel[w]
         if make is None:
-            make = _Writer(decision, name, where, shared)
+            make = _Writer(decision, name, where, shared, under)
         body = make(decision, name, request, change)
         if decision.outcome.value not in compared:
             compared.add(decision.outcome.value)
-            if body[:3] != decision_body(decision, name, where, request, change)[:3]:
+            if body[:3] != decision_body(decision, name, where, request, change, under)[:3]:
                 items = zip(chosen, series, asked, extra, strict=True)
-                return [decision_body(panel[i], n, where, r, c) for i, n, r, c in items]
+                return [decision_body(panel[i], n, where, r, c, under) for i, n, r, c in items]
         out.append(body)
     return out
 
@@ -104,13 +108,18 @@ def panel_bodies(
 class _Writer:
     """Writes records of one panel: everything that is the same in all windows is text already."""
 
-    def __init__(self, decision: Decision, series: str, where: str, shared: dict[str, tuple[str, bytes]]) -> None:
+    def __init__(
+        self, decision: Decision, series: str, where: str, shared: dict[str, tuple[str, bytes]],
+        under: Under | None = None,
+    ) -> None:  # fmt: skip
         record, _ = decision_record(decision, series=series, where=where)
         self.shared = shared
         task, gate, inputs = record["task"], record["gate"], record["inputs"]
         self.claim = [(k, _key(k)) for k in sorted(record["claim"])]
         self.rival = [(k, _key(k)) for k in sorted(Rival.__dataclass_fields__)]
-        self.gate_head = _members(gate, {"rows"})
+        self.gate_head = _members(gate, {"rows", "calibration"})
+        self.plan = "" if under is None else f'"plan":{_json(under.plan)},'
+        self.until = "" if under is None else f'"valid_until":{_json(under.valid_until)},'
         self.settings = _json(record["settings"])
         self.lengths = (_json(inputs["params_lengths"]), _json(inputs["state_lengths"]))
         self.task_rest = {k: _json(v) for k, v in task.items() if k not in ("actions", "labels")}
@@ -140,10 +149,10 @@ class _Writer:
             f'"inputs":{{"params":{_list(params)},"params_lengths":{self.lengths[0]},'
             f'"state":{_list(plan.inputs.states[w].tolist())},"state_lengths":{self.lengths[1]},"trace":{trace}}},'
             f'"kind":{self.ends["kind"]},"outcome":{_object(vars(decision), self.outcome)},'
-            f'{changed}{asked}"rivals":[{",".join([_object(vars(r), self.rival) for r in c.rivals])}],'
+            f'{self.plan}{changed}{asked}"rivals":[{",".join([_object(vars(r), self.rival) for r in c.rivals])}],'
             f'"schema":{self.ends["schema"]},'
             f'"series":{encode_basestring(series)},"settings":{self.settings},"task":{self._task(c)},'
-            f'"versions":{self.ends["versions"]}}}'
+            f'{self.until}"versions":{self.ends["versions"]}}}'
         )
         name = digest_bytes(f"{{{head}{tail}".encode(), "record-id/1")
         return Body(name, f'{{{head}"id":"{name}",{tail}'.encode(), refs, blobs, decision, request)
@@ -154,7 +163,7 @@ class _Writer:
             f'"pass":{"true" if r.passed else "false"},"right":{_text(r.right)}}}'
             for r in decision.rows
         ]
-        parts = {**self.gate_head, "rows": f"[{','.join(rows)}]"}
+        parts = {**self.gate_head, "calibration": _text(measured(decision)), "rows": f"[{','.join(rows)}]"}
         return f"{{{','.join([_key(k) + parts[k] for k in sorted(parts)])}}}"
 
     def _task(self, c: Certificate) -> str:

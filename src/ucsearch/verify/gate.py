@@ -18,6 +18,7 @@ Tau = Callable[[float, float, float, float], float]  # of two figures and their 
 TESTS = {"==": operators.eq, "<=": operators.le, ">=": operators.ge, ">": operators.gt}
 # Rows of failures that only the record tells of, and that only a record which releases nothing may have.
 IN_TIME, LAST_LOOK = "search_in_time", "last_look"
+PAUSED = "released_by_operator"  # 0 while a person has stopped releases; a whole log tells whether one had
 CANCELLED = 1e6  # a path whose size is so many times its score
 
 
@@ -197,9 +198,12 @@ def _rows(
     age = _age(gate["now"], r["inputs"]["trace"]["meta"]["issued"])
     active = c["uncertainty_active" if p.is_members else "risk_active"]
     spent = counted["expansions"] + counted["oracle_nodes"]
-    asks = any(value is not None and value is not False for name, value in g.items() if name != "near")
+    silent = ("near", "pausable")  # they ask for nothing by themselves
+    asks = any(value is not None and value is not False for name, value in g.items() if name not in silent)
     said = [] if version_of(r) == 1 else [row["name"] for row in gate["rows"]]  # failures that only the record tells of
     eps_c, under = num(gate["calibration"]["eps_c"]), num(gate["calibration"]["undercoverage"])
+    drift, overdue = num(gate["calibration"].get("drift")), num(gate["calibration"].get("overdue"))
+    running = not any(row["name"] == PAUSED and row["left"] == 0 for row in gate["rows"])
     table: list[tuple[Any, str, float, str, Any, str]] = [
         (True, "task", failed, "==", 0, "task_error"),
         (IN_TIME in said, IN_TIME, 0, "==", 1, "time_budget"),
@@ -208,6 +212,9 @@ def _rows(
         (g["max_trace_age_s"], "trace_age_s", age, "<=", g["max_trace_age_s"], "stale_trace"),
         (g["max_eps_c"], "eps_c", eps_c, "<=", g["max_eps_c"], "calibration"),
         (g["max_undercoverage"], "undercoverage", under, "<=", g["max_undercoverage"], "calibration"),
+        (g.get("max_drift"), "drift", drift, "<=", g.get("max_drift"), "calibration"),
+        (g.get("max_overdue"), "overdue", overdue, "<=", g.get("max_overdue"), "calibration"),
+        (g.get("pausable"), PAUSED, running, "==", 1, "paused"),
         (p.mode == CLOSED, "law", c.get("structured", False), "==", 1, "no_information_structure"),
         (p.mode == CLOSED, "transitions_within_budget", c.get("within", False), "==", 1, "node_budget"),
         (True, "completion", not dead_end, "==", 1, "dead_end"),

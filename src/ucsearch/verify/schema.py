@@ -55,12 +55,13 @@ def _form(**names: str) -> dict[str, Any]:
 
 REASONS = (
     "none", "dead_end", "search_exhausted", "not_proved", "not_optimal", "not_robust", "margin_not_positive",
-    "not_risk_active", "members_infeasible", "regret_above_limit", "stale_trace", "calibration", "node_budget",
-    "time_budget", "task_error",
+    "not_risk_active", "members_infeasible", "regret_above_limit", "stale_trace", "calibration", "paused",
+    "node_budget", "time_budget", "task_error",
 )  # fmt: skip
 LIMITS = _form(
-    truth="certificate risk_active near positive_margin",
-    limit="regret_limit min_member_feasible? max_trace_age_s max_eps_c max_undercoverage node_budget time_budget_s",
+    truth="certificate risk_active near positive_margin pausable?",
+    limit="regret_limit min_member_feasible? max_trace_age_s max_eps_c max_undercoverage node_budget time_budget_s "
+    "max_drift? max_overdue?",
 )
 ROW = {"operator": ("==", "<=", ">=", ">"), **_form(text="name", figure="left", number="right", truth="pass")}
 BLOB = {"$blob": "hex"}
@@ -136,6 +137,8 @@ RECALIBRATION = {
 }  # fmt: skip
 # `request` says who asked, and as which item of what: words, as far as a decision goes.
 REQUEST = _form(hex="key body?", count="item", text="by?")
+# A service's: under which plan, and until when it may be followed.
+UNDER = _form(text="plan?", time="valid_until?")
 LAW = {
     "kind": ("joint", "comonotone", "independent", "tree", "markov"), "variance_ratio": _form(figure="2? 3? 7?"),
     **_form(maybe="unit", count="points", text="hash"),
@@ -166,11 +169,11 @@ DECISION_2 = _with(
         "open_value?": "figure",
         "flexibility?": "figure",
     },
-    gate={"last_look?": "text"},
+    gate={"last_look?": "text", "calibration": _form(figure="eps_c undercoverage drift? overdue?")},
     outcome={"reason": (*CLOSED_REASONS, "fallback_infeasible"), "cause": CLOSED_REASONS},
     # Rewards near the largest float have sizes, and so tolerances, beyond it: nothing is proved then, but it is said.
     rivals=_form(figure="size reward_only_size certain_size upper_size", count="[upper_path]"),
-    **{"schema": ("ucsearch.decision/2",), "recalibration?": RECALIBRATION, "request?": REQUEST},
+    **{"schema": ("ucsearch.decision/2",), "recalibration?": RECALIBRATION, "request?": REQUEST, **UNDER},
 )
 DECISIONS = {1: DECISION_1, 2: DECISION_2}
 
@@ -191,7 +194,7 @@ REFUSAL_1: dict[str, Any] = {
     },
 }  # fmt: skip
 REFUSAL: dict[str, Any] = {
-    **REFUSAL_1, "schema": ("ucsearch.refusal/2",), "task": DECISION_2["task"], "request?": REQUEST,
+    **REFUSAL_1, "schema": ("ucsearch.refusal/2",), "task": DECISION_2["task"], "request?": REQUEST, **UNDER,
     "inputs?": _form(number="[state] [params]", count="[state_lengths] [params_lengths]"),
 }  # fmt: skip
 OVERRIDE_1: dict[str, Any] = {

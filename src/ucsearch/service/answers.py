@@ -1,0 +1,72 @@
+"""What is answered about a recorded decision: a pure function of its entry, so that a repeated request gets the same
+bytes for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ucsearch.errors import UCSearchError
+from ucsearch.pipeline.cases import ORDERING_TASK
+from ucsearch.records.canonical import canonical, decode_number
+from ucsearch.records.chain import Row
+from ucsearch.records.inputs import built_in_task, recorded_inputs
+from ucsearch.tasks import inventory_rules as rules
+
+__all__ = ["answer", "answers", "label_of", "order_of"]
+
+
+def answers(rows: Sequence[Row]) -> bytes:
+    """The answer to a request, one item per entry."""
+    return canonical({"items": [answer(row) for row in rows]})
+
+
+def answer(row: Row, record: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """One item."""
+    r: Mapping[str, Any] = row.record if record is None else record
+    o = r["outcome"]
+    out = {
+        "id": row.id, "seq": row.seq, "head": row.head, "series": r["series"], "outcome": o["outcome"],
+        "action": o["action"], "label": label_of(r, o["action"]), "reason": o["reason"], "cause": o["cause"],
+        "sentence": o["sentence"], "margin": o["release_margin"], "regret_bound": o["regret_bound"],
+        "pass_kind": o["pass_kind"], "plan": r.get("plan", ""), "valid_until": r.get("valid_until", ""),
+        "monitor": monitor_of(r),
+    }  # fmt: skip
+    order = order_of(r, o["action"])
+    return out if order is None else {**out, "order": order}
+
+
+def label_of(record: Mapping[str, Any], action: Any) -> str:
+    """What the task calls an action; "" off the grid, or for none."""
+    task = record.get("task", {})
+    actions = task.get("actions", [])
+    return str(task["labels"][actions.index(action)]) if action is not None and action in actions else ""
+
+
+def order_of(record: Mapping[str, Any], action: Any) -> float | None:
+    """Units that an action orders, where that is another number than the action."""
+    recorded = record.get("task", {})
+    if action is None or recorded.get("name") != ORDERING_TASK or "inputs" not in record:
+        return None
+    task = built_in_task(recorded)
+    if task is None:
+        return None
+    try:
+        inputs = recorded_inputs(record, task)
+        return float(rules.ordered(inputs.state, float(decode_number(action)), inputs.params))
+    except (UCSearchError, ArithmeticError):
+        return None
+
+
+def monitor_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """How the calibration monitor stood when it was decided."""
+    gate = record.get("gate", {})
+    limit = gate.get("settings", {}).get("max_drift")
+    if limit is None:
+        return {"state": "off", "evidence": None}
+    if record.get("kind") == "refusal":
+        return {"state": "unknown", "evidence": None}
+    evidence = gate["calibration"].get("drift")
+    if evidence is None:
+        return {"state": "unknown", "evidence": None}
+    return {"state": "armed" if float(decode_number(evidence)) <= limit else "tripped", "evidence": evidence}

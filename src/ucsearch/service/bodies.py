@@ -1,0 +1,176 @@
+"""What requests may say: strict models, read from the raw bytes, so that what is recorded is what was sent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ucsearch.errors import RecordError
+from ucsearch.records.canonical import loads
+from ucsearch.service.config import Limits
+from ucsearch.service.problems import Refusal, shown
+
+__all__ = [
+    "ALL", "DecideBody", "OutcomeItem", "OutcomesBody", "OverrideBody", "PauseBody", "RearmBody", "ResumeBody",
+    "read_body", "rows_of",
+]  # fmt: skip
+
+_PLACES = 20
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Why = Annotated[str, Field(min_length=3, max_length=500)]
+Time = Annotated[str, Field(max_length=64)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ForecastBody(_Body):
+    """Members (J lists of H values), or mean and std, or quantiles by level; H values each."""
+
+    members: list[list[Number | None]] | None = None
+    mean: list[Number | None] | None = None
+    std: list[Number | None] | None = None
+    quantiles: dict[str, list[Number | None]] | None = None
+    issued: Time | None = None
+    cutoff: Time | None = None
+    model: Annotated[str, Field(max_length=200)] | None = None
+
+
+class DecideItem(_Body):
+    series: Annotated[str, Field(min_length=1)]
+    state: dict[str, Number | str | list[Number | None] | None]
+    forecast: ForecastBody
+
+
+class DecideBody(_Body):
+    """Series to be decided together: all are recorded in one commit, or none."""
+
+    items: Annotated[list[DecideItem], Field(min_length=1)]
+
+
+class OverrideBody(_Body):
+    """A person's action in place of the decided one; null withdraws."""
+
+    action: Number | Annotated[str, Field(max_length=200)] | None
+    why: Why
+    expects: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class OutcomeItem(_Body):
+    """What came of a decision, `step` periods later."""
+
+    decision: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    step: Annotated[int, Field(ge=1, le=100_000)] = 1
+    value: Number | Annotated[list[Number], Field(min_length=1, max_length=64)]
+    observed_at: Time
+    taken: Number | None = None
+
+
+class OutcomesBody(_Body):
+    items: Annotated[list[OutcomeItem], Field(min_length=1)]
+
+
+class PauseBody(_Body):
+    why: Why
+    until: Time | None = None
+
+
+class ResumeBody(_Body):
+    why: Why
+
+
+class RearmBody(_Body):
+    """Start a tripped stream anew; without a series the pool of the plan."""
+
+    series: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
+    why: Why
+    accept: bool = False
+
+
+ALL: tuple[type[_Body], ...] = (DecideBody, OverrideBody, OutcomesBody, PauseBody, ResumeBody, RearmBody)
+T = TypeVar("T", bound=BaseModel)
+
+
+def read_body(kind: type[T], raw: bytes) -> T:
+    """The body as `kind`. Duplicate keys, bad UTF-8 and what is no JSON are found first; values are then judged on the
+    raw bytes, because a float that was parsed does not show that it was 1e999."""
+    try:
+        loads(raw)
+    except RecordError as error:
+        raise Refusal("not_json", shown(error)) from error
+    try:
+        return kind.model_validate_json(raw, strict=True)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        where = tuple(f"{shown(_place(e['loc']))}: {shown(e['msg'])}" for e in found[:_PLACES])
+        raise Refusal("invalid", f"{len(found)} place{'' if len(found) == 1 else 's'}", where=where) from error
+
+
+def _place(loc: Sequence[int | str]) -> str:
+    out = ""
+    for part in loc:
+        out += f"[{part}]" if isinstance(part, int) else (f".{part}" if out else str(part))
+    return out or "body"
+
+
+def rows_of(body: DecideBody, limits: Limits, series_column: str, quantile_prefix: str) -> list[dict[str, Any]]:
+    """The items as `decide_cases` takes them, after the limits were looked at."""
+    if len(body.items) > limits.items:
+        raise Refusal("too_large", f"{len(body.items)} items, at most {limits.items}")
+    rows = []
+    seen: set[str] = set()
+    for i, item in enumerate(body.items):
+        check_series(item.series, limits, f"items[{i}].series")
+        if item.series in seen:
+            raise Refusal("invalid", "a series twice", where=(f"items[{i}].series: the series is there already",))
+        seen.add(item.series)
+        for name, value in item.state.items():
+            if name in ("series", "forecast", series_column):
+                raise Refusal("invalid", "a reserved name", where=(f"items[{i}].state.{name}: not a state",))
+            if not name.isprintable() or len(name) > 200 or (isinstance(value, str) and not value.isprintable()):
+                raise Refusal("invalid", "an odd name", where=(f"items[{i}].state: names and words are printable",))
+        rows.append(
+            {"series": item.series, **item.state, "forecast": _forecast(item.forecast, i, limits, quantile_prefix)}
+        )
+    return rows
+
+
+def check_series(name: str, limits: Limits, where: str) -> None:
+    if len(name) > limits.series_length:
+        raise Refusal("invalid", "a long name", where=(f"{where}: at most {limits.series_length} characters",))
+    if not name.isprintable() or name != name.strip():
+        raise Refusal("invalid", "an odd name", where=(f"{where}: no control characters, no spaces around it",))
+
+
+def _forecast(given: ForecastBody, i: int, limits: Limits, prefix: str) -> dict[str, Any]:
+    lists: Mapping[str, Any] = {
+        "members": given.members, "mean": given.mean, "std": given.std,
+        **{f"{prefix}{level}": values for level, values in (given.quantiles or {}).items()},
+    }  # fmt: skip
+    out = {name: values for name, values in lists.items() if values is not None}
+    paths = given.members if given.members is not None else list(out.values())
+    longest = max((len(path) for path in paths), default=0)
+    if len(paths) > limits.members or longest > limits.steps or len(paths) * longest > limits.numbers:
+        raise Refusal(
+            "too_large",
+            f"{len(paths)} x {longest} numbers, at most {limits.members} members, {limits.steps} steps and "
+            f"{limits.numbers} together",
+            where=(f"items[{i}].forecast",),
+        )
+    for name in ("issued", "cutoff", "model"):
+        if (value := getattr(given, name)) is not None:
+            if not value.isprintable():
+                raise Refusal("invalid", "an odd text", where=(f"items[{i}].forecast.{name}: printable text",))
+            out[name] = value
+    return out
+
+
+def number_text(value: float) -> float | str | None:
+    """As records write numbers."""
+    if math.isnan(value):
+        return None
+    return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")

@@ -1,0 +1,204 @@
+"""`service.toml`: where the service listens, where it writes, its limits and its plans. Unknown keys are refused."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from ucsearch.errors import InputError, UCSearchError
+from ucsearch.monitor import Settings as Watching
+from ucsearch.monitor import Watch
+
+__all__ = ["Config", "ConfigError", "Limits", "MonitorTable", "PlanTable", "Server", "Store", "load_config"]
+
+FILE = "service.toml"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class ConfigError(InputError):
+    """Everything wrong with the file, one line each."""
+
+    def __init__(self, lines: list[str]) -> None:
+        UCSearchError.__init__(self, "\n".join(lines))
+        self.lines = tuple(lines)
+        self.field, self.index, self.seen, self.expected = "service.toml", None, "", ""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Server(_Table):
+    """Where it listens and whom it believes."""
+
+    bind: str = Field(default="127.0.0.1:8411", description="address and port")
+    hosts: tuple[str, ...] = Field(
+        default=("127.0.0.1", "localhost", "[::1]"), description="allowed Host headers, without port"
+    )
+    tls_cert: str = Field(default="", description="certificate chain, PEM; needed off loopback")
+    tls_key: str = Field(default="", description="its private key, PEM")
+    proxy_user_header: str = Field(
+        default="", description="header in which a proxy names the user it has logged in, such as X-Remote-User"
+    )
+    proxies: tuple[str, ...] = Field(default=(), description="addresses from which that header is believed")
+    proxy_role: Literal["viewer", "operator"] = Field(default="viewer", description="role of users named by the proxy")
+
+    @property
+    def host(self) -> str:
+        return self.bind.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        return int(self.bind.rpartition(":")[2])
+
+    @property
+    def on_loopback(self) -> bool:
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @model_validator(mode="after")
+    def _safe(self) -> Server:
+        host, _, port = self.bind.rpartition(":")
+        if not host or not port.isdecimal() or not int(port) < 65536:
+            raise ValueError(f"bind: saw {self.bind!r}, expected an address and a port, such as 127.0.0.1:8411")
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise ValueError("tls_cert and tls_key: expected both or neither")
+        if self.proxy_user_header and not self.proxies:
+            raise ValueError("proxies: saw none, expected the addresses from which proxy_user_header is believed")
+        for text in self.proxies:
+            ipaddress.ip_network(text)
+        if not self.on_loopback and not self.tls_cert and not self.proxy_user_header:
+            raise ValueError(
+                f"bind: saw {self.bind!r}, expected a loopback address: others need tls_cert and tls_key, or a proxy "
+                "(proxy_user_header and proxies)"
+            )
+        return self
+
+
+class Store(_Table):
+    """Where decisions are written."""
+
+    log: str = Field(default="log/decisions.db", description="file of the log, or postgresql://...")
+    checkpoint: str = Field(
+        default="checkpoint/decisions.json", description="kept outside the log's folder; the log must confirm it"
+    )
+    checkpoint_every: int = Field(default=1_000, ge=1, description="entries between checkpoints")
+    wal_autocheckpoint: int = Field(default=2_000, ge=0, description="SQLite: pages; 0 where Litestream does it")
+    max_pages: int | None = Field(default=None, ge=1, description="SQLite: upper limit of the file's size")
+    least_free_bytes: int = Field(default=256 << 20, ge=0, description="below this nothing is accepted any more")
+
+    @property
+    def is_postgres(self) -> bool:
+        return self.log.startswith(("postgresql://", "postgres://"))
+
+
+class Limits(_Table):
+    """What a request may ask for."""
+
+    body_bytes: int = Field(default=8 << 20, ge=1024, description="of a request's body, counted while it is read")
+    items: int = Field(default=500, ge=1, le=10_000)
+    members: int = Field(default=4_096, ge=1)
+    steps: int = Field(default=512, ge=1)
+    numbers: int = Field(default=65_536, ge=1, description="members x steps of one item")
+    series_length: int = Field(default=200, ge=1, le=1_000, description="characters of a series' name")
+    header_s: float = Field(default=5.0, gt=0, description="from a connection's first byte to the end of its headers")
+    body_s: float = Field(default=10.0, gt=0)
+    request_s: float = Field(default=30.0, gt=0)
+    connections: int = Field(default=256, ge=1)
+    queue_items: int = Field(default=512, ge=1)
+    batch_items: int = Field(default=64, ge=1, description="decided and committed together")
+    per_token: float = Field(default=50.0, gt=0, description="requests a second")
+    per_agent: float = Field(default=500.0, gt=0, description="requests a second of a token with role agent")
+    logins: int = Field(default=10, ge=1, description="failed logins a minute from one address")
+
+
+class MonitorTable(_Table):
+    """The calibration monitor of a plan."""
+
+    max_undercoverage: float = Field(default=0.035, ge=0.0)
+    watch: Watch = "both"
+    within: int = Field(default=5_000, ge=1)
+    alpha: float = Field(default=0.01, gt=0.0, lt=1.0)
+    lags: int = Field(default=1, ge=1, le=64, description="steps whose sum is the target; 1: the next period")
+    probation: int = Field(default=50, ge=1)
+    calm: float = Field(default=1_000.0, gt=0.0)
+    max_overdue: float | None = Field(default=None, ge=0.0, description="outcomes that may be missing; none: not asked")
+    grace_s: float = Field(default=86_400.0, ge=0.0, description="after which an outcome that is not there is overdue")
+
+    def watching(self) -> Watching:
+        names = ("max_undercoverage", "watch", "within", "alpha", "lags", "probation", "calm")
+        return Watching(**{name: getattr(self, name) for name in names})
+
+
+class PlanTable(_Table):
+    """A settings file under a name."""
+
+    name: str
+    settings: str = Field(description="file, as for `ucsearch decide`")
+    task: str | None = Field(default=None, description="a task of one's own, 'package:object'")
+    valid_for_s: float = Field(default=86_400.0, gt=0.0, description="how long a decision may be followed")
+    allow_plain: bool = Field(default=False, description="decide without compiled kernels where they cannot be made")
+    monitor: MonitorTable | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _named(cls, value: str) -> str:
+        if _NAME.fullmatch(value) is None:
+            raise ValueError("expected letters, digits, '.', '_' and '-', at most 64")
+        return value
+
+
+class Config(_Table):
+    """The whole file."""
+
+    server: Server = Server()
+    store: Store = Store()
+    limits: Limits = Limits()
+    plan: tuple[PlanTable, ...] = ()
+
+    @model_validator(mode="after")
+    def _once(self) -> Config:
+        names = [p.name for p in self.plan]
+        if twice := sorted({n for n in names if names.count(n) > 1}):
+            raise ValueError(f"plan: saw {twice[0]!r} twice, expected each name once")
+        return self
+
+
+def load_config(folder: str | Path, *, store: str | None = None) -> tuple[Config, Path]:
+    """The configuration in a folder (or its file), and the folder that its paths are relative to. `store` replaces
+    where the log is."""
+    given = Path(folder)
+    path = given / FILE if given.is_dir() else given
+    try:
+        content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError([f"{path}: cannot be read ({error.strerror}); `ucsearch service init` makes one"]) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError([f"{path}: not valid TOML: {error}"]) from error
+    if store is not None:
+        table = content.setdefault("store", {})
+        if isinstance(table, dict):
+            table["log"] = store
+    try:
+        found = Config.model_validate_json(json.dumps(content, default=str), strict=True)
+    except ValidationError as error:
+        raise ConfigError([f"{path}: {_line(e)}" for e in error.errors()]) from error
+    if not found.store.is_postgres:
+        log, mark = (path.parent / found.store.log).absolute(), (path.parent / found.store.checkpoint).absolute()
+        if log.parent == mark.parent:
+            raise ConfigError([f"{path}: store.checkpoint: saw it beside the log, expected it in another folder"])
+    return found, path.parent
+
+
+def _line(error: Any) -> str:
+    place = ".".join(str(x) for x in error["loc"])
+    seen = "" if isinstance(error["input"], dict | list) else f" (saw {error['input']!r})"
+    return f"{place}: {error['msg']}{seen}" if place else f"{error['msg']}"

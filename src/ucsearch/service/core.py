@@ -1,0 +1,225 @@
+"""The running service: configuration, plans, tokens, log, writer. Endpoints and console are built on this object."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ucsearch.errors import RecordError
+from ucsearch.records.audit import AuditLog, Entry
+from ucsearch.records.chain import Checkpoint
+from ucsearch.records.reader import AuditReader
+from ucsearch.records.requests import Request
+from ucsearch.service.access import FILE as TOKENS
+from ucsearch.service.access import Principal, TokenBook
+from ucsearch.service.config import Config
+from ucsearch.service.metrics import Metrics
+from ucsearch.service.plans import Plan, load_plan
+from ucsearch.service.problems import Refusal
+from ucsearch.service.standing import Standing
+from ucsearch.service.store import confirm, open_log, open_reader
+from ucsearch.service.writer import Desk, Writer
+
+__all__ = ["Service", "request_of"]
+
+T = TypeVar("T")
+_log = logging.getLogger("ucsearch.service")
+_KEY = re.compile(r"[\x21-\x7e]{1,128}")
+_READERS = 4
+
+
+def request_of(principal: Principal, route: str, key: str | None, raw: bytes) -> Request:
+    """The request that an idempotency key names: another one for another caller and another route."""
+    if key is None or _KEY.fullmatch(key) is None:
+        raise Refusal("no_idempotency_key", "expected Idempotency-Key with 1 to 128 visible ASCII characters")
+    named = hashlib.sha256()
+    for part in (principal.name, route, key):
+        data = part.encode("utf-8")
+        named.update(len(data).to_bytes(8, "big") + data)
+    return Request(named.hexdigest(), body=hashlib.sha256(raw).hexdigest(), by=principal.name)
+
+
+class Service:
+    """Made by `Service.open`, started by `start`, ended by `stop`."""
+
+    def __init__(
+        self, config: Config, folder: Path, plans: Mapping[str, Plan], tokens: TokenBook,
+        clock: Callable[[], datetime] | None = None,
+    ) -> None:  # fmt: skip
+        self.config, self.folder, self.plans, self.tokens = config, folder, dict(plans), tokens
+        self.clock = clock or (lambda: datetime.now(UTC))
+        self.metrics = Metrics()
+        self.standing = Standing(self.plans)
+        self.checkpoint_path = folder / config.store.checkpoint
+        self.started = False
+        self.checkpoint_at = 0.0  # time.monotonic() of the last checkpoint that was written
+        self._checkpointed = 0
+        self._in_flight: dict[str, tuple[str, asyncio.Future[Any]]] = {}
+        self._readers = ThreadPoolExecutor(_READERS, "ucsearch-read")
+        self._local = threading.local()
+        self.verifying = asyncio.Semaphore(1)
+        self.writer = Writer(
+            self._open_log, self._open_reader, self.standing, self.clock, self.metrics,
+            queue_items=config.limits.queue_items, batch_items=config.limits.batch_items, after=self._after,
+        )  # fmt: skip
+
+    @classmethod
+    def open(cls, config: Config, folder: Path, clock: Callable[[], datetime] | None = None) -> Service:
+        """Read plans and tokens; nothing is listened to yet."""
+        plans = {table.name: load_plan(table, folder) for table in config.plan}
+        return cls(config, folder, plans, TokenBook(folder / TOKENS, clock), clock)
+
+    def start(self) -> None:
+        """Confirm the checkpoint and begin to work; raises where the log is not the one it was."""
+        confirm(self.config.store, self.folder)
+        self.writer.start()
+        self.started = True
+
+    def stop(self) -> None:
+        self.started = False
+        self.writer.stop()
+        self._readers.shutdown(wait=True)
+        try:
+            with self._open_reader() as reader:
+                self._write_checkpoint(reader.checkpoint())
+        except (RecordError, OSError) as error:
+            _log.error("no checkpoint at the end: %s", error)
+
+    def _open_log(self) -> AuditLog:
+        return open_log(self.config.store, self.folder, self.clock)
+
+    def _open_reader(self) -> AuditReader:
+        return open_reader(self.config.store, self.folder)
+
+    def _after(self, log: AuditLog, entry: Entry) -> None:
+        """In the committing thread, after every commit."""
+        if entry.seq - self._checkpointed >= self.config.store.checkpoint_every or not self._checkpointed:
+            try:
+                self._write_checkpoint(Checkpoint(entry.seq, entry.head))
+            except (RecordError, OSError) as error:
+                _log.error("the checkpoint cannot be written: %s", error)
+
+    def _write_checkpoint(self, found: Checkpoint) -> None:
+        self.checkpoint_path.parent.mkdir(parents=True, exist_ok=True)
+        found.write(self.checkpoint_path)
+        self._checkpointed, self.checkpoint_at = found.count, time.monotonic()
+
+    # For endpoints
+
+    def plan(self, name: str) -> Plan:
+        if (found := self.plans.get(name)) is None:
+            raise Refusal("not_found", "there is no such plan")
+        return found
+
+    async def read(self, run: Callable[..., T], *arguments: Any) -> T:
+        """Run a read query with a connection of its own, off the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._with_reader, run, *arguments)
+
+    def _with_reader(self, run: Callable[..., T], *arguments: Any) -> T:
+        reader: AuditReader | None = getattr(self._local, "reader", None)
+        try:
+            if reader is None:
+                reader = self._local.reader = self._open_reader()
+            return run(reader, *arguments)
+        except RecordError as error:
+            self._local.reader = None
+            raise Refusal("audit_unavailable", "the log cannot be read", retry_after=2) from error
+
+    async def decide(self, plan: Plan, rows: Sequence[Mapping[str, Any]], request: Request) -> bytes:
+        """The answer to a request, after its commit; the same for everybody who asks it at the same time."""
+        made: bytes = await self._once(request, lambda: self.writer.decide(plan, rows, request))
+        return made
+
+    async def act(self, request: Request | None, run: Callable[[Desk], T], items: int = 1) -> T:
+        """Run something that writes, alone."""
+        if request is None:
+            return await self._finished(asyncio.wrap_future(self.writer.call(run, items)))
+        made: T = await self._once(request, lambda: self.writer.call(run, items))
+        return made
+
+    async def _once(self, request: Request, submit: Callable[[], Future[Any]]) -> Any:
+        self._check_ready()
+        known = self._in_flight.get(request.key)
+        if known is not None:
+            if known[0] != request.body:
+                raise Refusal("key_reused", "the key is at work with another body")
+            try:
+                return await asyncio.wait_for(asyncio.shield(known[1]), self.config.limits.request_s)
+            except TimeoutError:
+                raise Refusal("in_flight", "a request with the same key is still at work") from None
+        future = asyncio.wrap_future(submit())
+        self._in_flight[request.key] = (request.body, future)
+
+        def forget(done: asyncio.Future[Any]) -> None:
+            self._in_flight.pop(request.key, None)
+            if not done.cancelled():
+                done.exception()  # somebody who went away does not want to know
+
+        future.add_done_callback(forget)
+        return await self._finished(future)
+
+    async def _finished(self, future: asyncio.Future[T]) -> T:
+        # Shielded: what is recorded for a caller who went away is there when he asks again.
+        try:
+            return await asyncio.wait_for(asyncio.shield(future), self.config.limits.request_s)
+        except TimeoutError:
+            raise Refusal("not_ready", "it takes longer than expected; ask again with the same key") from None
+
+    def _check_ready(self) -> None:
+        if not self.started or not self.writer.is_alive:
+            raise Refusal("not_ready", "the service is starting or stopping", retry_after=5)
+        if self.free_bytes() < self.config.store.least_free_bytes:
+            raise Refusal("audit_unavailable", "the disk is nearly full", retry_after=60)
+
+    def free_bytes(self) -> int:
+        """Of the disk with the log; looked up at most once a second."""
+        if self.config.store.is_postgres:
+            return 1 << 62
+        now = time.monotonic()
+        if now - getattr(self, "_free_at", -9.0) > 1.0:
+            self._free_at = now
+            try:
+                self._free = shutil.disk_usage((self.folder / self.config.store.log).parent).free
+            except OSError:
+                self._free = 0
+        return self._free
+
+    def checkpoint_state(self) -> tuple[int | None, float | None]:
+        """Count of the last checkpoint that was written, and its age in seconds."""
+        if not self.checkpoint_at:
+            return None, None
+        return self._checkpointed, time.monotonic() - self.checkpoint_at
+
+    def measure(self) -> None:
+        """Set the gauges that nobody sets on the way."""
+        m = self.metrics
+        m.queue.set(self.writer.waiting)
+        m.free.set(self.free_bytes())
+        if self.checkpoint_at:
+            m.checkpoint_age.set(time.monotonic() - self.checkpoint_at)
+        if not self.config.store.is_postgres:
+            path = self.folder / self.config.store.log
+            m.log_bytes.set(sum(p.stat().st_size for p in path.parent.glob(path.name + "*") if p.is_file()))
+
+    def not_ready(self) -> list[str]:
+        """Why nothing can be decided now; empty when it can."""
+        why = []
+        if not self.started or not self.writer.is_alive:
+            why.append("starting or stopping")
+        if self.writer.is_crowded:
+            why.append("queue nearly full")
+        if self.free_bytes() < self.config.store.least_free_bytes:
+            why.append("disk nearly full")
+        if self.writer.is_cut_off:
+            why.append("log not writable")
+        return why

@@ -1,0 +1,165 @@
+"""What every request passes: Host, request id, limits of body and time, tokens, rates; and every answer too."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from ucsearch.service.access import Principal, allows
+from ucsearch.service.problems import Refusal
+
+if TYPE_CHECKING:
+    from ucsearch.service.core import Service
+
+__all__ = ["Front", "Rates", "principal_of", "problem", "raw_body"]
+
+_log = logging.getLogger("ucsearch.service")
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+Scope = MutableMapping[str, Any]
+App = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
+
+
+class Front:
+    """The outermost layer, plain ASGI: cheap, and it sees every answer."""
+
+    def __init__(self, app: App, service: Service) -> None:
+        self.app, self.service = app, service
+        self.hosts = {h.lower() for h in service.config.server.hosts}
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        given = headers.get(b"x-request-id", b"").decode("latin-1")
+        name = given if _ID.fullmatch(given) else secrets.token_hex(8)
+        state = scope.setdefault("state", {})
+        state["request_id"] = name
+        started = time.monotonic()
+        status = 500
+
+        async def out(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", []), (b"x-request-id", name.encode())]
+            await send(message)
+
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        bare = host[: host.rfind(":")] if re.search(r":\d+$", host) else host
+        try:
+            if bare not in self.hosts:
+                await problem(Refusal("bad_host", "the Host header is not in server.hosts"), name)(scope, receive, out)
+            else:
+                await self.app(scope, receive, out)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            self.service.metrics.requests.labels(route, str(status)).inc()
+            fields = {
+                "request": name, "method": scope["method"], "route": route, "status": status,
+                "ms": round(1000.0 * (time.monotonic() - started), 2),
+            }  # fmt: skip
+            if trace := headers.get(b"traceparent", b"").decode("latin-1"):
+                fields["traceparent"] = trace[:80]
+            if who := state.get("principal"):
+                fields["by"] = who
+            _log.info("request", extra={"fields": fields})
+
+
+def problem(refusal: Refusal, request: str) -> Response:
+    """A refusal as an answer."""
+    made = refusal.answer(request)
+    headers = dict(made.headers)
+    if refusal.code in ("too_large", "too_slow"):
+        headers["Connection"] = "close"  # what is still coming is not read
+    return Response(made.body, made.status, headers, made.media)
+
+
+class Rates:
+    """Token buckets: so many a second, and as many at once."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def take(self, key: str, per_second: float, burst: float | None = None) -> None:
+        """Refuse when the bucket is empty."""
+        now, most = time.monotonic(), max(1.0, per_second if burst is None else burst)
+        left, at = self._buckets.get(key, (most, now))
+        left = min(most, left + (now - at) * per_second)
+        if left < 1.0:
+            raise Refusal("too_many", "slow down", retry_after=max(1, round((1.0 - left) / per_second)))
+        if len(self._buckets) > 10_000:
+            self._buckets.clear()
+        self._buckets[key] = (left - 1.0, now)
+
+
+def principal_of(request: Request, needed: str) -> Principal:
+    """Who asks, after token, role and rate were looked at."""
+    service: Service = request.app.state.service
+    found = _recognised(request, service)
+    if found is None:
+        service.metrics.auth_failures.inc()
+        raise Refusal("unauthorized", "expected Authorization: Bearer with a token of this service")
+    request.state.principal = found.name
+    limits = service.config.limits
+    request.app.state.rates.take(found.token, limits.per_agent if found.role == "agent" else limits.per_token)
+    if not allows(found.role, needed):
+        raise Refusal("forbidden", f"this needs the role {needed}, the token has {found.role}")
+    return found
+
+
+def _recognised(request: Request, service: Service) -> Principal | None:
+    given = request.headers.get("authorization", "")
+    kind, _, text = given.partition(" ")
+    if kind.lower() == "bearer" and text:
+        return service.tokens.find(text.strip())
+    server = service.config.server
+    if server.proxy_user_header and request.client is not None:
+        name = request.headers.get(server.proxy_user_header, "")
+        try:
+            address = ipaddress.ip_address(request.client.host)
+        except ValueError:
+            return None
+        if name and name.isprintable() and any(address in ipaddress.ip_network(p) for p in server.proxies):
+            return Principal(name[:100], server.proxy_role, f"proxy:{name[:100]}")
+    return None
+
+
+async def raw_body(request: Request) -> bytes:
+    """The body as bytes, counted and timed while it comes."""
+    limits = request.app.state.service.config.limits
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Refusal("not_json_type", "expected Content-Type: application/json")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refusal("not_json_type", "compressed bodies are not read")
+    return await counted(request, limits.body_bytes, limits.body_s)
+
+
+async def counted(request: Request, most: int, seconds: float) -> bytes:
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > most:
+        raise Refusal("too_large", f"{length} bytes, at most {most}")
+    parts: list[bytes] = []
+    total = 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for part in request.stream():
+                total += len(part)
+                if total > most:
+                    raise Refusal("too_large", f"more than {most} bytes")
+                parts.append(part)
+    except TimeoutError:
+        raise Refusal("too_slow", f"the body did not arrive within {seconds:g} s") from None
+    except ClientDisconnect:
+        raise Refusal("bad_request", "the client went away") from None
+    return b"".join(parts)

@@ -1,0 +1,125 @@
+"""A plan: a settings file under a name, ready to decide. Decisions are made here, in no thread of their own."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ucsearch.dispatch.gate import Calibration
+from ucsearch.errors import InputError, UCSearchError
+from ucsearch.monitor import Settings as Watching
+from ucsearch.pipeline.decide import Standing, bodies_of, decided
+from ucsearch.pipeline.direct import rows_work
+from ucsearch.records.requests import Request, Under
+from ucsearch.records.writer import Body
+from ucsearch.service.config import ConfigError, PlanTable
+from ucsearch.service.own import own_task
+from ucsearch.settings import Settings, load_settings
+
+__all__ = ["Item", "Plan", "Warmed", "load_plan"]
+
+_MEMBERS = 50  # ranks of fewer are too coarse for the monitor
+
+
+class Item(NamedTuple):
+    """One series to be decided, and whose item of which request it is."""
+
+    row: Mapping[str, Any]  # as `decide_cases` takes it
+    request: Request
+
+    @property
+    def series(self) -> str:
+        return str(self.row["series"])
+
+
+class Warmed(NamedTuple):
+    """What became of a plan's kernel."""
+
+    engine: str  # "compiled" or "python"
+    note: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Settings that were read and checked, with what the service adds to them."""
+
+    name: str
+    table: PlanTable
+    settings: Settings  # one thread, the compiled engine unless the file says otherwise
+    watching: Watching | None
+
+    @property
+    def period_s(self) -> float:
+        """Seconds of a period; NaN where nobody knows."""
+        known = {"15min": 900.0, "30min": 1800.0, "hour": 3600.0, "day": 86400.0, "weekday": 86400.0, "week": 604800.0}
+        return known.get(self.settings.period, 2678400.0 if self.settings.period == "month" else math.nan)
+
+    def under(self, now: datetime) -> Under:
+        return Under(self.name, (now + timedelta(seconds=self.table.valid_for_s)).isoformat())
+
+    def decide(
+        self, items: Sequence[Item], now: datetime, calibrations: Mapping[str, Calibration], paused: bool
+    ) -> list[Body]:
+        """Records of these items, in order; every series once. What is wrong with all of them is an `InputError`."""
+        names = self.settings.columns
+        rows = [{**item.row, names.series: item.series} for item in items]
+        work = rows_work(self.settings, rows, now, Standing(calibrations, paused))
+        asked = {item.series: item.request for item in items}
+        made: dict[str, Body] = {}
+        for chunk in decided(work, self.settings, range(len(work.chunks)), now):
+            made |= bodies_of(work, chunk, {s: asked[s] for s in chunk.series}, self.under(now))
+        return [made[item.series] for item in items]
+
+
+def load_plan(table: PlanTable, folder: Path) -> Plan:
+    """Read a plan's settings file; whatever the service cannot do with it is refused here."""
+    settings = load_settings(folder / table.settings)
+    lines = []
+    if settings.recalibration.active:
+        lines.append(f"plan {table.name!r}: forecast.recalibrate needs an archive, which the service does not keep")
+    if settings.shared:
+        lines.append(f"plan {table.name!r}: shared limits need all series at once; use `ucsearch allocate`")
+    if lines:
+        raise ConfigError(lines)
+    if table.task is not None:
+        try:
+            settings = dataclasses.replace(settings, task=own_task(table.task))
+        except UCSearchError as error:
+            raise ConfigError([f"plan {table.name!r}: {error}"]) from error
+    watching = None if table.monitor is None else table.monitor.watching()
+    gate = dataclasses.replace(settings.gate, pausable=True)
+    if watching is not None and table.monitor is not None:
+        limit = settings.gate.max_drift
+        if limit is not None and not limit <= watching.limit:
+            raise ConfigError(
+                [f"plan {table.name!r}: gate.max_drift: saw {limit:g}, expected at most {watching.limit:g}"]
+            )
+        overdue = settings.gate.max_overdue if table.monitor.max_overdue is None else table.monitor.max_overdue
+        # Just below the limit at which a stream trips: there it is latched, and must fail.
+        top = math.nextafter(watching.limit, 0.0)
+        gate = dataclasses.replace(gate, max_drift=min(top, limit or top), max_overdue=overdue)
+    engine = "python" if settings.run.engine == "python" else "compiled"
+    run = settings.run.model_copy(update={"engine": engine, "threads": 1, "chunk": 100_000})
+    return Plan(table.name, table, dataclasses.replace(settings, gate=gate, run=run), watching)
+
+
+def coarse(plan: Plan) -> str:
+    """Why a monitored plan's forecasts are too coarse to be watched; empty when nothing says so."""
+    how = plan.settings.forecast
+    if plan.watching is not None and how.points < _MEMBERS:
+        return (
+            f"plan {plan.name!r}: forecast.points = {how.points}: members made of mean and std or of quantiles are too "
+            f"coarse for the monitor, which needs {_MEMBERS}"
+        )
+    return ""
+
+
+def check_item(row: Mapping[str, Any], plan: Plan) -> None:
+    """Names that would mean two things."""
+    for name in ("series", "forecast", plan.settings.columns.series):
+        if name in row:
+            raise InputError(f"state.{name}", "a member", "none of that name")

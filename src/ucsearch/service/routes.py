@@ -1,0 +1,85 @@
+"""Endpoints that decide, and those that show decisions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ucsearch.records.canonical import canonical
+from ucsearch.service import reads
+from ucsearch.service.bodies import DecideBody, read_body, rows_of
+from ucsearch.service.core import Service, request_of
+from ucsearch.service.front import principal_of, raw_body
+from ucsearch.service.schemas import body_of, problems
+
+__all__ = ["Limit", "router", "service_of"]
+
+router = APIRouter(tags=["decisions"])
+Text = Annotated[str | None, Query(max_length=1_000)]
+Limit = Annotated[int, Query(ge=1, le=500)]
+Before = Annotated[int | None, Query(ge=1, le=2**53)]
+
+
+def service_of(request: Request) -> Service:
+    found: Service = request.app.state.service
+    return found
+
+
+def as_json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Canonical bytes, so that equal content is equal text."""
+    body = content if isinstance(content, bytes) else canonical(content)
+    return Response(body, status, headers, "application/json")
+
+
+@router.post(
+    "/plans/{plan}/decisions", summary="Decide series; every answer is on disk before it is given",
+    openapi_extra=body_of(DecideBody), responses=problems(400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503),
+)  # fmt: skip
+async def decide(request: Request, plan: str) -> Response:
+    principal = principal_of(request, "agent")
+    service = service_of(request)
+    found = service.plan(plan)
+    raw = await raw_body(request)
+    asked = request_of(principal, f"decide/{found.name}", request.headers.get("idempotency-key"), raw)
+    names = found.settings.columns
+    rows = rows_of(read_body(DecideBody, raw), service.config.limits, names.series, names.quantiles)
+    return as_json(await service.decide(found, rows, asked))
+
+
+@router.get("/decisions", summary="Decisions, newest first", responses=problems(401, 403, 422, 429, 503))
+async def list_decisions(
+    request: Request, plan: Text = None, series: Text = None, outcome: Text = None, reason: Text = None,
+    kind: Text = None, before: Before = None, limit: Limit = 50,
+) -> Response:  # fmt: skip
+    principal_of(request, "viewer")
+    asked = {"plan": plan, "series": series, "outcome": outcome, "reason": reason, "kind": kind}
+    given = {k: v for k, v in asked.items() if v is not None}
+
+    def run(reader: Any) -> reads.DecisionPage:
+        return reads.decisions(reader, **given, before=before, limit=limit)
+
+    page = await service_of(request).read(run)
+    after = None if page.next is None else f"/v1/decisions?{urlencode({**given, 'before': page.next, 'limit': limit})}"
+    return as_json({"items": reads.plain(page.items), "next": after})
+
+
+@router.get("/decisions/{id}", summary="A record's canonical bytes", responses=problems(401, 403, 404, 429, 503))
+async def one_decision(request: Request, id: str) -> Response:
+    principal_of(request, "viewer")
+    row = await service_of(request).read(reads.find_row, id)
+    tag = f'"{row.digest}"'
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers={"ETag": tag})
+    return as_json(row.body, headers={"ETag": tag})
+
+
+@router.get("/series/{series}", summary="A series as it stands", responses=problems(401, 403, 404, 429, 503))
+async def one_series(request: Request, series: str) -> Response:
+    principal_of(request, "viewer")
+    service = service_of(request)
+    found = await service.read(reads.series, series, service.clock())
+    return as_json(reads.plain(found))

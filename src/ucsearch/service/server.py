@@ -1,0 +1,105 @@
+"""The server: uvicorn with a timer for headers, which it has none of, and a limit of connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ucsearch.service.app import make_app
+from ucsearch.service.core import Service
+from ucsearch.service.problems import Refusal
+
+__all__ = ["make_server"]
+
+_IDLE_S = 30  # between two requests of one connection
+_DRAIN_S = 10
+
+
+def protocol_of(service: Service) -> type[asyncio.Protocol]:
+    """uvicorn's protocol, closing connections whose headers do not come in time or that are too many."""
+    limits = service.config.limits
+    open_now: set[int] = set()
+
+    class Timed(HttpToolsProtocol):
+        _timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            open_now.add(id(self))
+            if len(open_now) > limits.connections:
+                self._refuse("queue_full", "too many connections")
+                return
+            self._arm()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            open_now.discard(id(self))
+            self._disarm()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            if self._timer is None and (self.cycle is None or self.cycle.response_complete):
+                self._arm()  # the first byte of the next request
+            super().data_received(data)
+
+        def on_headers_complete(self) -> None:
+            self._disarm()
+            super().on_headers_complete()
+
+        def _arm(self) -> None:
+            self._timer = self.loop.call_later(limits.header_s, self._late)
+
+        def _disarm(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+        def _late(self) -> None:
+            self._timer = None
+            self._refuse("too_slow", f"the headers did not arrive within {limits.header_s:g} s")
+
+        def _refuse(self, code: str, detail: str) -> None:
+            if self.transport is None or self.transport.is_closing():
+                return
+            made = Refusal(code, detail).answer("")
+            reason = "Request Timeout" if made.status == 408 else "Service Unavailable"
+            head = (
+                f"HTTP/1.1 {made.status} {reason}\r\nContent-Type: {made.media}\r\nContent-Length: {len(made.body)}\r\n"
+            )
+            head += "".join(f"{k}: {v}\r\n" for k, v in made.headers.items()) + "Connection: close\r\n\r\n"
+            self.transport.write(head.encode("ascii") + made.body)
+            self.transport.close()
+
+    return Timed
+
+
+class _Server(uvicorn.Server):
+    ready: Callable[[str], None] | None = None
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        if self.ready is not None and self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self.ready(f"{host}:{port}")
+
+
+def make_server(service: Service, ready: Callable[[str], None] | None = None) -> uvicorn.Server:
+    """A server for a started service; `ready` is told the address once it is listened to."""
+    server = service.config.server
+    tls: dict[str, Any] = {}
+    if server.tls_cert:
+        tls = {
+            "ssl_certfile": str(service.folder / server.tls_cert),
+            "ssl_keyfile": str(service.folder / server.tls_key),
+        }
+    config = uvicorn.Config(
+        make_app(service), host=server.host, port=server.port, http=protocol_of(service), ws="none", loop="auto",
+        lifespan="on", log_config=None, access_log=False, server_header=False, proxy_headers=False,
+        timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_DRAIN_S, h11_max_incomplete_event_size=65536, **tls,
+    )  # fmt: skip
+    made = _Server(config)
+    made.ready = ready
+    return made

@@ -1,0 +1,389 @@
+"""One thread decides, one commits, in the order in which requests came; nothing is answered before its commit.
+
+Requests wait in a bounded queue. The deciding thread takes what is there, up to a batch, without waiting for more; and
+while its records are synced by the committing thread, the next batch is decided. Whatever must see the log as it is
+(an override, outcomes, a pause) runs alone between two batches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+from ucsearch.dispatch.gate import Calibration
+from ucsearch.errors import DataError, InputError, RecordError
+from ucsearch.records.audit import AuditLog, Entry
+from ucsearch.records.chain import Row
+from ucsearch.records.reader import AuditReader
+from ucsearch.records.requests import Request
+from ucsearch.records.writer import Body
+from ucsearch.service.answers import answers
+from ucsearch.service.plans import Item, Plan
+from ucsearch.service.problems import Refusal, shown
+
+__all__ = ["Desk", "Job", "Standings", "Writer"]
+
+_log = logging.getLogger("ucsearch.service")
+_AGAIN_S = 1.0  # between tries to open a log that failed
+
+
+class Standings(Protocol):
+    """What decisions depend on besides their request; changed by calls, read by batches, in one thread."""
+
+    def calibrations(self, plan: Plan, series: Sequence[str], now: datetime) -> Mapping[str, Calibration]: ...
+
+    def paused(self, plan: Plan, now: datetime) -> bool: ...
+
+    def rebuild(self, log: AuditLog) -> None:
+        """From the log alone."""
+
+
+class Meter(Protocol):
+    """Where figures go."""
+
+    def decided(self, plan: str, bodies: Sequence[Body]) -> None: ...
+
+    def batch(self, items: int, queue_s: float, decide_s: float) -> None: ...
+
+    def committed(self, seconds: float, seq: int) -> None: ...
+
+
+@dataclass(eq=False)
+class Job:
+    """One request to decide."""
+
+    plan: Plan
+    rows: Sequence[Mapping[str, Any]]
+    request: Request  # of its first item
+    future: Future[bytes] = field(default_factory=Future)
+    since: float = field(default_factory=time.monotonic)
+
+    @property
+    def items(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(eq=False)
+class _Call:
+    """Something that runs alone."""
+
+    run: Callable[[Desk], Any]
+    items: int = 1
+    future: Future[Any] = field(default_factory=Future)
+    since: float = field(default_factory=time.monotonic)
+
+
+class Desk(NamedTuple):
+    """What a call works with."""
+
+    log: AuditLog
+    now: datetime
+
+
+class _Made(NamedTuple):
+    jobs: list[tuple[Job, list[Body]]]
+
+
+class Writer:
+    """The queue and both threads."""
+
+    def __init__(
+        self, open_log: Callable[[], AuditLog], open_reader: Callable[[], AuditReader], standings: Standings,
+        clock: Callable[[], datetime], meter: Meter, *, queue_items: int = 512, batch_items: int = 64,
+        after: Callable[[AuditLog, Entry], None] | None = None,
+    ) -> None:  # fmt: skip
+        self._open_reader = open_reader  # deciding must not wait for the commit's connection
+        self._reader: AuditReader | None = None
+        self._open_log, self._standings, self._clock, self._meter = open_log, standings, clock, meter
+        self._queue_items, self._batch_items, self._after = queue_items, batch_items, after
+        self._queue: deque[Job | _Call] = deque()
+        self._waiting = 0
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._log: AuditLog | None = None
+        self._stale = False  # the log was reopened, or a call failed half-way: what is known comes from the log again
+        self._pending: Future[None] | None = None
+        self._pool = ThreadPoolExecutor(1, "ucsearch-commit")
+        self._thread = threading.Thread(target=self._work, name="ucsearch-decide", daemon=True)
+
+    # From any thread
+
+    def start(self) -> None:
+        """Open the log, learn what it says, begin to work."""
+        self._standings.rebuild(self._opened())
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        return self._waiting
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive() and not self._stopping
+
+    @property
+    def is_cut_off(self) -> bool:
+        """The log failed at the last try."""
+        return self._log is None
+
+    @property
+    def is_crowded(self) -> bool:
+        return self._waiting >= 0.9 * self._queue_items
+
+    def decide(self, plan: Plan, rows: Sequence[Mapping[str, Any]], request: Request) -> Future[bytes]:
+        """Queue a request; its future holds the bytes of the answer once they are true."""
+        job = Job(plan, rows, request)
+        self._put(job)
+        return job.future
+
+    def call(self, run: Callable[[Desk], Any], items: int = 1) -> Future[Any]:
+        """Queue something that runs alone."""
+        made = _Call(run, items)
+        self._put(made)
+        return made.future
+
+    def _put(self, job: Job | _Call) -> None:
+        with self._changed:
+            if self._stopping:
+                raise Refusal("not_ready", "the service is stopping", retry_after=5)
+            # One request may be larger than the queue; it then waits alone.
+            if self._waiting and self._waiting + job.items > self._queue_items:
+                raise Refusal("queue_full", f"{self._waiting} items wait, at most {self._queue_items}")
+            self._queue.append(job)
+            self._waiting += job.items
+            self._changed.notify()
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Work off what waits, then close the log."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+        with self._changed:
+            left, self._queue = list(self._queue), deque()
+        for job in left:
+            job.future.set_exception(Refusal("not_ready", "the service is stopping", retry_after=5))
+        self._pool.shutdown(wait=True)
+        for book in (self._log, self._reader):
+            if book is not None:
+                book.close()
+
+    # The deciding thread
+
+    def _work(self) -> None:
+        while (batch := self._take()) is not None:
+            try:
+                if not batch:
+                    self._try_again()
+                elif isinstance(batch, _Call):
+                    self._settle()
+                    self._run_call(batch)
+                else:
+                    self._run_batch(batch)
+            except BaseException as error:  # a bug: whoever waits is told, the thread goes on
+                _log.exception("the writer failed")
+                jobs = [batch] if isinstance(batch, _Call) else batch
+                for job in jobs:
+                    if not job.future.done():
+                        job.future.set_exception(error)
+                self._stale = True
+        self._settle()
+
+    def _take(self) -> list[Job] | _Call | None:
+        with self._changed:
+            while not self._queue:
+                if self._stopping:
+                    return None
+                # A log that failed is tried again, although nobody asks while the service says that it is not ready.
+                if not self._changed.wait(_AGAIN_S if self._log is None else None):
+                    return []
+            first = self._queue.popleft()
+            self._waiting -= first.items
+            if isinstance(first, _Call):
+                return first
+            batch, count = [first], first.items
+            while self._queue and isinstance(head := self._queue[0], Job) and count + head.items <= self._batch_items:
+                self._queue.popleft()
+                batch.append(head)
+                count += head.items
+                self._waiting -= head.items
+            return batch
+
+    def _settle(self) -> None:
+        """Wait for the commit that is under way."""
+        if self._pending is not None:
+            self._pending.result()
+            self._pending = None
+
+    def _try_again(self) -> None:
+        self._settle()
+        with contextlib.suppress(RecordError):
+            self._opened()
+
+    def _opened(self) -> AuditLog:
+        if self._log is None:
+            self._log = self._open_log()
+            self._stale = True
+        if self._stale:
+            self._standings.rebuild(self._log)
+            self._stale = False
+        return self._log
+
+    def _lost(self) -> None:
+        """The log failed: it is opened again before it is used again."""
+        log, self._log = self._log, None
+        if log is not None:
+            try:
+                log.close()
+            except Exception:  # it is given up in any case
+                _log.warning("the log could not be closed", exc_info=True)
+
+    def _run_call(self, call: _Call) -> None:
+        if not call.future.set_running_or_notify_cancel():
+            return
+        try:
+            call.future.set_result(call.run(Desk(self._opened(), self._clock())))
+        except RecordError as error:
+            self._stale = True
+            call.future.set_exception(self._unavailable(error))
+        except BaseException as error:
+            self._stale = True
+            call.future.set_exception(error)
+
+    def _unavailable(self, error: RecordError) -> Refusal:
+        _log.error("the log cannot be written: %s", error)
+        self._lost()
+        return Refusal("audit_unavailable", "the log cannot be written", retry_after=2)
+
+    def _run_batch(self, batch: list[Job]) -> None:
+        started = time.monotonic()
+        batch = [job for job in batch if job.future.set_running_or_notify_cancel()]
+        if not batch:
+            return
+        if self._log is None or self._stale:
+            self._settle()
+        try:
+            self._opened()
+            fresh = self._repeats(batch)
+        except RecordError as error:
+            self._settle()
+            self._reader = None
+            problem = self._unavailable(error)
+            for job in batch:
+                job.future.set_exception(problem)
+            return
+        made = self._decide(fresh)
+        ended = time.monotonic()
+        self._meter.batch(sum(j.items for j in batch), started - batch[0].since, ended - started)
+        self._settle()
+        if made.jobs:
+            self._pending = self._pool.submit(self._commit, made)
+
+    def _repeats(self, batch: list[Job]) -> list[Job]:
+        """Answer what the log has already; returns the rest."""
+        if self._reader is None:
+            self._reader = self._open_reader()
+        known = self._reader.find_requests([job.request.key for job in batch])
+        fresh = []
+        for job in batch:
+            rows = known.get(job.request.key)
+            if rows is None:
+                fresh.append(job)
+            elif rows[0].record["request"].get("body") != job.request.body:
+                job.future.set_exception(Refusal("key_reused", "the key was used with another body"))
+            else:
+                job.future.set_result(answers(rows))
+        return fresh
+
+    def _decide(self, jobs: Sequence[Job]) -> _Made:
+        """Jobs of one plan and one shape together, as long as no series comes twice."""
+        now = self._clock()
+        rounds: dict[tuple[Any, ...], list[tuple[list[Job], set[str]]]] = {}
+        for job in jobs:
+            names = {str(row["series"]) for row in job.rows}
+            known = rounds.setdefault((job.plan.name, _shape(job)), [])
+            for group, taken in known:
+                if taken.isdisjoint(names):
+                    group.append(job)
+                    taken |= names
+                    break
+            else:
+                known.append(([job], names))
+        made: dict[int, list[Body]] = {}
+        for groups in rounds.values():
+            for group, _ in groups:
+                made |= self._decide_group(group, now)
+        return _Made([(job, made[id(job)]) for job in jobs if id(job) in made])
+
+    def _decide_group(self, group: Sequence[Job], now: datetime) -> dict[int, list[Body]]:
+        plan = group[0].plan
+        items = [Item(row, job.request.at(i)) for job in group for i, row in enumerate(job.rows)]
+        try:
+            calibrations = self._standings.calibrations(plan, [item.series for item in items], now)
+            bodies = plan.decide(items, now, calibrations, self._standings.paused(plan, now))
+        except (InputError, DataError) as error:
+            if len(group) > 1:  # one of them is to blame, the others are not
+                return {k: v for job in group for k, v in self._decide_group([job], now).items()}
+            group[0].future.set_exception(Refusal("invalid", "the items cannot be decided", where=(shown(error),)))
+            return {}
+        except Exception as error:
+            if len(group) > 1:
+                return {k: v for job in group for k, v in self._decide_group([job], now).items()}
+            _log.exception("deciding failed")
+            group[0].future.set_exception(error)
+            return {}
+        out, at = {}, 0
+        for job in group:
+            out[id(job)] = bodies[at : at + job.items]
+            at += job.items
+        return out
+
+    # The committing thread
+
+    def _commit(self, made: _Made) -> None:
+        started = time.monotonic()
+        bodies = [body for _, own in made.jobs for body in own]
+        try:
+            if self._log is None:
+                raise RecordError("the log is closed")
+            entries = self._log.append_bodies(bodies)
+        except BaseException as error:
+            problem: BaseException = error
+            if isinstance(error, RecordError):
+                problem = self._unavailable(error)
+            for job, _ in made.jobs:
+                job.future.set_exception(problem)
+            return
+        self._meter.committed(time.monotonic() - started, entries[-1].seq)
+        at = 0
+        for job, own in made.jobs:
+            rows = [_row(e, b) for e, b in zip(entries[at : at + len(own)], own, strict=True)]
+            at += len(own)
+            try:
+                job.future.set_result(answers(rows))
+            except BaseException as error:  # recorded all the same; a repeat finds it
+                job.future.set_exception(error)
+            self._meter.decided(job.plan.name, own)
+        if self._after is not None:
+            self._after(self._log, entries[-1])
+
+
+def _row(entry: Entry, body: Body) -> Row:
+    return Row(entry.seq, entry.id, entry.digest, entry.head, None, body.body)
+
+
+def _shape(job: Job) -> tuple[Any, ...]:
+    """What makes rows one panel: names of the state, and kind and number of the forecast's columns."""
+    row = job.rows[0]
+    forecast = row["forecast"]
+    members = forecast.get("members")
+    return (tuple(sorted(row)), tuple(sorted(forecast)), len(members) if members is not None else 0)
