@@ -20,11 +20,11 @@ from ucsearch import Exact, Trace, UCBeam
 from ucsearch.backtest.choosers import Certified, Searched
 from ucsearch.backtest.panel import Panel, Stretch
 from ucsearch.backtest.roster import Budget, Entry, ordering_rules, practitioners
-from ucsearch.backtest.statistics import student_quantile
 from ucsearch.backtest.walk import Chooser, Seen, walk
 from ucsearch.data import load_m5
 from ucsearch.forecast.ridge import RidgePaths
 from ucsearch.forecast.streams import series_stream
+from ucsearch.student import student_quantile
 from ucsearch.tasks import LeadTimeInventory
 
 TUNED_ON, TESTED_ON = ("CA_3",), ("TX_1", "TX_2", "WI_1")

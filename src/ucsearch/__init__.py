@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ucsearch import gym as gym
     from ucsearch.allocation.api import Allocation as Allocation
-    from ucsearch.allocation.api import Shared as Shared
     from ucsearch.allocation.api import allocate as allocate
+    from ucsearch.allocation.shared import Shared as Shared
     from ucsearch.certificate.api import CertifiedPanel as CertifiedPanel
     from ucsearch.certificate.api import certify as certify
     from ucsearch.certificate.api import certify_panel as certify_panel
@@ -76,7 +76,7 @@ _HOME = {
     "ParetoBeam": "policies",
     "Plan": "engine.plan",
     "Reason": "dispatch.gate",
-    "Shared": "allocation.api",
+    "Shared": "allocation.shared",
     "Status": "engine.status",
     "Task": "task",
     "TaskError": "errors",

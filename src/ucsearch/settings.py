@@ -153,13 +153,18 @@ class SharedLimit(_Table):
     """A limit that the decisions of all series share; `ucsearch allocate` keeps it."""
 
     name: str = Field(description="what is shared, such as 'truck volume'")
-    limit: float | dict[str, float] = Field(description="units of it; with `per` a table with one for each group")
+    limit: float | list[float] | dict[str, float | list[float]] = Field(
+        description="units of it; a list has one for each step from now on; with `per` a table with one for each group"
+    )
     use: str = Field(description="which of the task's uses counts, such as 'units', 'spend' or 'lines'")
     times: float | str = Field(
         default=1.0,
         description="use is multiplied by this: a number, or a column of the states such as litres of a unit",
     )
     per: str = Field(default="", description="column of the states with the group of each series, such as its truck")
+    steps: int | None = Field(
+        default=None, ge=1, description="planning steps at which it holds, from now on; mode closed when above 1"
+    )
 
 
 class Backtest(_Table):

@@ -18,10 +18,9 @@ from ucsearch.backtest.statistics import (
     draws,
     mean,
     scale_free_delta,
-    student_cdf,
-    student_quantile,
 )
 from ucsearch.errors import InputError
+from ucsearch.student import student_cdf, student_quantile
 
 finite = st.floats(-1e6, 1e6, allow_nan=False)
 

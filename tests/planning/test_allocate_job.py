@@ -102,3 +102,18 @@ def test_a_series_twice_is_refused(folder: Path, tmp_path: Path) -> None:
     twice.write_text("series,litres\nSKU-001,1\nSKU-001,2\n")
     text = run("allocate", "shared.toml", "-s", str(twice), "-l", "d.db", "-o", "shares.csv", here=folder, code=2)
     assert "line 3, column 'series': saw 'SKU-001', expected every series once" in text
+
+
+def test_limits_at_later_steps(folder: Path) -> None:
+    settings = folder / "shared.toml"
+    before = settings.read_text()
+    settings.write_text((folder / "inventory.toml").read_text() + SHARED.format(limit="[120.0, 60.0]", more=""))
+    try:
+        text = allocated(folder, "--best", "--prices", "prices.csv")
+    finally:
+        settings.write_text(before)
+    assert "truck, 1 step later" in text
+    rows = list(csv.DictReader((folder / "prices.csv").open()))
+    assert [row["step"] for row in rows] == ["0", "1"]
+    assert float(rows[1]["used"]) <= 60.0
+    assert [v.status for v in verify_file(folder / "d.db")][-1] == "valid"

@@ -21,6 +21,7 @@ LAYERS = {
     "layout": 1,
     "frames": 1,
     "report": 1,
+    "student": 1,
     "codeform": 0,
     "sources": 2,
     "reach": 3,

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ucsearch.allocation.cases import Case, case_of, cases_of, use_table
+from ucsearch.allocation.later import Draws, Later
 from ucsearch.allocation.problem import Missing, Problem, Resource
 from ucsearch.allocation.result import Result, evaluate
+from ucsearch.allocation.shared import Shared
+from ucsearch.allocation.steps import check_steps, plan_steps
 from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
 from ucsearch.dispatch.gate import Reason
 from ucsearch.errors import InputError
@@ -22,46 +26,8 @@ __all__ = ["Allocation", "Case", "Share", "Shared", "allocate", "allocate_cases"
 
 Floats = NDArray[np.float64]
 Serve = Literal["fallback", "best"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shared:
-    """One limit over many series' first actions."""
-
-    name: str  # what is shared, such as "truck volume"
-    limit: float | Mapping[str, float]  # units of the resource; with `per` one for each group
-    use: str | Callable[..., float]  # name of one of the task's `uses`, or a function (s, a, p) -> units
-    times: float | Mapping[str, float] = 1.0  # use is multiplied by this, by series, such as litres of one unit
-    per: Mapping[str, str] | None = None  # group of each series (its truck, its warehouse); None: one limit for all
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip():
-            raise InputError("shared.name", repr(self.name), "a non-empty text")
-        if isinstance(self.limit, Mapping) != (self.per is not None):
-            raise InputError(f"limit of {self.name}", repr(self.limit), "one number, or with `per` one for each group")
-        limits = self.limit.values() if isinstance(self.limit, Mapping) else (self.limit,)
-        for limit in limits:
-            if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0.0 <= limit < math.inf:
-                raise InputError(f"limit of {self.name}", repr(limit), "a finite number of at least 0")
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """One series' decision as an allocation sees it."""
-
-    series: str
-    task: Any
-    state: Any
-    params: Any
-    actions: tuple[float, ...]  # (m,) NaN where unavailable
-    lower: Floats  # (m,) value of the best path found, NaN where none is known
-    upper: Floats  # (m,) no path is worth more; NaN outside the action set
-    proved: bool  # every action of the set has such a bound
-    basis: tuple[Any, ...]  # mode, spread, risk, law: alike for all, or scores cannot be added up
-    outcome: Outcome
-    action: float | None  # what it would do alone
-    fallback: float | None  # None where the task's fallback is not allowed
-    record: str = ""  # id of the decision's record
+PATHS = 24  # simulated where limits hold at later steps
+LEAST_PATHS, MOST_PATHS = 20, 10_000  # fewer say little
 
 
 @dataclass(frozen=True)
@@ -99,6 +65,7 @@ class Allocation:
     serve: Serve
     record_id: str = ""
     uses: tuple[Floats, ...] = field(default=(), repr=False)  # per shared limit (N, m), units
+    later: Later | None = None  # limits of later steps; the result is then of the first step at their prices
 
     def __len__(self) -> int:
         return len(self.cases)
@@ -137,7 +104,7 @@ class Allocation:
         place = case.actions.index(chosen) if chosen in case.actions else None
         uses = tuple(math.nan if place is None else float(u[i, place]) for u in self.uses)
         return Share(
-            case.series, outcome, action, _label(case, action), alone, _label(case, alone), reason, kind, loss, uses,
+            case.series, outcome, action, case.label(action), alone, case.label(alone), reason, kind, loss, uses,
             binding, price,
         )  # fmt: skip
 
@@ -156,12 +123,32 @@ class Allocation:
         for shared, use in zip(self.shared, self.uses, strict=True):
             total: dict[str, list[float]] = {}
             for case, place, row in zip(self.cases, places, use, strict=True):
-                group = _group(shared, case.series)
+                group = shared.group(case.series)
                 if group is not None and place is not None:
                     total.setdefault(group, []).append(float(row[place]))
-            if any(not math.fsum(v) <= _limit(shared, g) for g, v in total.items()):
+            if any(not math.fsum(v) <= shared.at(g) for g, v in total.items()):
                 return False
         return True
+
+    @property
+    def upper(self) -> float:
+        """Currency: no allocation is worth more; with limits at later steps no joint policy is, on average."""
+        if self.result is None:
+            return -math.inf
+        return self.result.upper + (0.0 if self.later is None else self.later.rent)
+
+    @property
+    def gap(self) -> float:
+        """Currency by which something better could beat this at most; with limits at later steps with confidence
+        97.5 %, of the rule that shares every later step as this one."""
+        return math.inf if self.result is None else self.result.gap + self.result.later
+
+    @property
+    def cost_of_limits(self) -> float:
+        """Currency: what the limits cost at least."""
+        if self.result is None:
+            return math.nan
+        return self.result.cost_of_budget if self.later is None else self.later.free - self.upper
 
     def explain(self, most: int = 10) -> str:
         """What is shared, what it costs, and the series it hurt most."""
@@ -200,8 +187,14 @@ def allocate(
     gap_limit: float | None = None,
     gap_share: float = 0.01,
     serve: Serve = "fallback",
+    paths: int = PATHS,
+    draws: Draws = "independent",
 ) -> Allocation:
     """Share limits among decisions that were made one by one.
+
+    Limits at later steps enter every series' own policy as prices; how far the rule is from the best joint policy is
+    then an estimate over simulated `paths`. `draws="common"`: all series see outcomes of the same rank, as where they
+    share a market's price; otherwise their outcomes are independent of each other.
 
     Passed when the proved gap is at most `gap_limit` (currency) or `gap_share` of what the limits cost. If not, every
     series takes its fallback, or with `serve="best"` the allocation leaves with its gap. `series` names the decisions,
@@ -219,76 +212,8 @@ def allocate(
             cases.extend(cases_of(part, names[here : here + len(part)]))
         else:
             cases.append(case_of(part, names[here], here))
-    return allocate_cases(cases, shared, gap_limit=gap_limit, gap_share=gap_share, serve=serve)
-
-
-def cases_of(panel: DecisionPanel, series: Sequence[str]) -> list[Case]:
-    """A panel's decisions as cases, without making them one by one."""
-    plan, e = panel.certified.plan, panel.certified.evidence
-    task, inputs, layout = plan.task, plan.inputs, plan.task.params_layout
-    shared = None if layout is None else layout.build(inputs.params[0].tolist())
-    lower = np.where(e.actions, e.lower, np.nan)
-    # Found and proved values of one path may differ by rounding.
-    upper = np.where(e.actions, np.fmax(e.upper, lower), np.nan)
-    proved: NDArray[np.bool_] = np.asarray((~e.actions | ~np.isnan(e.upper)).all(axis=1))
-    grid = inputs.actions.tolist()
-    basis = _basis(plan.settings)
-    cases = []
-    for w, name in enumerate(series):
-        own = layout.build(inputs.params[w].tolist()) if layout is not None and inputs.params.shape[0] > 1 else shared
-        cases.append(
-            Case(
-                series=name,
-                task=task,
-                state=plan.layout.build(inputs.states[w].tolist()),
-                params=own,
-                actions=tuple(grid[w if len(grid) > 1 else 0]),
-                lower=lower[w],
-                upper=upper[w],
-                proved=bool(proved[w]),
-                basis=basis,
-                outcome=Outcome(str(panel.outcome[w])),
-                action=None if math.isnan(panel.action[w]) else float(panel.action[w]),
-                fallback=float(panel.fallback[w]) if panel.fallback_feasible[w] else None,
-                record=panel.records[w] if panel.records else "",
-            )
-        )
-    return cases
-
-
-def _basis(settings: Any) -> tuple[Any, ...]:
-    return (settings.mode, settings.spread if settings.risk else None, settings.risk)
-
-
-def case_of(decision: Decision, series: str, index: int) -> Case:
-    """A decision as a case; one without inputs (a refused trace) cannot take part."""
-    c = decision.certificate
-    if c is None:
-        raise InputError("decisions", "a refused trace", "decisions with a certificate", index=index)
-    plan = c.plan
-    task, inputs, w = plan.task, plan.inputs, plan.window
-    params = None
-    if task.params_layout is not None:
-        params = task.params_layout.build(inputs.params[w if inputs.params.shape[0] > 1 else 0].tolist())
-    lower, upper = np.full(len(plan.actions), np.nan), np.full(len(plan.actions), np.nan)
-    for rival in c.rivals:
-        lower[rival.index] = rival.score
-        # Found and proved values of one path may differ by rounding.
-        upper[rival.index] = rival.upper if math.isnan(rival.score) else max(rival.upper, rival.score)
-    return Case(
-        series=series,
-        task=task,
-        state=plan.layout.build(inputs.states[w].tolist()),
-        params=params,
-        actions=tuple(plan.actions),
-        lower=lower,
-        upper=upper,
-        proved=c.proved,
-        basis=_basis(plan.settings),
-        outcome=decision.outcome,
-        action=decision.action,
-        fallback=decision.fallback_action if decision.fallback_feasible else None,
-        record=decision.record_id,
+    return allocate_cases(
+        cases, shared, gap_limit=gap_limit, gap_share=gap_share, serve=serve, paths=paths, draws=draws
     )
 
 
@@ -299,65 +224,48 @@ def allocate_cases(
     gap_limit: float | None = None,
     gap_share: float = 0.01,
     serve: Serve = "fallback",
+    paths: int = PATHS,
+    draws: Draws = "independent",
 ) -> Allocation:
     """The same from cases, however they were come by."""
     limits = (shared,) if isinstance(shared, Shared) else tuple(shared)
-    _check(cases, limits, gap_limit, gap_share, serve)
+    _check(cases, limits, gap_limit, gap_share, serve, paths, draws)
     uses = tuple(use_table(cases, s) for s in limits)
     # Without a bound on every action nothing could be proved; such a series keeps what it has.
     takes_part = [c.outcome is Outcome.RELEASED and c.proved and bool((~np.isnan(c.lower)).any()) for c in cases]
     free = np.flatnonzero(takes_part)
     resources = [_resource(s, use, cases, free) for s, use in zip(limits, uses, strict=True)]
-    result, missing, passed = None, _overdrawn(resources), False
-    if free.size:
-        own = [cases[i] for i in free.tolist()]
+    result, later, missing, passed = None, None, _overdrawn(resources), False
+    own = [cases[i] for i in free.tolist()]
+    if own and not missing and any(s.horizon > 1 for s in limits):
+        check_steps(own, limits)
+        planned = plan_steps(own, limits, resources)
+        result = evaluate(planned.problem)
+        if result.feasible:
+            later = planned.follow(result, paths, draws)
+            result = replace(result, later=later.bound)
+    elif own:
         lower, upper = _table([c.lower for c in own]), _table([c.upper for c in own])
         result = evaluate(Problem.of([c.series for c in own], lower, upper, resources))
-        missing = result.missing
-        passed = result.passes(gap_limit, gap_share)
+    found = Allocation(
+        tuple(cases), limits, free, result, missing if result is None else result.missing, False, False, Reason.NONE,
+        gap_limit, gap_share, serve, "", uses, later,
+    )  # fmt: skip
+    if result is not None:
+        passed = result.passes(gap_limit, gap_share, found.cost_of_limits)
     reason = Reason.NONE
-    if missing:
+    if found.missing:
         reason = Reason.BUDGET_INFEASIBLE
     elif free.size and not passed:
         reason = Reason.ALLOCATION_GAP
-    served = result is not None and result.feasible and (passed or serve == "best")
-    return Allocation(
-        tuple(cases), limits, free, result, missing, passed, served, reason, gap_limit, gap_share, serve, "", uses
-    )
-
-
-def use_table(cases: Sequence[Case], shared: Shared) -> Floats:
-    """(N, m) units used by every available first action of every series; 0 where an action is unavailable."""
-    table = np.zeros((len(cases), max((len(c.actions) for c in cases), default=0)))
-    for i, case in enumerate(cases):
-        function = shared.use
-        if isinstance(function, str):
-            known = case.task.uses
-            if function not in known:
-                raise InputError(
-                    f"use of {shared.name}", repr(function), f"one of {sorted(known)} of {case.task.name!r}"
-                )
-            function = known[function]
-        times = shared.times if not isinstance(shared.times, Mapping) else shared.times.get(case.series, math.nan)
-        for a, action in enumerate(case.actions):
-            if math.isnan(action):
-                continue
-            try:
-                amount = float(function(case.state, action, case.params)) * times
-            except Exception as error:
-                seen = f"{type(error).__name__}: {error}"
-                raise InputError(f"use of {shared.name}", seen, "a number", index=(case.series, action)) from None
-            if not 0.0 <= amount < math.inf:
-                raise InputError(
-                    f"use of {shared.name}", amount, "a finite number of at least 0", index=(case.series, action)
-                )
-            table[i, a] = amount
-    return table
+    kept = result is not None and result.feasible and (later is None or later.kept)
+    return replace(found, passed=passed, reason=reason, served=kept and (passed or serve == "best"))
 
 
 def _check(
-    cases: Sequence[Case], shared: tuple[Shared, ...], gap_limit: float | None, gap_share: float, serve: str
-) -> None:
+    cases: Sequence[Case], shared: tuple[Shared, ...], gap_limit: float | None, gap_share: float, serve: str,
+    paths: int, draws: str,
+) -> None:  # fmt: skip
     if not cases:
         raise InputError("decisions", "none", "at least one decision")
     if not shared or not all(isinstance(s, Shared) for s in shared):
@@ -370,6 +278,10 @@ def _check(
         raise InputError("gap_limit", gap_limit, "a finite number of at least 0, or None")
     if not 0.0 <= gap_share < math.inf:
         raise InputError("gap_share", gap_share, "a finite number of at least 0")
+    if isinstance(paths, bool) or not isinstance(paths, int) or not LEAST_PATHS <= paths <= MOST_PATHS:
+        raise InputError("paths", repr(paths), f"a whole number from {LEAST_PATHS} to {MOST_PATHS}")
+    if draws not in ("independent", "common"):
+        raise InputError("draws", repr(draws), "'independent' or 'common'")
     seen: set[str] = set()
     for i, case in enumerate(cases):
         if case.series in seen:
@@ -382,22 +294,14 @@ def _check(
             )  # fmt: skip
 
 
-def _group(shared: Shared, series: str) -> str | None:
-    return "" if shared.per is None else shared.per.get(series)
-
-
-def _limit(shared: Shared, group: str) -> float:
-    return float(shared.limit[group] if isinstance(shared.limit, Mapping) else shared.limit)
-
-
 def _resource(shared: Shared, use: Floats, cases: Sequence[Case], free: NDArray[np.int64]) -> Resource:
-    groups = ("",) if not isinstance(shared.limit, Mapping) else tuple(sorted(shared.limit))
+    groups = shared.groups
     number = {g: k for k, g in enumerate(groups)}
     taken: list[list[float]] = [[] for _ in groups]
     takes_part = set(free.tolist())
     group = np.full(len(cases), -1, np.int64)
     for i, case in enumerate(cases):
-        own = _group(shared, case.series)
+        own = shared.group(case.series)
         if own is None:
             continue
         if own not in number:
@@ -405,7 +309,7 @@ def _resource(shared: Shared, use: Floats, cases: Sequence[Case], free: NDArray[
         group[i] = number[own]
         if i not in takes_part and case.action is not None and case.action in case.actions:
             taken[number[own]].append(float(use[i, case.actions.index(case.action)]))
-    limits = np.array([_limit(shared, g) for g in groups])
+    limits = np.array([shared.at(g) for g in groups])
     return Resource(shared.name, use[free], limits, group[free], groups, tuple(map(tuple, taken)))
 
 
@@ -425,10 +329,3 @@ def _table(rows: Sequence[ArrayLike]) -> Floats:
     for i, row in enumerate(rows):
         out[i, : np.size(row)] = row
     return out
-
-
-def _label(case: Case, action: float | None) -> str:
-    if action is None:
-        return "nothing"
-    place = case.actions.index(action) if action in case.actions else -1
-    return str(case.task.label(place, action)) if place >= 0 else f"{action:g}"

@@ -1,4 +1,4 @@
-"""The two loops over all series that decide how long an allocation takes, compiled."""
+"""The loops over all series that decide how long an allocation takes, compiled."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["climb", "fill", "respond"]
+__all__ = ["climb", "compiled", "fill", "respond"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
-def _compiled(function: Function) -> Function:
+def compiled(function: Function) -> Function:
     return cast(Function, njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
-@_compiled
+@compiled
 def climb(
     values: Floats, use: Floats, start: Ints, series: Ints, before: Ints, after: Ints, slope: Floats, more: Floats
 ) -> int:
@@ -47,7 +47,7 @@ def climb(
     return count
 
 
-@_compiled
+@compiled
 def respond(values: Floats, uses: Floats, price: Floats, choice: Ints) -> float:
     """Every series' best action at prices (K, N) of its uses (K, N, m), the smaller on ties; returns their total."""
     total = 0.0
@@ -63,7 +63,7 @@ def respond(values: Floats, uses: Floats, price: Floats, choice: Ints) -> float:
     return total
 
 
-@_compiled
+@compiled
 def fill(lower: Floats, uses: Floats, group: Ints, slack: Floats, choice: Ints, most: int) -> None:
     """Single moves that gain and fit `slack` (K, G), one at a time: the largest gain per share of what is left of each
     resource (Toyoda 1975), the first such on ties. `uses` (K, N, m), `group` (K, N) with -1 where nothing is shared."""

@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.allocation.api import Allocation, Case
+from ucsearch.allocation.api import Allocation
+from ucsearch.allocation.cases import Case, law_kind
+from ucsearch.allocation.shared import Shared
 from ucsearch.dispatch.decision import Outcome
 from ucsearch.errors import RecordError
 from ucsearch.records.audit import AuditLog
+from ucsearch.records.blobs import blob_id, blob_ref, encode_array
 from ucsearch.records.canonical import decode_number, encode_number, seal
 from ucsearch.records.chain import Row
 from ucsearch.records.inputs import built_in_task, recorded_inputs
@@ -21,7 +24,8 @@ from ucsearch.task import Task
 
 __all__ = ["SCHEMA", "allocation_record", "allocation_words", "newest_decisions", "recorded_case", "write_allocation"]
 
-SCHEMA = "ucsearch.allocation/1"
+SCHEMA, LATER_SCHEMA = "ucsearch.allocation/1", "ucsearch.allocation/2"  # the second with limits at later steps
+_ARRAYS = ("members", "weights", "mean", "q", "u", "node")  # of a recorded trace
 
 
 def newest_decisions(rows: Iterable[Row]) -> dict[str, Row]:
@@ -73,7 +77,12 @@ def recorded_case(row: Row, task: Task | None = None) -> Case:
         lower=lower,
         upper=upper,
         proved=bool(record["claim"]["proved"]),
-        basis=(s["mode"], s["spread"] if s["risk"] else None, float(s["risk"])),
+        basis=(
+            s["mode"],
+            s["spread"] if s["risk"] else None,
+            float(s["risk"]),
+            law_kind(s["mode"], record["inputs"]["trace"]["meta"]["coupling"]),
+        ),
         outcome=Outcome(outcome["outcome"]),
         action=None if outcome["action"] is None else float(decode_number(outcome["action"])),
         fallback=float(decode_number(outcome["fallback_action"])) if outcome["fallback_feasible"] else None,
@@ -83,13 +92,19 @@ def recorded_case(row: Row, task: Task | None = None) -> Case:
 
 def write_allocation(allocation: Allocation, log: AuditLog, rows: Mapping[str, Row]) -> Allocation:
     """Append the allocation's record; `rows` are the entries of its decisions, by series. It is on disk on return."""
-    entry = log.append(allocation_record(allocation, [rows[c.series] for c in allocation.cases]))
+    own = [rows[c.series] for c in allocation.cases]
+    blobs = {}
+    if allocation.later is not None and allocation.served:
+        data = _choices(allocation)
+        blobs[blob_id(data)] = data
+    entry = log.append(allocation_record(allocation, own), blobs)
     return replace(allocation, record_id=entry.id)
 
 
 def allocation_record(allocation: Allocation, rows: Sequence[Row]) -> dict[str, Any]:
     """The sealed record. Uses must be named ones of the task, so that they can be computed again from it."""
     result, shares = allocation.result, allocation.shares
+    ahead = any(s.horizon > 1 for s in allocation.shared)
     for shared in allocation.shared:
         if not isinstance(shared.use, str):
             raise RecordError(f"use of {shared.name!r}: a record needs the name of one of the task's uses")
@@ -97,22 +112,21 @@ def allocation_record(allocation: Allocation, rows: Sequence[Row]) -> dict[str, 
     for case, row, share in zip(allocation.cases, rows, shares, strict=True):
         if case.record != row.id:
             raise RecordError(f"series {case.series!r}: the decision {case.record!r} is not entry {row.seq} of the log")
-        members.append(
-            {
-                "series": case.series,
-                "decision": row.id,
-                "entry": row.seq,
-                "digest": row.digest,
-                "outcome": share.outcome.value,
-                "action": _value(share.action),
-            }
-        )
+        member = {
+            "series": case.series, "decision": row.id, "entry": row.seq, "digest": row.digest,
+            "outcome": share.outcome.value, "action": _value(share.action),
+        }  # fmt: skip
+        if ahead:  # what its law is made of, so that an exported entry can be verified by itself
+            trace = row.record["inputs"]["trace"]
+            member["trace"] = [trace[name] for name in _ARRAYS if name in trace]
+        members.append(member)
     return seal(
         {
-            "schema": SCHEMA,
+            "schema": LATER_SCHEMA if ahead else SCHEMA,
             "kind": "allocation",
             "members": members,
-            "shared": [_shared(s, allocation.cases) for s in allocation.shared],
+            "shared": [_shared(s, allocation.cases, ahead) for s in allocation.shared],
+            **({"later": _later(allocation)} if ahead else {}),
             "prices": [] if result is None else [[_value(x) for x in p.tolist()] for p in result.prices],
             "terms": {
                 "gap_limit": _value(allocation.gap_limit),
@@ -131,18 +145,37 @@ def allocation_record(allocation: Allocation, rows: Sequence[Row]) -> dict[str, 
     )
 
 
-def _shared(shared: Any, cases: Sequence[Case]) -> dict[str, Any]:
-    limits = shared.limit if isinstance(shared.limit, Mapping) else {"": shared.limit}
+def _shared(shared: Shared, cases: Sequence[Case], ahead: bool) -> dict[str, Any]:
+    steps = range(1, shared.horizon)
+    later = {"later": {g: [_value(shared.at(g, h)) for h in steps] for g in shared.groups}} if ahead else {}
     return {
         "name": shared.name,
         "use": shared.use,
-        "limits": {group: _value(float(limits[group])) for group in sorted(limits)},
-        "groups": ["" if shared.per is None else shared.per.get(c.series) for c in cases],
-        "times": [
-            _value(float(shared.times.get(c.series, math.nan) if isinstance(shared.times, Mapping) else shared.times))
-            for c in cases
-        ],
+        "limits": {group: _value(shared.at(group)) for group in shared.groups},
+        "groups": [shared.group(c.series) for c in cases],
+        "times": [_value(shared.factor(c.series)) for c in cases],
+        **later,
     }
+
+
+def _later(allocation: Allocation) -> dict[str, Any] | None:
+    later = allocation.later
+    if later is None or not allocation.served:
+        return None
+    return {
+        "prices": [[[_value(x) for x in row[1:]] for row in p.tolist()] for p in later.prices],
+        "draws": later.draws,
+        "choices": blob_ref(_choices(allocation)),
+        "rent": _value(later.rent),
+        "free": _value(later.free),
+        "mean": _value(later.mean),
+        "bound": _value(later.bound),
+    }
+
+
+def _choices(allocation: Allocation) -> bytes:
+    later = allocation.later
+    return b"" if later is None else encode_array(later.choices)
 
 
 def _number(value: Any) -> float:

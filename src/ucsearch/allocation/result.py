@@ -58,6 +58,7 @@ class Result:
     slack: tuple[Floats, ...]  # per resource (G,), what is left of it
     without: float  # sum of the best values of all series, as if nothing were shared
     missing: tuple[Missing, ...] = ()
+    later: float = 0.0  # currency that later steps may lose besides, where they have limits of their own
 
     @property
     def feasible(self) -> bool:
@@ -90,12 +91,13 @@ class Result:
         """Series that were moved off it so that the limits hold."""
         return int((~self.priced_optimal).sum())
 
-    def passes(self, gap_limit: float | None = None, gap_share: float = 0.01) -> bool:
-        """Whether the proved gap is small enough, in currency or as a share of what the limits cost."""
+    def passes(self, gap_limit: float | None = None, gap_share: float = 0.01, cost: float | None = None) -> bool:
+        """Whether the gap is small enough, in currency or as a share of what the limits cost."""
         if not self.feasible:
             return False
-        allowed = max(gap_share * self.cost_of_budget, -math.inf if gap_limit is None else gap_limit)
-        return self.gap <= allowed or self.gap <= self.rounding
+        cost, gap = self.cost_of_budget if cost is None else cost, self.gap + self.later
+        allowed = max(gap_share * cost, -math.inf if gap_limit is None else gap_limit)
+        return gap <= allowed or gap <= self.rounding
 
     def table(self) -> tuple[Price, ...]:
         """Every limit with its use and price."""
@@ -132,12 +134,13 @@ class Result:
         changed = list(self.problem.resources)
         changed[k] = replace(changed[k], limits=limits)
         other = evaluate(Problem(self.problem.series, self.problem.lower, self.problem.upper, tuple(changed)))
-        low = other.lower - self.upper if other.feasible else -math.inf
-        high = other.upper - self.lower
+        # What later steps make of another first step was not simulated.
+        low = other.lower - self.upper if other.feasible and self.later == 0.0 else -math.inf
+        high = other.upper - self.lower + self.later
         # More of a limit never hurts, and never pays more than its price.
         price = float(self.prices[k][g])
         if amount >= 0.0:
-            return Interval(max(low, 0.0), min(high, self.upper + price * amount - self.lower))
+            return Interval(max(low, 0.0), min(high, self.upper + price * amount - self.lower + self.later))
         return Interval(low, min(high, 0.0))
 
     def next_in_line(self, resource: str, most: int = 20) -> list[tuple[str, float, float]]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ucsearch.allocation.kernels import climb, fill, respond
 from ucsearch.allocation.problem import Problem, Resource
 
-__all__ = ["Steps", "hull_steps", "solve"]
+__all__ = ["Steps", "choose_at", "hull_steps", "solve"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -69,11 +69,20 @@ def solve(problem: Problem) -> tuple[Ints | None, tuple[Floats, ...]]:
     tried = _prices(problem, upper)
     bounds = [_bound(problem, upper, p) for p in tried]
     prices = tuple(tried[int(np.argmin(bounds))])
+    return _kept(problem, lower, tried), prices
+
+
+def choose_at(problem: Problem, prices: Prices) -> Ints | None:
+    """A choice that keeps every limit, found from prices that are known already; None where none was found."""
+    return _kept(problem, problem.floor, [prices], pairs=False)
+
+
+def _kept(problem: Problem, lower: Floats, tried: list[Prices], pairs: bool = True) -> Ints | None:
     best: Ints | None = None
     for tighter in _TIGHTER:
         limits = [np.where(left > 0.0, left * (1.0 - tighter), left) for left in (r.left() for r in problem.resources)]
         for p in tried:
-            choice = _choose(problem, lower, p, limits)
+            choice = _choose(problem, lower, p, limits, pairs)
             if choice is None or not problem.fits(choice):
                 continue
             if best is None or _value(problem, choice) > _value(problem, best):
@@ -81,7 +90,7 @@ def solve(problem: Problem) -> tuple[Ints | None, tuple[Floats, ...]]:
         best = _frugal(problem, lower, tried[-1], limits) if best is None else best
         if best is not None:
             break
-    return best, prices
+    return best
 
 
 def _frugal(problem: Problem, lower: Floats, prices: Prices, limits: list[Floats]) -> Ints | None:
@@ -225,7 +234,7 @@ def _used(r: Resource, uses: Floats) -> Floats:
 # -------------------------------------------------------------------- an allocation
 
 
-def _choose(problem: Problem, lower: Floats, prices: Prices, limits: list[Floats]) -> Ints | None:
+def _choose(problem: Problem, lower: Floats, prices: Prices, limits: list[Floats], pairs: bool) -> Ints | None:
     if len(problem.resources) == 1:
         choice = _greedy(problem, lower, limits[0])
     else:
@@ -235,7 +244,7 @@ def _choose(problem: Problem, lower: Floats, prices: Prices, limits: list[Floats
     if not _repair(problem, lower, prices, choice, slack, limits):
         return None
     _fill(problem, lower, prices, choice, slack)
-    if lower.size <= _PAIRS:
+    if pairs and lower.size <= _PAIRS:
         _pairs(problem, lower, choice, slack)
     return choice
 

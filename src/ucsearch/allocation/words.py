@@ -20,6 +20,7 @@ def explain_allocation(allocation: Allocation, most: int = 10) -> str:
     for price in result.table():
         worth = f"one more unit is worth about {price.shadow_price:.4g}" if price.binds else "not binding"
         lines.append(f"  {price.resource}: {price.used:.6g} of {price.limit:.6g} used, {worth}")
+    lines.extend(_later(allocation))
     if allocation.served:
         hurt = sorted((s for s in allocation.shares if s.binding), key=lambda s: (-s.price, s.series))
         lines.extend(f"  {explain_share(s)}" for s in hurt[:most])
@@ -28,6 +29,20 @@ def explain_allocation(allocation: Allocation, most: int = 10) -> str:
     if any(c.basis[2] for c in allocation.cases):
         lines.append("  Risk is charged series by series: nothing is credited for risks that cancel between them.")
     return "\n".join(lines)
+
+
+def _later(allocation: Allocation) -> list[str]:
+    """Every later step's limit, its price and its use over the simulated paths."""
+    if allocation.later is None or not allocation.later.kept:
+        return []
+    lines = []
+    for row in allocation.later.table():
+        worth = f"one more unit is worth about {row.shadow_price:.4g}" if row.shadow_price > 0.0 else "not binding"
+        lines.append(
+            f"  {row.resource}, {row.step} {'step' if row.step == 1 else 'steps'} later: {row.mean:.6g} of "
+            f"{row.limit:.6g} used on average, {row.most:.6g} at most, {worth}"
+        )
+    return lines
 
 
 def explain_share(share: Share) -> str:
@@ -51,10 +66,21 @@ def _headline(allocation: Allocation) -> str:
         return (
             "ALLOCATION GAP: no choice of actions that keeps all limits was found. Raise a limit or use fewer limits."
         )
-    gap = f"{result.gap:.4g} more"
-    if result.cost_of_budget > 0.0:
-        gap += f" ({result.gap / result.cost_of_budget:.3%} of what the limits cost)"
-    value = f"{len(allocation.free)} series are worth {result.lower:.6g} together; no allocation is worth {gap}"
+    if allocation.later is not None and not allocation.later.kept:
+        return (
+            f"ALLOCATION GAP: on {int((~np.isfinite(allocation.later.gaps)).sum())} of {allocation.later.gaps.size} "
+            "simulated paths no choice was found that keeps the limits of every later step. Raise a limit."
+        )
+    gap = f"{allocation.gap:.4g} more"
+    if allocation.cost_of_limits > 0.0:
+        gap += f" ({allocation.gap / allocation.cost_of_limits:.3%} of what the limits cost)"
+    lower = allocation.upper - allocation.gap if allocation.later is not None else result.lower
+    value = f"{len(allocation.free)} series are worth {lower:.6g} together; no allocation is worth {gap}"
+    if allocation.later is not None:
+        value = (
+            f"{len(allocation.free)} series are worth {lower:.6g} together on average over all steps (97.5 % sure, "
+            f"{allocation.later.gaps.size} paths); no joint policy is worth {gap}"
+        )
     if allocation.passed:
         return f"ALLOCATED: {value}."
     if allocation.served:

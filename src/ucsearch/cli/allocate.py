@@ -25,6 +25,12 @@ def allocate(
     line: Annotated[Path | None, typer.Option("--next", help="Write who would get more first there.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw value against the first limit there.")] = None,
     gap_share: Annotated[float, typer.Option("--gap-share", help="Gap allowed, of what the limits cost.")] = 0.01,
+    paths: Annotated[
+        int, typer.Option("--paths", min=20, max=10_000, help="Simulated paths, where limits hold at later steps.")
+    ] = 24,
+    common: Annotated[
+        bool, typer.Option("--common-draws", help="On paths all series see outcomes of one rank, such as a price.")
+    ] = False,
     best: Annotated[bool, typer.Option("--best", help="Let the allocation leave although its gap is larger.")] = False,
 ) -> None:
     """Share limits (a truck, a budget) among the newest decisions of all series in the log.
@@ -47,7 +53,7 @@ def allocate(
             check_writable(path)
         found = run_allocate(
             load_settings(settings), log, states, gap_share=gap_share, serve="best" if best else "fallback",
-            clock=lambda: datetime.now(UTC),
+            paths=paths, draws="common" if common else "independent", clock=lambda: datetime.now(UTC),
         )  # fmt: skip
         write_shares(found, out)
         if prices is not None:

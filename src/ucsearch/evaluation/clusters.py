@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ucsearch.backtest.statistics import LEAST, LEVEL, mean, student_quantile
+from ucsearch.backtest.statistics import LEAST, LEVEL, mean
+from ucsearch.student import student_quantile
 
 __all__ = ["cluster_lower"]
 

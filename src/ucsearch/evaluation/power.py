@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ucsearch.backtest.statistics import LEAST, LEVEL, bootstrap_key, draws, student_quantile
+from ucsearch.backtest.statistics import LEAST, LEVEL, bootstrap_key, draws
 from ucsearch.errors import InputError
+from ucsearch.student import student_quantile
 
 __all__ = ["LEAST_POWER", "RUNS", "Power", "power"]
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ucsearch.allocation.api import Allocation, Serve, Shared, allocate_cases
+from ucsearch.allocation.api import PATHS, Allocation, Serve, allocate_cases
+from ucsearch.allocation.cases import Case, source_of
+from ucsearch.allocation.later import Draws
 from ucsearch.allocation.record import newest_decisions, recorded_case, write_allocation
+from ucsearch.allocation.shared import Shared
+from ucsearch.dispatch.decision import Outcome
+from ucsearch.engine.api import search
 from ucsearch.errors import DataError, InputError
+from ucsearch.pipeline.again import asked_again
 from ucsearch.pipeline.tables import open_table, write_table
 from ucsearch.records.audit import AuditLog
+from ucsearch.records.chain import Row
 from ucsearch.settings import Settings, SharedLimit
 
 __all__ = ["run_allocate", "write_next", "write_prices", "write_shares"]
@@ -25,6 +33,8 @@ def run_allocate(
     gap_limit: float | None = None,
     gap_share: float = 0.01,
     serve: Serve = "fallback",
+    paths: int = PATHS,
+    draws: Draws = "independent",
     clock: Any = None,
 ) -> Allocation:
     """Share the settings' limits among the newest decisions in the log; the allocation is in the log on return.
@@ -44,8 +54,21 @@ def run_allocate(
             raise DataError(f"{log}: saw no decision of a named series; run `ucsearch decide` first")
         cases = [recorded_case(row) for row in rows.values()]
         shared = [_shared(s, columns, list(rows), settings.file) for s in settings.shared]
-        found = allocate_cases(cases, shared, gap_limit=gap_limit, gap_share=gap_share, serve=serve)
+        if any(s.horizon > 1 for s in shared):
+            cases = [_searched(case, book, row) for case, row in zip(cases, rows.values(), strict=True)]
+        found = allocate_cases(
+            cases, shared, gap_limit=gap_limit, gap_share=gap_share, serve=serve, paths=paths, draws=draws
+        )
         return write_allocation(found, book, rows)
+
+
+def _searched(case: Case, book: AuditLog, row: Row) -> Case:
+    """With what its decision searched, which limits at later steps are valued on."""
+    if case.outcome is not Outcome.RELEASED:
+        return case
+    asked = asked_again(book, row, case.task)
+    plan = search(asked.task, asked.state, asked.trace, asked.policy, params=asked.params, actions=asked.actions)
+    return replace(case, source=source_of(plan))
 
 
 def _columns(settings: Settings, states: str | Path | None) -> dict[str, dict[str, Any]]:
@@ -87,7 +110,8 @@ def _shared(s: SharedLimit, columns: dict[str, dict[str, Any]], series: Sequence
             raise InputError(
                 f"{file}: shared {s.name!r}", f"no {name} of {lacking[0]!r}", "one for every decided series"
             )
-    return Shared(name=s.name, limit=s.limit, use=s.use, times=times, per=per)
+    limit: Any = s.limit
+    return Shared(name=s.name, limit=limit, use=s.use, times=times, per=per, steps=s.steps)
 
 
 SHARES: dict[str, type] = {
@@ -109,13 +133,15 @@ def write_shares(allocation: Allocation, path: str | Path) -> int:
 
 
 def write_prices(allocation: Allocation, path: str | Path) -> int:
-    """One row per limit."""
-    columns: dict[str, type] = {"resource": str, "limit": float, "used": float, "shadow_price": float}
-    result = allocation.result
+    """One row per limit and step; of later steps what is used on average over the simulated paths."""
+    columns: dict[str, type] = {"resource": str, "step": int, "limit": float, "used": float, "shadow_price": float}
+    result, later = allocation.result, allocation.later
 
     def rows() -> Iterator[Sequence[Any]]:
         for p in () if result is None else result.table():
-            yield p.resource, p.limit, p.used, p.shadow_price
+            yield p.resource, 0, p.limit, p.used, p.shadow_price
+        for x in () if later is None else later.table():
+            yield x.resource, x.step, x.limit, x.mean, x.shadow_price
 
     return write_table(path, columns, rows)
 

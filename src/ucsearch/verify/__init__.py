@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ucsearch.verify.allocation import verify_allocation
+from ucsearch.verify.allocation import Targets, verify_allocation
 from ucsearch.verify.chain import follow, reach
 from ucsearch.verify.checkpoints import Pins, read_checkpoint
 from ucsearch.verify.claims import verify_decision
@@ -172,7 +172,8 @@ def _verify(entry: Entry, terms: _Terms) -> Verdict:
         elif kind in UNCHECKED.values():
             return Verdict("weaker", name, "kind", f"no rule here derives a {kind} entry")
         elif kind == "allocation":
-            verify_allocation(record, [_decision(entry, m, i) for i, m in enumerate(record["members"])], terms.task_of)
+            targets: Targets = [_decision(entry, m, i) for i, m in enumerate(record["members"])]
+            doubts = verify_allocation(record, targets, terms.task_of, entry.blobs, budget)
         else:
             version = version_of(record)
             if terms.gate is not None:

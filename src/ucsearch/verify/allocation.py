@@ -10,11 +10,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ucsearch.verify.formats import Invalid, Malformed, Record, digest, expect, num, require
+from ucsearch.verify.formats import Blobs, Invalid, Malformed, Record, digest, expect, near, num, require
 from ucsearch.verify.inputs import rules_of
+from ucsearch.verify.later import Paths
+from ucsearch.verify.meter import OutOfNodes
+from ucsearch.verify.replay import CLOSED
 
 SMALL, ROUNDING = 1e-9, 8 * 2.0**-52  # of the tolerance of two figures
 ADDED = 1e-12  # of a total's
+LATER = "ucsearch.allocation/2"  # with limits at later steps
 Targets = list[tuple[Record, bytes]]
 
 
@@ -63,8 +67,10 @@ def _use(function: Any, state: Any, action: float, params: Any, times: float, wh
     return amount
 
 
-def verify_allocation(r: Record, targets: Targets, task_of: Callable[[str], Any]) -> None:
-    """Raises at the first false claim."""
+def verify_allocation(
+    r: Record, targets: Targets, task_of: Callable[[str], Any], blobs: Blobs, budget: int
+) -> list[str]:
+    """Raises at the first false claim; returns what the budget left in doubt."""
     count = len(r["members"])
     names = [m["series"] for m in r["members"]]
     require("members", count > 0 and len(set(names)) == count, names[:3], "every series once, at least one")
@@ -75,15 +81,38 @@ def verify_allocation(r: Record, targets: Targets, task_of: Callable[[str], Any]
         require(f"shared[{k}].groups", known, s["groups"][:3], f"groups of {sorted(s['limits'])[:5]}")
     require("shared", len({s["name"] for s in r["shared"]}) == len(r["shared"]) > 0, "names", "each once")
     basis = [(t["settings"]["mode"], t["settings"]["risk"], t["settings"]["spread"]) for t, _ in targets]
+    laws = {t["inputs"]["trace"]["meta"]["coupling"] for t, _ in targets if t["settings"]["mode"] == CLOSED}
+    require("members", len(laws) < 2, sorted(laws), "decisions of one kind of law")
     alike = all(b[:2] == basis[0][:2] and (not b[1] or b[2] == basis[0][2]) for b in basis)
     require("members", alike, "decisions", "of different modes, risks or spreads")
-    members = [_Member(i, r, *t, task_of(t[0]["task"]["object"])) for i, t in enumerate(targets)]
-    _Allocated(r, members).verify()
+    tasks = [task_of(t["task"]["object"]) for t, _ in targets]
+    members = [_Member(i, r, *t, task) for i, (t, task) in enumerate(zip(targets, tasks, strict=True))]
+    paths = None
+    later = r.get("later")
+    require("later", later is None or r["claim"]["served"], "paths", "nothing was shared out")
+    needed = r["schema"] == LATER and r["claim"]["served"]
+    require("later", (later is not None) == needed, "nothing", "prices and paths of later steps")
+    if needed:
+        free = [i for i, m in enumerate(members) if m.takes_part]
+        paths = Paths(r, blobs, free)
+        try:
+            for place, i in enumerate(free):
+                m = members[i]
+                at = m.place(m.own["action"])
+                require(f"members[{i}].action", at in m.lower, m.own["action"], "an action with a value")
+                values = paths.walk(i, place, targets[i][0], tasks[i], blobs, budget, at)
+                # Only what the decision valued may leave; whatever is allowed counts in the bound.
+                m.lower = {a: values[a] for a in m.lower if a in values}
+                m.upper = dict(values)
+        except OutOfNodes:
+            return ["later"]
+    _Allocated(r, members, paths, {t["settings"]["discount"] for t, _ in targets}).verify()
+    return []
 
 
 class _Allocated:
-    def __init__(self, r: Record, members: list[_Member]) -> None:
-        self.r, self.members = r, members
+    def __init__(self, r: Record, members: list[_Member], paths: Paths | None, discounts: set[float]) -> None:
+        self.r, self.members, self.paths, self.discounts = r, members, paths, discounts
         self.free = [i for i, m in enumerate(members) if m.takes_part]
         self.claim, self.terms = r["claim"], r["terms"]
 
@@ -204,6 +233,13 @@ class _Allocated:
     def _passes(self, choice: dict[int, int], lower: float, upper: float) -> bool:
         gap = upper - lower
         without = math.fsum(max(self.members[i].upper.values()) for i in self.free)
+        if self.paths is not None:
+            require("members", len(self.discounts) == 1, sorted(self.discounts), "one discount")
+            rent, without, mean, bound = self.paths.figures(float(next(iter(self.discounts))))
+            size = 1e3 * (abs(rent) + abs(without) + abs(upper))
+            for name, own in (("rent", rent), ("free", without), ("mean", mean), ("bound", bound)):
+                near(f"later.{name}", self.r["later"][name], own, size)
+            gap, upper = gap + bound, upper + rent
         limit = num(self.terms["gap_limit"])
         allowed = num(self.terms["gap_share"]) * (without - upper)
         sizes = [abs(self.members[i].lower[choice[i]]) + abs(max(self.members[i].upper.values())) for i in self.free]

@@ -29,20 +29,24 @@ class TooMany(Exception):
     """More transitions than the record's own budget allows."""
 
 
-def _zero(x: Any) -> Any:
+def plain_zero(x: Any) -> Any:
     return (
-        type(x)(*map(_zero, x)) if hasattr(x, "_fields") else tuple(map(_zero, x)) if isinstance(x, tuple) else x + 0.0
+        type(x)(*map(plain_zero, x))
+        if hasattr(x, "_fields")
+        else tuple(map(plain_zero, x))
+        if isinstance(x, tuple)
+        else x + 0.0
     )
 
 
-class _Graph:
+class Graph:
     """Everything that can be reached: by step, what each action does in each state."""
 
     def __init__(self, p: Problem, law: Law) -> None:
         self.p, self.law = p, law
         self.layers: list[dict[Key, dict[int, Moves]]] = []
         self.transitions = self.pairs = 0
-        layer: dict[Key, None] = {(0, _zero(p.state)): None}
+        layer: dict[Key, None] = {(0, plain_zero(p.state)): None}
         for h in range(p.depth):
             self.layers.append({})
             for key in layer:
@@ -68,7 +72,7 @@ class _Graph:
             for y, _, after in points:
                 outcome = y[0] if p.task.outcome is None else p.task.outcome(*y)
                 reward = p.number(p.task.reward, state, a, outcome, *p.when("reward", h), p.params)
-                moves.append((reward, (-1 if last else after, _zero(p.move(state, a, outcome, h)))))
+                moves.append((reward, (-1 if last else after, plain_zero(p.move(state, a, outcome, h)))))
             found[i] = moves
         return found
 
@@ -76,7 +80,7 @@ class _Graph:
 class _Solution:
     """Values of every state and action at a risk."""
 
-    def __init__(self, graph: _Graph, risk: float) -> None:
+    def __init__(self, graph: Graph, risk: float) -> None:
         self.graph, self.p, self.risk = graph, graph.p, risk
         self.values: list[dict[Key, Value | None]] = [{}]
         for key in graph.ends:
@@ -118,11 +122,11 @@ def verify_closed(r: Record, p: Problem, blobs: Blobs) -> list[str]:
     if excuse_of(r):
         return verify_excused(r, p)
     structured = bool(law.classes) and (p.depth == 1 or law.learns < p.depth)
-    graph: _Graph | None = None
+    graph: Graph | None = None
     within, solutions = True, list[_Solution]()
     try:
         if structured:
-            graph = _Graph(p, law)
+            graph = Graph(p, law)
             solutions = [_Solution(graph, risk) for risk in ((p.risk, 0.0) if p.risk > 0.0 else (0.0,))]
     except TooMany:
         within = False
@@ -137,7 +141,7 @@ def verify_closed(r: Record, p: Problem, blobs: Blobs) -> list[str]:
 
 
 class _Claims:
-    def __init__(self, r: Record, p: Problem, graph: _Graph | None, solutions: list[_Solution]) -> None:
+    def __init__(self, r: Record, p: Problem, graph: Graph | None, solutions: list[_Solution]) -> None:
         self.r, self.p, self.graph, self.solutions = r, p, graph, solutions
         self.root: dict[int, Moves] = next(iter(graph.layers[0].values())) if graph else {}
 
@@ -195,10 +199,10 @@ class _Claims:
             known = [s.action(key, moves, s.values[1]) for s in self.solutions]
             if known[0] is None or known[-1] is None:
                 continue
-            (score, mean, gross), at_zero = known[0], known[-1]
+            (score, mean, gross), atplain_zero = known[0], known[-1]
             spread = max(0.0, (mean - score) / self.p.risk) if self.p.risk > 0.0 else 0.0
             size = gross + self.p.risk * spread
-            plain = {"reward_only": at_zero, "certain": at_zero}
+            plain = {"reward_only": atplain_zero, "certain": atplain_zero}
             own[i] = {
                 "index": i, "retained": True, "score": score, "upper": score, "reward": mean, "uncertainty": spread,
                 "size": size, "upper_size": size, "step_score": self._step(moves)[0], "release_margin": None,

@@ -43,6 +43,8 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "reading": lambda v: _number(v) or (isinstance(v, list) and bool(v) and all(map(_number, v))),
     "group": lambda v: v is None or isinstance(v, str),
     "limits": lambda v: isinstance(v, dict) and bool(v) and all(_number(x) and x >= 0 for x in v.values()),
+    "rows": lambda v: isinstance(v, dict) and all(isinstance(x, list) and all(map(_number, x)) for x in v.values()),
+    "any": lambda v: True,
     "hex": lambda v: isinstance(v, str) and re.fullmatch("[0-9a-f]{64}", v) is not None,
 }
 
@@ -229,12 +231,25 @@ ALLOCATION: dict[str, Any] = {
         **_form(real="lower upper", truth="passed served", count="adjusted"),
     },
 }  # fmt: skip
+# Limits at later steps besides: prices and what simulated paths say; null where nothing was shared out.
+ALLOCATION_2: dict[str, Any] = {
+    **ALLOCATION, "schema": ("ucsearch.allocation/2",),
+    "members": [{**ALLOCATION["members"][0], "trace": [BLOB]}],
+    "shared": [{**ALLOCATION["shared"][0], "later": "rows"}],
+    "later": "any",
+}  # fmt: skip
+LATER: dict[str, Any] = {
+    "prices": [[["number"]]], "draws": ("independent", "common"), "choices": BLOB,
+    **_form(number="rent free mean bound"),
+}  # fmt: skip
 
 # By kind and version of a record's schema.
 FORMS: dict[str, dict[str, Any]] = {
     form["schema"][0]: form
-    for form in (DECISION_1, DECISION_2, REFUSAL_1, REFUSAL, OVERRIDE_1, OVERRIDE, REPORT, CONTROL, ALLOCATION)
-}
+    for form in (
+        DECISION_1, DECISION_2, REFUSAL_1, REFUSAL, OVERRIDE_1, OVERRIDE, REPORT, CONTROL, ALLOCATION, ALLOCATION_2,
+    )
+}  # fmt: skip
 
 
 # Kinds that a service writes and for which there are no rules here yet: they may stand in a log, but nobody checks it.
@@ -251,6 +266,8 @@ def check_known(record: dict[str, Any]) -> str:
     if form is None:
         raise Malformed(f"record.schema: saw {schema!r}, expected one of {', '.join(sorted(FORMS))}")
     check(record, form)
+    if form is ALLOCATION_2 and record["later"] is not None:
+        check(record["later"], LATER, "record.later")
     return str(record["kind"])
 
 

@@ -73,7 +73,9 @@ def _core() -> str:
 def kernel_text(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> str:
     """The whole module for on-disk caching. Raises `Unsourced` when a function cannot be written out."""
     bundle = Bundle(wrap=_wrap(algorithm))
-    names = {role: bundle.add(plain_function(f), f"user_{role}") for role, f in _used(task, use_bound).items()}
+    names = {
+        role: bundle.add(plain_function(f), f"user_{role}") for role, f in _used(task, use_bound, algorithm).items()
+    }
     kinds = {
         "state": bundle.add(layout.kind, "UserState"),
         "params": "" if task.params is None else bundle.add(type(task.params), "UserParams"),
@@ -89,7 +91,7 @@ def kernel_namespace(task: Task, layout: Layout, mode: int, algorithm: str, use_
     exec(compile(_HEAD.format(cache=False), "<ucsearch kernel head>", "exec"), space)
     done: dict[int, Any] = {}
     names = {}
-    for role, function in _used(task, use_bound).items():
+    for role, function in _used(task, use_bound, algorithm).items():
         names[role] = f"user_{role}"
         space[names[role]] = _jitted(plain_function(function), space[_wrap(algorithm)], done)
     kinds = {"state": "UserState", "params": "UserParams", "outcome": "UserOutcome"}
@@ -101,12 +103,14 @@ def kernel_namespace(task: Task, layout: Layout, mode: int, algorithm: str, use_
 
 def _wrap(algorithm: str) -> str:
     """Closed mode calls each of the user's functions in one place, millions of times: there they are pasted in."""
-    return "uc_user_inline" if algorithm == "closed" else "uc_user"
+    return "uc_user_inline" if algorithm in ("closed", "graph") else "uc_user"
 
 
-def _used(task: Task, use_bound: bool) -> dict[str, Callable[..., Any]]:
+def _used(task: Task, use_bound: bool, algorithm: str) -> dict[str, Callable[..., Any]]:
     roles = _ROLES if use_bound else _ROLES[:4]
     found = {role: getattr(task, role) for role in roles if getattr(task, role) is not None}
+    if algorithm == "graph":
+        found |= {f"use_{j}": task.uses[name] for j, name in enumerate(sorted(task.uses))}
     for i, item in enumerate(task.continuations):
         found[f"continuation_{i}"] = item.policy  # type: ignore[union-attr]
     return found
@@ -165,6 +169,7 @@ def _prelude(
         *_outcomes(task, kinds["outcome"], scores),
         *_hooks(task, names, bounded, members),
         *_continuation(names, grid if members else [], task),
+        *_uses(names, timed),
     ]
     return "\n".join(lines) + "\n\n"
 
@@ -309,6 +314,14 @@ def _on_state(name: str, more: str, user: str, task: Task) -> list[str]:
     if not task.timed:
         return [f"{name} = {user}"]
     return _function(f"{name}(s, {more})", f"return {user}(s[0], {more})")
+
+
+def _uses(names: dict[str, str], timed: bool) -> list[str]:
+    """`uc_use(j, s, a, p)`: what an action uses of the task's j-th use, by name; only the graph kernel asks."""
+    found = [name for role, name in names.items() if role.startswith("use_")]
+    state = "s[0]" if timed else "s"
+    body = [x for j, f in enumerate(found) for x in (f"if j == {j}:", f"    return float({f}({state}, a, p))")]
+    return _function("uc_use(j, s, a, p)", *body, "return np.nan") if found else []
 
 
 def _continuation(names: dict[str, str], grid: list[tuple[int, tuple[float, ...]]], task: Task) -> list[str]:
