@@ -15,7 +15,7 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -33,6 +33,7 @@ __all__ = [
     "Backtest",
     "Columns",
     "Forecast",
+    "Log",
     "Proof",
     "Run",
     "Settings",
@@ -187,6 +188,17 @@ class Run(_Table):
     max_fallback_share: float = Field(
         default=0.2, ge=0.0, le=1.0, description="with more fallbacks a run ends with exit code 1 and says why"
     )
+    segment_from: int = Field(
+        default=5_000, ge=1, description="runs of at least so many series are logged as a segment (needs pyarrow)"
+    )
+
+
+class Log(_Table):
+    """What a segment of the log keeps of each forecast."""
+
+    keep: Literal["used", "all", "reference"] = Field(
+        default="used", description="the steps that are planned on, all steps, or where in the file they are"
+    )
 
 
 @dataclass(frozen=True)
@@ -210,6 +222,7 @@ class Settings:
     backtest: Backtest
     run: Run
     shared: tuple[SharedLimit, ...] = ()
+    log: Log = field(default_factory=Log)
 
     @property
     def season(self) -> int:
@@ -329,6 +342,7 @@ def _file_model() -> type[BaseModel]:
         columns=(Columns, Columns()),
         backtest=(Backtest, Backtest()),
         run=(Run, Run()),
+        log=(Log, Log()),
         shared=(tuple[SharedLimit, ...], ()),
     )
 
@@ -407,7 +421,7 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
         file=file, digest=hashlib.sha256(data).hexdigest(), units=found.units, currency=found.currency,
         period=found.period, task=task, policy=policy, gate=gate, calibration=calibration, proof=found.proof,
         actions=found.actions, forecast=found.forecast, forecaster=forecaster, columns=found.columns,
-        backtest=found.backtest, run=found.run, shared=found.shared,
+        backtest=found.backtest, run=found.run, shared=found.shared, log=found.log,
     )  # fmt: skip
 
 

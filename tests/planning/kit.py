@@ -80,8 +80,10 @@ def write_job(folder: Path) -> tuple[Path, Path]:
     )
 
 
-def decide(folder: Path, settings: Settings | None = None, out: str = "out.csv", **options: Any) -> DecideReport:
+def decide(
+    folder: Path, settings: Settings | None = None, out: str = "out.csv", log_name: str = "log.db", **options: Any
+) -> DecideReport:
     return run_decide(
         make_settings() if settings is None else settings, folder / "forecasts.csv", folder / "states.csv",
-        folder / out, folder / "log.db", **options,
+        folder / out, folder / log_name, **options,
     )  # fmt: skip

@@ -63,7 +63,8 @@ def test_all_commands_are_there() -> None:
     expected += "remote decide, remote override, remote outcomes; evidence verify; cache dir, cache clear; "
     expected += "bench lost-sales; data list, data get, data check; "
     expected += "log list, log show, log verify, log export, log checkpoint, log override, "
-    expected += "log upgrade, log keygen, log backup, log restore; service init, service check, service run, "
+    expected += "log upgrade, log keygen, log backup, log restore, log prove, log verify-proof; "
+    expected += "service init, service check, service run, "
     expected += "service token add, service token list, service token revoke"
     singles, *groups = expected.split("; ")
     names = [*singles.split(), *(name for group in groups for name in group.split(", "))]

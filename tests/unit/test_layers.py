@@ -50,6 +50,7 @@ LAYERS = {
     "learned": 11,
     "tasks": 10,
     "verify": 10,
+    "segments": 10,
     "adapters": 10,
     "backtest": 12,
     "settings": 12,

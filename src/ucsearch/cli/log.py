@@ -107,8 +107,18 @@ def show(
 
 
 @log_app.command()
-def verify(log: LogOption = DEFAULT_LOG, checkpoint: CheckpointOption = None, key: KeyOption = None) -> None:
-    """Check every entry, array and link of the chain; name the first bad entry.
+def verify(
+    log: LogOption = DEFAULT_LOG,
+    checkpoint: CheckpointOption = None,
+    key: KeyOption = None,
+    derive: Annotated[
+        int, typer.Option("--derive", min=-1, help="Decide so many rows of each part of a segment again; -1: all.")
+    ] = 0,
+    repacked: Annotated[
+        bool, typer.Option("--repacked", help="Parts may be other files, as long as their rows are those sealed.")
+    ] = False,
+) -> None:
+    """Check every entry, array and link of the chain, and every row of segments; name the first that is bad.
 
     Without a checkpoint a missing tail, a recomputed chain and a replaced log cannot be seen.
 
@@ -117,6 +127,9 @@ def verify(log: LogOption = DEFAULT_LOG, checkpoint: CheckpointOption = None, ke
     with _opened(log) as reader:
         known = None if checkpoint is None else _known(checkpoint, key)
         problem, told = _confirmed(reader, known)
+        if not problem:
+            problem, more = _segments(reader, derive, repacked)
+            told += more
     if problem:
         typer.echo(problem, err=True)
         raise typer.Exit(INVALID)
@@ -135,12 +148,24 @@ def export(
     blobs: Annotated[bool, typer.Option(help="Include the arrays that records refer to.")] = True,
     first: Annotated[int, typer.Option("--from", min=1, help="The first entry.")] = 1,
     last: Annotated[int | None, typer.Option("--to", min=1, help="The last entry; all when not given.")] = None,
+    segments: Annotated[
+        bool, typer.Option("--segments", help="Instead: decisions of segments as records, for `ucsearch verify`.")
+    ] = False,
+    series: Annotated[
+        list[str] | None, typer.Option("--series", help="With --segments: only this series; repeat.")
+    ] = None,
 ) -> None:
     """Copy entries to a file for other tools.
 
     Exit codes: 0 written, 2 no usable log, or OUT cannot be written.
     """
     with _opened(log) as reader:
+        if segments:
+            from ucsearch.segments.reader import export_records
+
+            done = export_records(reader, out, series or ())
+            typer.echo(f"{done} decisions written to {out}")
+            return
         write = reader.export_parquet if format is Format.parquet else reader.export_jsonl
         count = write(out, inline_blobs=blobs, first=first, last=last)
     typer.echo(f"{count} entries written to {out}")
@@ -183,6 +208,57 @@ def checkpoint(
                 file.write(signer.sign(text).encode("utf-8"))
     by = "" if signer is None else f", signed by {signer.name}"
     typer.echo(f"{taken.count} entries, head {taken.head}{by}, written to {out}")
+
+
+@log_app.command()
+def prove(
+    series: Annotated[str, typer.Argument(metavar="SERIES", help="A series whose decision is in a segment.")],
+    log: LogOption = DEFAULT_LOG,
+    note: Annotated[
+        Path | None, typer.Option("--note", help="For this note of `log checkpoint --key`; else for the log as it is.")
+    ] = None,
+) -> None:
+    """Print a proof that a series' decision is in the log: its row, and the way from it up to a signed note.
+
+    Exit codes: 0 printed, 2 no usable log, note or series.
+    """
+    from ucsearch.segments.reader import SegmentReader, proof_of
+    from ucsearch.verify.segments import proof_bytes
+
+    with _reported(), SegmentReader(log) as reader:
+        size = None if note is None else _known(note, None).checkpoint.count
+        typer.echo(proof_bytes(proof_of(reader, series, size)).decode("utf-8"))
+
+
+@log_app.command("verify-proof")
+def verify_proof(
+    proof: Annotated[Path, typer.Argument(metavar="PROOF", help="What `log prove` printed.")],
+    note: Annotated[Path, typer.Option("--note", help="A note of `log checkpoint --key`.")],
+    key: KeyOption = None,
+) -> None:
+    """Check a proof with a note alone: neither the log nor its parts are needed.
+
+    Exit codes: 0 the row is in the log that the note vouches for, 1 it is not, 2 no usable proof, note or key.
+    """
+    from ucsearch.verify.checkpoints import read_checkpoint
+    from ucsearch.verify.formats import Invalid, Malformed
+    from ucsearch.verify.segments import LARGEST
+    from ucsearch.verify.segments import verify_proof as checked
+
+    try:
+        with proof.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        pins = read_checkpoint(note, key)
+        told = checked(data.strip(), pins)
+    except (Malformed, OSError) as error:
+        typer.echo(f"Error: {_plain(error)}", err=True)
+        raise typer.Exit(UNUSABLE) from error
+    except Invalid as error:
+        typer.echo(f"NOT PROVED: {_plain(error)}", err=True)
+        raise typer.Exit(INVALID) from error
+    typer.echo(f"proved: {_plain(told)}")
+    if pins.doubt:
+        typer.echo(f"The note is taken as it is: {pins.doubt} (--key).", err=True)
 
 
 @log_app.command()
@@ -389,6 +465,21 @@ def _confirmed(reader: AuditReader, known: _Known | None) -> tuple[str, str]:
     if known is not None and known.root is not None and reader.root(known.checkpoint.count) != known.root:
         return "ALTERED (rechained): the tree over the heads is not the one that the checkpoint saw", ""
     return "", str(report)
+
+
+def _segments(reader: AuditReader, derive: int, repacked: bool) -> tuple[str, str]:
+    """What is wrong with a segment, and what was found if nothing is."""
+    if not reader.list(kind="segment", limit=1):
+        return "", ""
+    from ucsearch.segments.audit import verify_segments
+
+    count = rows = derived = 0
+    for found in verify_segments(reader, sample=derive, repacked=repacked):
+        if not found.ok:
+            return f"ALTERED (segment): entry {found.seq}: {found.fault}", ""
+        count, rows, derived = count + 1, rows + found.rows, derived + found.derived
+    again = f", {derived} decided again" if derived else ""
+    return "", f"; {rows} rows in {count} segment{'' if count == 1 else 's'}{again}"
 
 
 @contextmanager

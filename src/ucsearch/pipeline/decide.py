@@ -43,12 +43,15 @@ from ucsearch.pipeline.decide_page import DecidePage
 from ucsearch.pipeline.forecasts import ForecastFile, Values, make_trace
 from ucsearch.pipeline.recalibrated import correction_for, paths_of, recalibrated_panel
 from ucsearch.pipeline.rows import COLUMNS, PLACE, REFUSED, Rows, shown_columns
+from ucsearch.pipeline.segmented import Segment, is_segmented, resolve_reach
 from ucsearch.pipeline.tables import Problem, check_writable, open_table, refuse_overwriting, write_table
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.canonical import canonical, digest, encode_number, loads
 from ucsearch.records.files import whole_file
 from ucsearch.records.requests import Request, Under
 from ucsearch.records.writer import Body, Recalibrated, decision_body, panel_bodies
+from ucsearch.segments.encode import Hashed, hash_traces, kept_steps, shortened
+from ucsearch.segments.shared import Keep
 from ucsearch.settings import Settings
 
 __all__ = ["DecideReport", "Standing", "StrictError", "Work", "bodies_of", "decided", "logged", "run_decide"]
@@ -144,7 +147,10 @@ def run_decide(
     fingerprint = _fingerprint(settings, *files)
     with AuditLog(log, clock=clock) as book, _work_folder(out, fingerprint, now, fresh, book) as run:
         request = Request(run.name, body=fingerprint, by="ucsearch decide")
-        resumed = _decide_all(plan, settings, run, book, request, progress)
+        segment = Segment.begin(plan, log, run.now, files) if is_segmented(plan) else None
+        resumed = _decide_all(plan, settings, run, book, request, progress, segment)
+        if segment is not None:
+            segment.close(book, request, len(plan.chunks))
         report = _finish(plan, run.folder, out, log, resumed, None if html is None else Path(html))
         if keep is not None:
             extend_archive(keep, settings, plan.forecasts, old=archive, sales=sales)
@@ -258,6 +264,8 @@ class _Panel(NamedTuple):
     series: list[str]
     kind: Kind
     recalibrated: list[Recalibrated] | None
+    hashed: Hashed | None = None  # of the whole traces, where the log is a segment
+    sources: list[str] | None = None  # where they are, if they are not kept
 
 
 class Chunk(NamedTuple):
@@ -277,24 +285,31 @@ def _decide_all(
     book: AuditLog,
     request: Request,
     progress: Progress | None,
+    segment: Segment | None,
 ) -> int:
     """Decide what is not yet kept; returns how many series were kept already."""
-    done = [n for n in range(len(plan.chunks)) if _kept(run.folder, n, book)]
+    done = [n for n in range(len(plan.chunks)) if _kept(run.folder, n, book, segment)]
     todo = [n for n in range(len(plan.chunks)) if n not in set(done)]
     resumed = sum(plan.chunks[n][1] - plan.chunks[n][0] for n in done)
     count, total = resumed, len(plan.series)
     if progress is not None:
         progress(count, total)
-    for chunk in _ahead(decided(plan, settings, todo, run.now)):
-        _keep(run.folder, chunk, logged(plan, chunk, book, request, alone=not run.again))
+    for chunk in _ahead(decided(plan, settings, todo, run.now, None if segment is None else segment.shared.keep)):
+        if segment is None:
+            _keep(run.folder, chunk, logged(plan, chunk, book, request, alone=not run.again))
+        else:
+            _keep(run.folder, chunk, segment.write(plan, chunk))
         count += len(chunk.series)
         if progress is not None:
             progress(count, total)
     return resumed
 
 
-def decided(plan: Work, settings: Settings, todo: Sequence[int], now: datetime | None) -> Iterator[Chunk]:
-    """Chunks in order; what lies between them in the forecasts file is skipped, not decided."""
+def decided(
+    plan: Work, settings: Settings, todo: Sequence[int], now: datetime | None, keep: Keep | None = None
+) -> Iterator[Chunk]:
+    """Chunks in order; what lies between them in the forecasts file is skipped, not decided. With `keep`, for a
+    segment that keeps so much of each forecast."""
     stream: Iterator[Values] = iter(())
     at = -1
     held = len(plan.forecasts.order)
@@ -320,13 +335,15 @@ def decided(plan: Work, settings: Settings, todo: Sequence[int], now: datetime |
                 if series not in plan.by_series:
                     fresh.append(problem)
         refused.update({series: plan.by_series[series] for series in plan.series[max(lo, held) : hi]})
-        panels = [_decide_group(plan, settings, group, now) for group in ready.values()]
+        panels = [_decide_group(plan, settings, group, now, keep) for group in ready.values()]
         at = hi
         told = {series: (problem, plan.refuse(series, problem, now)) for series, problem in refused.items()}
         yield Chunk(number, plan.series[lo:hi], panels, told, fresh)
 
 
-def _decide_group(plan: Work, settings: Settings, group: list[tuple[Values, Case]], now: datetime | None) -> _Panel:
+def _decide_group(
+    plan: Work, settings: Settings, group: list[tuple[Values, Case]], now: datetime | None, keep: Keep | None
+) -> _Panel:
     """Series of one kind and shape in one call."""
     values, cases = [v for v, _ in group], [c for _, c in group]
     kind = cases[0].kind
@@ -346,13 +363,19 @@ def _decide_group(plan: Work, settings: Settings, group: list[tuple[Values, Case
     calibration: Any = settings.calibration
     if known is not None:
         calibration = [known.calibrations.get(v.series, settings.calibration) for v in values]
+    hashed = None
+    if keep is not None:
+        hashed = hash_traces(trace)
+        trace = shortened(trace, kept_steps(trace, resolve_reach(kind.task, settings.policy, trace.horizon), keep))
     panel = decide_panel(
         kind.task, states, trace, settings.policy, gate=settings.gate, now=now, calibration=calibration,
         paused=known is not None and known.paused, kind=settings.proof.kind, eps_m=settings.proof.eps_m, params=params,
         actions=actions, threads=settings.run.threads, engine=plan.engines[kind.number],
         node_budget=settings.proof.node_budget,
     )  # fmt: skip
-    return _Panel(panel, [v.series for v in values], kind, recalibrated)
+    names = [v.series for v in values]
+    sources = [plan.forecasts.source(name) for name in names] if keep == "reference" else None
+    return _Panel(panel, names, kind, recalibrated, hashed, sources)
 
 
 def _ahead(items: Iterator[Chunk]) -> Iterator[Chunk]:
@@ -391,7 +414,7 @@ def bodies_of(
 ) -> dict[str, Body]:  # fmt: skip
     """The records of a chunk by series; `asked` names the request of each."""
     made: dict[str, Body] = {}
-    for panel, names, kind, changes in chunk.panels:
+    for panel, names, kind, changes, *_ in chunk.panels:
         bodies = panel_bodies(
             panel, names, kind.where, requests=[asked[name] for name in names], recalibrated=changes, under=under
         )  # fmt: skip
@@ -503,10 +526,12 @@ def _read_part(folder: Path, number: int) -> dict[str, Any]:
     return content
 
 
-def _kept(folder: Path, number: int, book: AuditLog) -> bool:
+def _kept(folder: Path, number: int, book: AuditLog, segment: Segment | None) -> bool:
     """Whether a chunk's rows are there and all its decisions are in this log."""
     if not _part(folder, number).exists():
         return False
+    if segment is not None:
+        return segment.has(number)
     return book.has_all([row[PLACE["certificate"]] for row in _read_part(folder, number)["rows"]])
 
 

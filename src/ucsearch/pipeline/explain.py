@@ -27,7 +27,7 @@ from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.chain import Row
 from ucsearch.records.inputs import built_in_task, recorded_inputs
-from ucsearch.records.reader import AuditReader
+from ucsearch.segments.reader import SegmentReader
 from ucsearch.settings import Settings
 from ucsearch.task import Task
 from ucsearch.tasks import inventory_rules as rules
@@ -61,10 +61,10 @@ class Told:
 
 def explain_series(log: str | Path, series: str, settings: Settings | None = None) -> Told:
     """Tell the newest decision of a series; an id, or its first 8 digits, names a decision directly."""
-    with AuditReader(log) as reader:
+    with SegmentReader(log) as reader:
         row = find_decision(reader, series)
         blobs = {name: decode_array(data) for name, data in reader.blobs_of(row).items()}
-        overrides = [r.record for r in reader.overrides(row.seq)]
+        overrides = [r.record for r in reader.overrides_of(row)]
         shared = allocation_words(reader, row)
         binds = _binds(reader, row)
     try:
@@ -74,7 +74,7 @@ def explain_series(log: str | Path, series: str, settings: Settings | None = Non
         raise RecordError(f"entry {row.seq} of {log} is no decision this version can read ({error!r})") from error
 
 
-def _binds(reader: AuditReader, row: Row) -> list[str]:
+def _binds(reader: SegmentReader, row: Row) -> list[str]:
     """Which limit left nothing to send, or no plan, and what it would have to be."""
     record = row.record
     outcome = record.get("outcome")

@@ -6,8 +6,10 @@ before anything is decided, and fixes the order of the series. The second pass r
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -125,6 +127,21 @@ class ForecastFile:
                 names_it = (self.columns.cutoff, self.columns.issued, self.columns.model)
                 cutoff, issued, model = (said.get(name, "") for name in names_it)
                 yield Values(series, values, cutoff, issued, problem, model)
+
+    def source(self, series: str) -> str:
+        """Where a series' rows are: the file's SHA-256, and the first row and the one after the last, from 0."""
+        at = self._places[series]
+        end = self.first[at + 1] if at + 1 < len(self.first) else ""
+        return f"sha256:{self._sha}:{self.first[at]}-{end}"
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.order)}
+
+    @cached_property
+    def _sha(self) -> str:
+        with open(self.table.path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def models(self) -> dict[str, str]:
         """Who made each series' forecast, where the file says so."""

@@ -12,11 +12,12 @@ from ucsearch.errors import InputError, RecordError
 from ucsearch.pipeline.again import find_decision
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.pipeline.limits import action_words
-from ucsearch.records.audit import AuditLog
+from ucsearch.records.audit import AuditLog, RowOf
 from ucsearch.records.chain import Row
 from ucsearch.records.inputs import RecordedInputs, built_in_task, recorded_inputs
 from ucsearch.records.judge import NotAllowed, read_action
-from ucsearch.records.reader import AuditReader
+from ucsearch.segments.files import folder_of
+from ucsearch.segments.reader import SegmentReader, row_proof
 from ucsearch.task import Task
 from ucsearch.tasks import inventory_rules as rules
 
@@ -42,9 +43,12 @@ def override_decision(
     """Replace what the newest decision or refusal of a series (or an id) sends: by an `action` of the task or its
     label, by a `quantity` in units ordered, or, with neither, withdraw earlier replacements. `NotAllowed` says which
     limit is in the way and what is allowed; nothing is recorded then."""
-    with AuditReader(log) as reader:  # a reader first: it never creates a log where none was
+    with SegmentReader(log) as reader:  # a reader first: it never creates a log where none was
         row = find_decision(reader, decision)
+        sealed, of = reader.segment_of(row), None
     record = row.record
+    if sealed is not None:
+        of = RowOf(record, row_proof(folder_of(Path(log), sealed.run), sealed, record["series"]))
     found = built_in_task(record.get("task", {})) if task is None else task
     taken: float | str | None = None
     inputs: RecordedInputs | None = None
@@ -60,7 +64,7 @@ def override_decision(
         taken = _ordering(inputs, found, float(given)) if by_units else given
     try:
         with AuditLog(log, clock=clock) as writer:
-            entry = writer.override(row.seq, task=found, who=who, why=why, action=taken)
+            entry = writer.override(row.seq, task=found, who=who, why=why, action=taken, of=of)
             made = writer.get(entry.seq).record
     except NotAllowed as error:
         if inputs is None or found is None or isinstance(taken, str) or taken is None:

@@ -22,7 +22,7 @@ from ucsearch.pipeline.tables import check_writable, refuse_overwriting, write_t
 from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.inputs import built_in_task, recorded_inputs
-from ucsearch.records.reader import AuditReader
+from ucsearch.segments.reader import SegmentReader
 from ucsearch.settings import Settings
 from ucsearch.tasks.checks import NO_LIMIT
 from ucsearch.tasks.words import task_words
@@ -54,7 +54,7 @@ def write_schedule(
         {"the schedule": out}, {"the log": log, "the settings": None if settings is None else settings.file or None}
     )
     check_writable(out)
-    with AuditReader(log) as reader:
+    with SegmentReader(log) as reader:
         names = list(dict.fromkeys(series)) or sorted(
             {str(row.record.get("series", "")) for row in reader.list(kind="decision")} - {""}
         )

@@ -23,7 +23,7 @@ from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
 from ucsearch.pipeline.plans import plan_orders
 from ucsearch.pipeline.retold import plain
 from ucsearch.records.inputs import built_in_task
-from ucsearch.records.reader import AuditReader
+from ucsearch.segments.reader import SegmentReader
 from ucsearch.settings import Settings
 from ucsearch.task import Task
 from ucsearch.tasks.address import named_config
@@ -127,7 +127,7 @@ def what_if(
 ) -> WhatIf:  # fmt: skip
     """Decide the newest decision of a series again with `changes`, by the names of settings and states files. `task`
     is needed where the recorded one is not of this package; its own parameters are then named as they are."""
-    with AuditReader(log) as reader:
+    with SegmentReader(log) as reader:
         row = find_decision(reader, series)
         record = row.record
         rules = task or built_in_task(record.get("task", {}))

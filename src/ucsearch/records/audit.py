@@ -26,6 +26,7 @@ from ucsearch.records.blobs import blob_id, blob_shape
 from ucsearch.records.canonical import encode_number, seal_bytes
 from ucsearch.records.chain import (
     OVERRIDE_SCHEMA,
+    ROW_OVERRIDE_SCHEMA,
     Target,
     blob_refs,
     check_members,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:  # whoever only reads a log need not load what makes decisions
     from ucsearch.records.writer import Body
     from ucsearch.task import Task
 
-__all__ = ["AuditLog", "Entry", "RequestTaken", "Sealed"]
+__all__ = ["AuditLog", "Entry", "RequestTaken", "RowOf", "Sealed"]
 
 _BATCH = 1_000  # decisions per transaction
 # In canonical JSON quotes inside strings are escaped, so these bytes can only be a member.
@@ -70,6 +71,13 @@ class RequestTaken(RecordError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.entry,)
+
+
+class RowOf(NamedTuple):
+    """A decision that is a row of a segment."""
+
+    record: Mapping[str, Any]  # as it would stand in the log
+    proof: Mapping[str, Any]  # its columns, and the path to the segment's root
 
 
 class Sealed(NamedTuple):
@@ -260,8 +268,10 @@ class AuditLog(AuditReader):
         action: float | str | None,
         at: str | datetime | None = None,
         request: Request | str | None = None,
+        of: RowOf | None = None,
     ) -> Entry:
         """Record that a person replaced the action of a decision or a refusal (by id or number); it stays as it is.
+        `of` is a row of the segment that `decision` then names.
 
         The task's rules are asked here: any action that they allow in the recorded state may be taken, by value or by
         label, one off the grid too, which is marked. Otherwise `NotAllowed` is raised and nothing is appended. The last
@@ -275,7 +285,9 @@ class AuditLog(AuditReader):
                 raise InputError("override.at", at, "a time, or a log with a clock")
             at = self._clock()
         target = self.get(decision)
-        original = target.record
+        original = target.record if of is None else of.record
+        if of is not None and target.record.get("kind") != "segment":
+            raise RecordError(f"entry {target.seq} is no segment")
         if original.get("kind") not in ("decision", "refusal"):
             raise RecordError(
                 f"entry {target.seq} is of kind {original.get('kind')!r}, expected a decision or a refusal"
@@ -283,7 +295,7 @@ class AuditLog(AuditReader):
         judged = judge(original, task, action)
         asked = as_request(request)
         record: dict[str, Any] = {
-            "schema": OVERRIDE_SCHEMA,
+            "schema": OVERRIDE_SCHEMA if of is None else ROW_OVERRIDE_SCHEMA,
             "kind": "override",
             "overrides": target.id,
             "entry": target.seq,
@@ -296,6 +308,8 @@ class AuditLog(AuditReader):
             "off_grid": judged.off_grid,
             "at": _time_text(at, "override.at"),
         }
+        if of is not None:
+            record["proof"] = dict(of.proof)
         if asked is not None:
             record["request"] = asked.content()
         return self._append([_draft(record, 0, judged=True)], {})[0]

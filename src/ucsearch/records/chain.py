@@ -28,6 +28,7 @@ from ucsearch.records.requests import check_request
 __all__ = [
     "GENESIS",
     "OVERRIDE_SCHEMA",
+    "ROW_OVERRIDE_SCHEMA",
     "ChainReport",
     "Checkpoint",
     "Row",
@@ -44,6 +45,7 @@ __all__ = [
 # calibration monitor's events, and the link to an earlier file. An allocation shares a limit among decisions.
 KINDS = ("decision", "override", "refusal", "outcome", "control", "monitor", "segment", "allocation")
 OVERRIDE_SCHEMA = "ucsearch.override/2"
+ROW_OVERRIDE_SCHEMA = "ucsearch.row-override/1"  # of a segment's row
 _TARGETS = ("decision", "refusal")
 CHECKPOINT_SCHEMA = "ucsearch.checkpoint/1"
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -213,7 +215,10 @@ def _check_override(record: Mapping[str, Any], schema: str) -> None:
     for field in ("who", "why", "overrides"):
         _check_text(record, field, "override")
     action = record.get("action")
-    if schema != OVERRIDE_SCHEMA:  # as format 1 had them: whoever wrote them vouched for them
+    if schema not in (
+        OVERRIDE_SCHEMA,
+        ROW_OVERRIDE_SCHEMA,
+    ):  # as format 1 had them: whoever wrote them vouched for them
         if (feasible := record.get("feasible")) is not True:
             raise RecordError(f"override.feasible: saw {feasible!r}; only a feasible replacement is recorded")
         if action in (None, ""):
@@ -238,13 +243,14 @@ class Target(NamedTuple):
     field: str
     id: str
     entry: int | None  # its number; None in records of format 1, where an id was in the log once
+    kinds: tuple[str, ...] = _TARGETS
 
     def problem(self, found: tuple[int, bytes] | None, before: int) -> str:
         """What is wrong with the entry found for it; empty if nothing is."""
         if found is None or found[0] >= before:
             return f"no decision {self.id} in the log before it"
         kind = loads(found[1]).get("kind")
-        return "" if kind in _TARGETS else f"{self.id} is of kind {kind!r}, expected a decision or a refusal"
+        return "" if kind in self.kinds else f"{self.id} is of kind {kind!r}, expected a {' or a '.join(self.kinds)}"
 
 
 def target_of(record: Mapping[str, Any]) -> Target | None:
@@ -252,7 +258,8 @@ def target_of(record: Mapping[str, Any]) -> Target | None:
     if field is None:
         return None
     entry = record.get("entry")
-    return Target(f"{record['kind']}.{field}", record[field], entry if isinstance(entry, int) else None)
+    kinds = ("segment",) if record.get("schema") == ROW_OVERRIDE_SCHEMA else _TARGETS
+    return Target(f"{record['kind']}.{field}", record[field], entry if isinstance(entry, int) else None, kinds)
 
 
 Find = Callable[[str, int | None], tuple[int, bytes] | None]

@@ -28,6 +28,7 @@ from ucsearch.verify.formats import (
 )
 from ucsearch.verify.inputs import FOREIGN, verify_control, verify_override, verify_refusal, verify_report
 from ucsearch.verify.schema import UNCHECKED, check_known, version_of
+from ucsearch.verify.segments import verify_row_override
 from ucsearch.verify.trust import NoTask, find_task, is_genuine, tasks
 from ucsearch.verify.verdict import Verdict, describe
 
@@ -160,7 +161,9 @@ def _verify(entry: Entry, terms: _Terms) -> Verdict:
         name = record["id"]
         expect("id", name if entry.id is None else entry.id, name)
         kind = check_known(record)
-        if kind == "override":
+        if kind == "override" and "proof" in record:
+            verify_row_override(record, *_segment(entry, record), terms.task_of)
+        elif kind == "override":
             target, body = _target(entry, record, "overrides")
             verify_override(record, target, body, lambda: terms.task_of(target["task"]["object"]))
         elif kind == "refusal":
@@ -200,6 +203,15 @@ def _decision(entry: Entry, member: Mapping[str, Any], i: int) -> tuple[dict[str
     expect(f"members[{i}].decision", member["decision"], target.get("id"))
     if check_known(target) != "decision":
         raise Invalid(f"members[{i}].decision", target["kind"], "a decision")
+    return target, body
+
+
+def _segment(entry: Entry, record: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """The earlier segment whose row a record is about, and its bytes."""
+    seq, body = entry.find(record["overrides"], record["entry"]) or (0, b"{}")
+    target = read_record(body) if 0 < seq < (entry.seq or 0) else {}
+    expect("override.overrides", record["overrides"], target.get("id"))
+    expect("override.overrides", check_known(target), "segment")
     return target, body
 
 

@@ -45,6 +45,7 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "limits": lambda v: isinstance(v, dict) and bool(v) and all(_number(x) and x >= 0 for x in v.values()),
     "rows": lambda v: isinstance(v, dict) and all(isinstance(x, list) and all(map(_number, x)) for x in v.values()),
     "any": lambda v: True,
+    "proof": lambda v: isinstance(v, dict) and set(v) == {"row", "path"},
     "hex": lambda v: isinstance(v, str) and re.fullmatch("[0-9a-f]{64}", v) is not None,
 }
 
@@ -207,6 +208,8 @@ OVERRIDE: dict[str, Any] = {
     "schema": ("ucsearch.override/2",), "kind": ("override",), "request?": REQUEST,
     **_form(hex="id overrides digest", count="entry", text="who why at series label", maybe="action", truth="off_grid"),
 }  # fmt: skip
+# The same of a row of a segment: the proof has the row's columns and its path to the segment's root.
+ROW_OVERRIDE: dict[str, Any] = {**OVERRIDE, "schema": ("ucsearch.row-override/1",), "proof": "proof"}
 # What came of a decision, and pauses: a service's words about the world, of a known form.
 REPORT: dict[str, Any] = {
     "schema": ("ucsearch.outcome/1",), "kind": ("outcome",), "request?": REQUEST,
@@ -243,13 +246,12 @@ LATER: dict[str, Any] = {
     **_form(number="rent free mean bound"),
 }  # fmt: skip
 
+_ALL = (
+    DECISION_1, DECISION_2, REFUSAL_1, REFUSAL, OVERRIDE_1, OVERRIDE, ROW_OVERRIDE, REPORT, CONTROL, ALLOCATION,
+    ALLOCATION_2,
+)  # fmt: skip
 # By kind and version of a record's schema.
-FORMS: dict[str, dict[str, Any]] = {
-    form["schema"][0]: form
-    for form in (
-        DECISION_1, DECISION_2, REFUSAL_1, REFUSAL, OVERRIDE_1, OVERRIDE, REPORT, CONTROL, ALLOCATION, ALLOCATION_2,
-    )
-}  # fmt: skip
+FORMS: dict[str, dict[str, Any]] = {form["schema"][0]: form for form in _ALL}
 
 
 # Kinds that a service writes and for which there are no rules here yet: they may stand in a log, but nobody checks it.

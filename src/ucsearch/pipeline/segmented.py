@@ -1,0 +1,121 @@
+"""Chunks of a large run as parts of a segment, instead of an entry for every decision."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ucsearch.errors import RecordError
+from ucsearch.pipeline.kept import file_hash
+from ucsearch.pipeline.rows import Rows
+from ucsearch.records.audit import AuditLog
+from ucsearch.records.requests import Request
+from ucsearch.segments.encode import panel_batch, refusal_batch
+from ucsearch.segments.files import (
+    DIGEST,
+    encode_part,
+    folder_of,
+    part_name,
+    run_name,
+    seal_folder,
+    segment_record,
+    write_part,
+    write_shared,
+)
+from ucsearch.segments.shared import Shared, worker
+from ucsearch.settings import Settings
+from ucsearch.task import Task
+
+if TYPE_CHECKING:
+    from ucsearch.pipeline.decide import Chunk, Work
+
+__all__ = ["Segment", "batches_of", "is_segmented", "resolve_reach", "shared_of"]
+
+
+def is_segmented(plan: Work) -> bool:
+    """Whether a run's decisions go to a segment: there are many, Parquet can be written, and their traces are plain
+    members (a law or a recalibration is part of a record that rows have no columns for)."""
+    settings = plan.settings
+    if len(plan.series) < settings.run.segment_from or importlib.util.find_spec("pyarrow") is None:
+        return False
+    return can_be_rows(settings) and plan.fixes is None and plan.standing is None
+
+
+def can_be_rows(settings: Settings) -> bool:
+    return settings.policy.mode in ("mean", "members") and settings.forecast.coupling != "independent"
+
+
+def resolve_reach(task: Task, policy: Any, horizon: int) -> int:
+    """Steps of the trace that are planned on."""
+    return horizon if policy.mode == "members" and task.continuations else int(policy.depth)
+
+
+def shared_of(settings: Settings, now: datetime | None) -> Shared:
+    from ucsearch.dispatch.api import _utc
+
+    proof = settings.proof
+    return Shared(
+        settings.policy, settings.gate, settings.calibration, proof.kind, proof.eps_m, proof.node_budget,
+        "" if now is None else _utc(now).isoformat(), settings.log.keep, settings.digest, worker(),
+    )  # fmt: skip
+
+
+def batches_of(plan: Work, chunk: Chunk, shared: Shared) -> list[Any]:
+    """The chunk's decisions and refusals as rows."""
+    out = []
+    for panel, names, kind, _, hashed, sources in chunk.panels:
+        if hashed is None:
+            raise RecordError("decided without the hashes of its traces")
+        out.append(panel_batch(panel, names, kind.where, hashed, shared.keep, sources))
+    for name, (problem, decision) in chunk.refused.items():
+        case = plan.states.cases.get(name)
+        detail = _placeless(str(problem), plan)
+        out.append(refusal_batch(decision, name, "" if case is None else case.kind.where, detail))
+    return out
+
+
+def _placeless(text: str, plan: Work) -> str:
+    """With the files' names alone: rows must not depend on the folder in which a machine finds them."""
+    for path in (plan.forecasts.table.path, plan.states.table.path):
+        text = text.replace(str(path), path.name)
+    return text
+
+
+class Segment(NamedTuple):
+    """The segment that a run writes."""
+
+    shared: Shared
+    folder: Path
+    run: str
+
+    @classmethod
+    def begin(cls, plan: Work, log: Path, now: datetime | None, files: Sequence[str | Path]) -> Segment:
+        shared = shared_of(plan.settings, now)
+        run = run_name(shared, [file_hash(path) for path in files])
+        folder = folder_of(log, run)
+        write_shared(folder, shared)
+        return cls(shared, folder, run)
+
+    def has(self, number: int) -> bool:
+        return (self.folder / part_name(number)).exists()
+
+    def write(self, plan: Work, chunk: Chunk) -> list[list[Any]]:
+        """The chunk's part, synced; then its rows, in the order of its series."""
+        table = encode_part(batches_of(plan, chunk, self.shared), self.shared, chunk.series)
+        write_part(self.folder / part_name(chunk.number), table, self.shared)
+        ids = dict(zip(table.column("series").to_pylist(), table.column(DIGEST).to_pylist(), strict=True))
+        make, rows = Rows(plan), {}
+        for panel, names, *_ in chunk.panels:
+            for w, name in enumerate(names):
+                rows[name] = make.decided(name, panel[w], ids[name].hex())
+        for name, (problem, d) in chunk.refused.items():
+            rows[name] = make.refused(name, problem, d, ids[name].hex())
+        return [rows[name] for name in chunk.series]
+
+    def close(self, book: AuditLog, request: Request, parts: int) -> None:
+        """Seal the parts and write the entry; a run that was cut off in between writes it once."""
+        sealed = seal_folder(self.folder, self.run, [part_name(n) for n in range(parts)])
+        book.append(segment_record(sealed, request=request))
