@@ -81,6 +81,8 @@ svg path{{fill:none}}
 svg .fill-main{{fill:var(--main)}}svg .fill-bad{{fill:var(--bad)}}svg .fill-other{{fill:var(--other)}}
 .hollow{{fill:var(--bg);stroke:var(--soft);stroke-width:1.3}}
 .ring{{fill:none;stroke:var(--soft);stroke-width:1.3}}
+.band{{fill:var(--main);opacity:.16}}svg .band{{fill:var(--main)}}
+.came{{fill:var(--bad);stroke:var(--bg);stroke-width:1.5}}
 .cloud{{stroke:var(--main);stroke-width:4;stroke-linecap:round;opacity:.55}}
 .key{{display:flex;flex-wrap:wrap;gap:2px 18px;list-style:none;padding:0;font-size:.85rem;
 color:var(--soft);max-width:none}}
