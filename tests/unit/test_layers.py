@@ -58,6 +58,7 @@ LAYERS = {
     "pipeline": 13,
     "evaluation": 14,
     "scoreboard": 15,
+    "client": 16,
     "service": 16,
     "cli": 20,
 }

@@ -1,0 +1,155 @@
+"""Deployment files: they can be read, name nothing that is not there, and start what they say."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("prometheus_client")
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+UNITS = ("ucsearch.service", "ucsearch-backup.service", "ucsearch-backup.timer")
+
+
+def exported() -> set[str]:
+    """Every sample name that the service's registry can give."""
+    from ucsearch.service.metrics import Metrics
+
+    found = set()
+    for family in Metrics().registry.collect():
+        ends = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}[family.type]
+        found |= {family.name + end for end in ends}
+    return found
+
+
+def metrics_in(text: str) -> set[str]:
+    return set(re.findall(r"\bucsearch_[a-z_]+", text))
+
+
+def test_every_figure_that_is_drawn_or_watched_exists() -> None:
+    known = exported()
+    board = json.loads((DEPLOY / "grafana" / "ucsearch.json").read_text())
+    expressions = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    assert len(expressions) >= 15
+    for expression in expressions:
+        assert metrics_in(expression) <= known, expression
+        assert metrics_in(expression) or 'up{job="ucsearch"}' in expression
+    rules = (DEPLOY / "prometheus" / "alerts.yaml").read_text()
+    assert metrics_in(rules) <= known
+    drawn = set().union(*map(metrics_in, expressions))
+    families = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name in drawn}
+    # A figure that nobody sees is not worth its price.
+    assert {n.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for n in known} == families
+
+
+def test_panels_do_not_lie_upon_each_other() -> None:
+    board = json.loads((DEPLOY / "grafana" / "ucsearch.json").read_text())
+    taken: set[tuple[int, int]] = set()
+    for panel in board["panels"]:
+        p = panel["gridPos"]
+        cells = {(x, y) for x in range(p["x"], p["x"] + p["w"]) for y in range(p["y"], p["y"] + p["h"])}
+        assert not taken & cells, panel["title"]
+        assert p["x"] + p["w"] <= 24
+        taken |= cells
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+
+
+def test_alerts_lead_to_the_runbook() -> None:
+    text = (DEPLOY / "prometheus" / "alerts.yaml").read_text()
+    places = re.findall(r"runbook: docs/service\.md#(\S+)", text)
+    assert len(places) == len(re.findall(r"- alert:", text)) == 5
+    headings = re.findall(r"^##+ (.*)$", (ROOT / "docs" / "service.md").read_text(), re.M)
+    anchors = {re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings}
+    assert set(places) <= anchors
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "prometheus/alerts.yaml", "prometheus/scrape.yaml"])
+def test_yaml_can_be_read(name: str) -> None:
+    yaml = pytest.importorskip("yaml")
+    found = yaml.safe_load((DEPLOY / name).read_text())
+    if name == "compose.yaml":
+        service = found["services"]["ucsearch"]
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        mounted = {v.partition(":")[0] for s in found["services"].values() for v in s["volumes"]}
+        assert {v for v in mounted if not v.startswith(".")} == set(found["volumes"])
+
+
+def test_tabs_and_odd_indents_would_break_yaml() -> None:
+    """What can be said without a YAML reader."""
+    for path in [DEPLOY / "compose.yaml", *sorted((DEPLOY / "prometheus").glob("*.yaml"))]:
+        for i, line in enumerate(path.read_text().splitlines(), 1):
+            assert "\t" not in line, f"{path.name}:{i}"
+            assert (len(line) - len(line.lstrip())) % 2 == 0, f"{path.name}:{i}"
+
+
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    tool = shutil.which("systemd-analyze")
+    if tool is None:
+        pytest.skip("systemd-analyze is not here")
+    for name in UNITS:
+        # The program itself is not installed where the tests run.
+        text = (DEPLOY / "systemd" / name).read_text().replace("/opt/ucsearch/bin/ucsearch", sys.executable)
+        (tmp_path / name).write_text(text)
+    done = subprocess.run(
+        [tool, "verify", *(str(tmp_path / name) for name in UNITS)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stderr.splitlines() if line.startswith(("ucsearch", str(tmp_path)))] == []
+
+
+def test_the_commands_of_units_and_image_are_commands() -> None:
+    from typer.main import get_command
+
+    from ucsearch.cli import app
+
+    texts = [(DEPLOY / "systemd" / name).read_text() for name in UNITS]
+    starts = [line for text in texts for line in re.findall(r"^ExecStart=.*?/bin/ucsearch (.*)", text, re.M)]
+    calls = [line.rstrip("'").split() for line in starts]
+    docker = (DEPLOY / "Dockerfile").read_text()
+    calls.append(json.loads(re.findall(r"^CMD (\[.*\])$", docker, re.M)[-1]))
+    calls.append(json.loads(re.findall(r"command: (\[\"service\".*\])", (DEPLOY / "compose.yaml").read_text())[0]))
+    assert len(calls) == 4
+    for call in calls:
+        command = get_command(app)
+        rest = list(call)
+        while hasattr(command, "commands"):
+            command = command.commands[rest.pop(0)]
+        # Every option is one of the command's own.
+        known = {o for p in command.params for o in getattr(p, "opts", ())}
+        assert {x for x in rest if x.startswith("--")} <= known, call
+
+
+def test_the_image_runs_as_nobody_special_and_keeps_its_promises() -> None:
+    text = (DEPLOY / "Dockerfile").read_text()
+    lines = re.sub(
+        r"\\\n\s*", " ", "\n".join(x for x in text.splitlines() if not x.lstrip().startswith("#"))
+    ).splitlines()
+    words = [line.split()[0] for line in lines if line.strip()]
+    assert set(words) <= {"FROM", "ENV", "WORKDIR", "COPY", "RUN", "ARG", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL",
+                          "HEALTHCHECK", "ENTRYPOINT", "CMD"}  # fmt: skip
+    assert all(":latest" not in line and ":" in line.split()[1] for line in lines if line.startswith("FROM"))
+    user = [line for line in lines if line.startswith("USER")]
+    assert user == ["USER 8411:8411"]
+    last = max(i for i, line in enumerate(lines) if line.startswith("RUN"))
+    assert lines.index(user[0]) < last  # kernels belong to who uses them
+    for source in re.findall(r"^COPY (?!--from)(?:--\S+ )*(.*) \S+$", "\n".join(lines), re.M):
+        for name in source.split():
+            if "$" not in name:
+                assert (ROOT / name).exists(), name
+
+
+def test_the_plans_of_the_image_can_be_loaded() -> None:
+    from ucsearch.service.config import load_config
+    from ucsearch.service.plans import load_plan
+
+    config, folder = load_config(DEPLOY / "plans")
+    assert config.server.on_loopback
+    assert [load_plan(table, folder).name for table in config.plan] == ["orders"]
