@@ -17,17 +17,15 @@ from typing import Any
 import numpy as np
 
 from ucsearch.data.embedded import sample_demand
-from ucsearch.evaluation.run import evaluate
+from ucsearch.evaluation.run import Run, evaluate
 from ucsearch.pipeline.backtest import run_backtest
 from ucsearch.pipeline.decide import run_decide
 from ucsearch.scoreboard.job import Plan, run_compare
 from ucsearch.settings import parse_settings
 
-# Cheap ones run with every test run; the rest with the slow tests.
-CHEAP = ("synthetic-mini", "scaling-mini", "m4-balanced200-mini")
-SLOW = (
-    "delayed-service-mini", "ett-direction-mini", "ett-inventory-mini", "lost-sales-mini", "m4-expanded40-mini",
-    "m4-standard48-mini", "mechanism-mini",
+SUITES = (
+    "delayed-service-mini", "ett-direction-mini", "ett-inventory-mini", "lost-sales-mini", "m4-balanced200-mini",
+    "m4-expanded40-mini", "m4-standard48-mini", "mechanism-mini", "scaling-mini", "synthetic-mini",
 )  # fmt: skip
 DIGITS = 9  # of a figure; libraries differ in the last ones
 _EFFORT = ("oracle_nodes", "activity_nodes", "nodes")  # of proofs: no decision depends on them
@@ -71,8 +69,12 @@ COMPARED = Plan(
 
 
 def suite_run(name: str, folder: Path) -> dict[str, Any]:
+    """A suite, run and summed up."""
+    return summary(evaluate(name, folder, threads=1))
+
+
+def summary(found: Run) -> dict[str, Any]:
     """Verdict, selection and a hash for each policy of a suite."""
-    found = evaluate(name, folder, threads=1)
     predicate = found.statement["predicate"]
     rows = [json.loads(line) for line in (found.folder / "rows.jsonl").read_bytes().splitlines()]
     policies: dict[str, list[Any]] = {}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.kit.suites import shared_run
 from ucsearch.errors import DataError, InputError
 from ucsearch.evaluation.drawn import draw
 from ucsearch.evaluation.job import Findings, Job, TestSplitClosed
@@ -18,9 +19,9 @@ from ucsearch.evaluation.kinds.direction import DirectionSettings
 from ucsearch.evaluation.kinds.direction_data import Model, Part, Source, Split, calibration, forecaster, returns_of
 from ucsearch.evaluation.kinds.direction_records import certificate, certified_walk
 from ucsearch.evaluation.kinds.direction_walk import answers, walk
+from ucsearch.evaluation.manifest import json_lines
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.rows import check_rows, row_bytes, split_problems
-from ucsearch.evaluation.run import evaluate
 from ucsearch.evaluation.samples import chained
 from ucsearch.evaluation.suite import load_suite, parse_suite
 from ucsearch.evaluation.tables import check_row, fill
@@ -270,17 +271,16 @@ def test_certificates_are_about_the_decisions_of_the_walk() -> None:
     assert tuple_["released"] == tuple_["passed"]
 
 
-def test_a_second_run_gives_the_same_bytes(found: Findings, tmp_path: Path) -> None:
-    again = direction.run(load_suite(MINI), job_in(tmp_path))
-    assert row_bytes(again.rows) == row_bytes(found.rows)
-    assert again.sample is not None
+def test_a_second_run_gives_the_same_bytes(found: Findings, tmp_path_factory: pytest.TempPathFactory) -> None:
+    again = shared_run(MINI, tmp_path_factory).folder
+    assert (again / "rows.jsonl").read_bytes() == row_bytes(found.rows)
     assert found.sample is not None
-    drawn = draw(found.rows, found.sampled)
-    assert canonical(again.sample(drawn)) == canonical(found.sample(drawn))
+    sample = chained(found.sample(draw(found.rows, found.sampled)))
+    assert (again / "sample.jsonl").read_bytes() == json_lines(sample)
 
 
-def test_its_evidence_stands_up_to_the_recheck(tmp_path: Path) -> None:
-    run = evaluate(MINI, tmp_path, threads=1)
+def test_its_evidence_stands_up_to_the_recheck(tmp_path_factory: pytest.TempPathFactory) -> None:
+    run = shared_run(MINI, tmp_path_factory)
     report = verify_evidence(run.folder)
     assert (report.code, report.problems, report.malformed) == (0, (), "")
     assert run.verdict["class"] == "boundary"

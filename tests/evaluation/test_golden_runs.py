@@ -1,6 +1,6 @@
 """Whole runs against stored figures: code that moves must not move a number or a decision.
 
-After a change that is meant to move one: `python scripts/regen_golden.py` (with `--all` for the slow suites).
+After a change that is meant to move one: `python scripts/regen_golden.py` (with `--all` for the suites).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from scripts import golden_runs as runs
+from tests.kit.suites import shared_run
 
 STORED: dict[str, Any] = json.loads(
     (Path(__file__).resolve().parents[1] / "golden" / "runs.json").read_text(encoding="utf-8")
@@ -24,8 +25,14 @@ def test_decide_backtest_and_compare_come_to_what_is_stored() -> None:
         assert found[name] == STORED[name], name
 
 
-@pytest.mark.parametrize("name", [*runs.CHEAP, *(pytest.param(n, marks=pytest.mark.slow) for n in runs.SLOW)])
-def test_a_suite_comes_to_what_is_stored(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", runs.SUITES)
+def test_a_suite_comes_to_what_is_stored(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert runs.summary(shared_run(name, tmp_path_factory)) == STORED["suites"][name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", runs.SUITES)
+def test_kernel_text_comes_to_what_is_stored(name: str, tmp_path: Path) -> None:
     assert runs.suite_run(name, tmp_path) == STORED["suites"][name]
 
 

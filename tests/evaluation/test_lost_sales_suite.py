@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.kit.suites import shared_run
 from ucsearch.engine.api import search_panel
 from ucsearch.errors import DataError, InputError
 from ucsearch.evaluation.claims import supports
@@ -29,7 +30,7 @@ from ucsearch.evaluation.kinds.lost_sales_chain import (
 from ucsearch.evaluation.kinds.lost_sales_members import Planner, demand_paths, plan_often_visited
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.rows import row_bytes
-from ucsearch.evaluation.run import Run, evaluate
+from ucsearch.evaluation.run import Run
 from ucsearch.evaluation.suite import Suite, load_suite, parse_suite
 from ucsearch.evaluation.tables import check_row, fill
 from ucsearch.inventory.classics import CappedBaseStock
@@ -254,7 +255,7 @@ def job_in(folder: Path, data_dir: Path | None = None) -> Job:
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return evaluate(MINI, tmp_path_factory.mktemp("lost-sales"), threads=1)
+    return shared_run(MINI, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.kit.suites import shared_run, smaller
 from ucsearch.backtest.panel import Panel
 from ucsearch.backtest.walk import Seen
 from ucsearch.certificate.api import certify_panel
@@ -33,11 +34,12 @@ from ucsearch.tasks import DelayedExposure
 from ucsearch.tasks.binding import bind
 
 MINI = "mechanism-mini"
+SMALL = smaller(MINI, ("paths = 30", "paths = 5"), ("decisions = 5", "decisions = 2"))
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return evaluate(MINI, tmp_path_factory.mktemp("mechanism"), threads=1)
+    return shared_run(MINI, tmp_path_factory)
 
 
 def rows_of(run: Run, split: str) -> list[dict[str, Any]]:
@@ -382,13 +384,14 @@ def test_a_fault_in_the_bound_is_caught_by_its_check(tmp_path: Path, monkeypatch
         return found._replace(bound=found.bound - 2.0 * found.eps_c - 1.0)
 
     monkeypatch.setattr(mechanism_rows, "slacks", short)
-    failed = [c["name"] for c in evaluate(MINI, tmp_path, threads=1).statement["predicate"]["checks"] if not c["pass"]]
+    failed = [c["name"] for c in evaluate(SMALL, tmp_path, threads=1).statement["predicate"]["checks"] if not c["pass"]]
     assert any(name.startswith("bounds of Proposition 2 broken") for name in failed)
 
 
 def test_a_run_that_was_killed_goes_on_and_a_fresh_one_gives_equal_bytes(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    run = shared_run(SMALL, tmp_path_factory)
     measured = mechanism._Source.measure
     calls: list[tuple[str, str]] = []
 
@@ -400,8 +403,8 @@ def test_a_run_that_was_killed_goes_on_and_a_fresh_one_gives_equal_bytes(
 
     monkeypatch.setattr(mechanism._Source, "measure", killed)
     with pytest.raises(KeyboardInterrupt):
-        evaluate(MINI, tmp_path, threads=1)
-    again = evaluate(MINI, tmp_path, threads=2)
+        evaluate(SMALL, tmp_path, threads=1)
+    again = evaluate(SMALL, tmp_path, threads=2)
     # Validation comes first, and only the part that was killed is measured again.
     assert [split for _, split in calls] == ["validation", "validation", "test", "test", "test"]
     assert calls[3] == calls[4]
@@ -417,7 +420,7 @@ def test_the_test_split_stays_closed_until_constants_are_declared(tmp_path: Path
 
 
 def test_what_is_declared_does_not_depend_on_test_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    suite = load_suite(MINI)
+    suite = smaller(MINI, ("paths = 30", "paths = 5"))
 
     def declared(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         source = mechanism._Source("exposure", suite, Job(folder, {"card_sha256": "0" * 64}, threads=1))

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.kit.suites import shared_run
 from ucsearch.errors import InputError
 from ucsearch.evaluation.job import Findings, Job
 from ucsearch.evaluation.kinds import scaling
 from ucsearch.evaluation.kinds.scaling_plain import Problem, enumerate_plans, programme, unfold
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.rows import check_rows, row_bytes, split_problems
-from ucsearch.evaluation.run import evaluate
 from ucsearch.evaluation.suite import load_suite, parse_suite
 from ucsearch.evaluation.tables import check_row, fill
 from ucsearch.tasks.exposure import DelayedExposure
@@ -148,8 +148,8 @@ def test_seconds_are_not_in_the_rows(found: Findings, tmp_path: Path) -> None:
     assert row_bytes(run_in(tmp_path).rows) == row_bytes(found.rows)
 
 
-def test_its_evidence_stands_up_to_the_recheck(tmp_path: Path) -> None:
-    run = evaluate(MINI, tmp_path, threads=1)
+def test_its_evidence_stands_up_to_the_recheck(tmp_path_factory: pytest.TempPathFactory) -> None:
+    run = shared_run(MINI, tmp_path_factory)
     report = verify_evidence(run.folder)
     assert (report.code, report.problems, report.malformed) == (0, (), "")
     assert run.verdict["class"] == "boundary"

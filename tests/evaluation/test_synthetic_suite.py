@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.kit.suites import shared_run
 from ucsearch.errors import InputError
 from ucsearch.evaluation.job import Findings, Job, TestSplitClosed
 from ucsearch.evaluation.kinds import synthetic
@@ -16,7 +17,6 @@ from ucsearch.evaluation.kinds.direction_walk import Answers, answers, figures, 
 from ucsearch.evaluation.kinds.synthetic import SyntheticSettings, make_world
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.rows import check_rows, row_bytes, split_problems
-from ucsearch.evaluation.run import evaluate
 from ucsearch.evaluation.suite import load_suite, parse_suite
 from ucsearch.evaluation.tables import check_row, fill
 from ucsearch.policies import UCBeam
@@ -226,8 +226,8 @@ def test_a_killed_run_goes_on_and_ends_the_same(tmp_path: Path, monkeypatch: pyt
     assert len((tmp_path / "cut" / "looks.jsonl").read_text().splitlines()) == 1
 
 
-def test_its_evidence_stands_up_to_the_recheck(tmp_path: Path) -> None:
-    run = evaluate(MINI, tmp_path, threads=1)
+def test_its_evidence_stands_up_to_the_recheck(tmp_path_factory: pytest.TempPathFactory) -> None:
+    run = shared_run(MINI, tmp_path_factory)
     report = verify_evidence(run.folder)
     assert (report.code, report.problems, report.malformed) == (0, (), "")
     assert run.verdict["class"] == "boundary"

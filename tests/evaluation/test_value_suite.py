@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.suites import smaller
 from ucsearch.data.embedded import sample_demand
 from ucsearch.errors import DataError, InputError
 from ucsearch.evaluation.claims import status_rows
@@ -31,8 +32,12 @@ time_samples = 12
 newsvendor = "non-inferiority"
 s-S = "superiority"
 """
-TEXT = load_suite("m4-balanced200-mini").text
-SUITE = parse_suite(TEXT.replace("risks = [0.0, 0.5, 0.75]", "risks = [0.0, 0.5]") + MORE)
+SMALL = smaller(
+    "m4-balanced200-mini",
+    ("risks = [0.0, 0.5, 0.75]", "risks = [0.0, 0.5]"),
+    ("paths = 30", "paths = 10"),
+)
+SUITE = parse_suite(SMALL.text + MORE)
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +138,7 @@ def test_a_suite_runs_unchanged_on_another_file_of_the_same_form(tmp_path: Path)
         lines += [f"{one.id},{value!r},shop {n % 3}" for value in one.y.tolist()]
     path = tmp_path / "other.csv"
     path.write_text("\n".join(lines) + "\n")
-    suite = load_suite("m4-balanced200-mini")
+    suite = smaller("m4-balanced200-mini", ("paths = 30", "paths = 5"), ("seeds = 2", "seeds = 1"))
     run = evaluate(suite, tmp_path / "out", threads=1, families={"sample-daily": path})
     predicate = run.statement["predicate"]
     assert predicate["protocol"]["families"]["sample-daily"].startswith("sample@")
@@ -151,7 +156,8 @@ def test_a_suite_runs_unchanged_on_another_file_of_the_same_form(tmp_path: Path)
 
 
 def test_candidates_of_other_modes_have_names_of_their_own() -> None:
-    text = TEXT.replace('policies = ["exact"]', 'policies = ["exact", "beam"]\nmodes = ["mean", "members"]')
+    mini = load_suite("m4-balanced200-mini").text
+    text = mini.replace('policies = ["exact"]', 'policies = ["exact", "beam"]\nmodes = ["mean", "members"]')
     suite = parse_suite(text.replace("risks = [0.0, 0.5, 0.75]", "risks = [0.5]"))
     made = {c["id"]: c for c in suite.settings.candidates.each()}
     assert list(made) == ["exact-r0.5-d3", "exact-members-r0.5-d3", "beam-r0.5-d3-b4-k2", "beam-members-r0.5-d3-b4-k2"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from tests.kit.suites import shared_run, smaller
 from ucsearch.cli.main import app
 from ucsearch.errors import InputError
 from ucsearch.evaluation.drawn import draw_series
@@ -22,6 +24,11 @@ from ucsearch.evaluation.run import card_text, evaluate
 from ucsearch.evaluation.suite import load_suite, parse_suite, suite_names
 
 MINI = "m4-balanced200-mini"
+# The same protocol with less to count, where bytes, looks and folders are the point.
+SMALL = smaller(
+    MINI, ("paths = 30", "paths = 6"), ("decisions = 6", "decisions = 3"), ("seeds = 2", "seeds = 1"),
+    ("risks = [0.0, 0.5, 0.75]", "risks = [0.0, 0.5]"),
+)  # fmt: skip
 WALKS = ("m4-balanced200-mini", "m4-expanded40-mini", "m4-standard48-mini", "ett-inventory-mini")
 
 
@@ -66,8 +73,8 @@ def test_a_misspelt_suite_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", WALKS)
-def test_mini_suites_run_and_verify(name: str, tmp_path: Path) -> None:
-    found = evaluate(name, tmp_path, threads=1)
+def test_mini_suites_run_and_verify(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    found = shared_run(name, tmp_path_factory)
     predicate = found.statement["predicate"]
     assert predicate["looks"] == 1
     assert predicate["verdict"]["class"] in ("certified", "boundary")
@@ -77,18 +84,25 @@ def test_mini_suites_run_and_verify(name: str, tmp_path: Path) -> None:
     assert not (found.folder / ".work").exists()
 
 
-def test_equal_runs_give_equal_bytes_and_a_repeat_is_written_down(tmp_path: Path) -> None:
-    one = evaluate(MINI, tmp_path / "a", threads=1)
-    other = evaluate(MINI, tmp_path / "b", threads=2)
-    for name in ("manifest.json", "rows.jsonl", "selection.json", "sample.jsonl"):
-        assert (one.folder / name).read_bytes() == (other.folder / name).read_bytes(), name
-    again = evaluate(MINI, tmp_path / "a", threads=1)
+def test_equal_runs_give_equal_bytes_and_a_repeat_is_written_down(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    one = shared_run(SMALL, tmp_path_factory)
+    shutil.copytree(one.folder.parent, tmp_path / "a")
+    names = ("manifest.json", "rows.jsonl", "sample.jsonl", "selection.json")
+    for name in names[:3]:
+        (tmp_path / "a" / MINI / name).write_bytes(b"")  # whatever is there is written anew
+    again = evaluate(SMALL, tmp_path / "a", threads=2)
     assert again.statement == one.statement
+    for name in names:
+        assert (one.folder / name).read_bytes() == (again.folder / name).read_bytes(), name
     assert [look["repeat_of"] for look in read_ledger(tmp_path / "a" / "looks.jsonl")] == [None, 1]
 
 
-def test_a_share_that_is_run_again_gives_the_same_bytes_and_shows_a_changed_row(tmp_path: Path) -> None:
-    found = evaluate(MINI, tmp_path, threads=1)
+def test_a_share_that_is_run_again_gives_the_same_bytes_and_shows_a_changed_row(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    found = shared_run(SMALL, tmp_path_factory)
     evidence = read_evidence(found.folder)
     problems, notes = rerun(evidence, 0.2, threads=2)
     assert problems == []
@@ -101,11 +115,13 @@ def test_a_share_that_is_run_again_gives_the_same_bytes_and_shows_a_changed_row(
     # The rows' own hash draws other series now; all of them are run, so that the changed one is among them.
     problems, _ = rerun(replace(evidence, rows=rows), 1.0, threads=2)
     assert {(f"{family} {series}" in p.where, "policies cem" in p.where) for p in problems} == {(True, True)}
-    assert len(list(tmp_path.iterdir())) == 2  # the ledger and the folder: no look of ours is left
+    assert len(list(found.folder.parent.iterdir())) == 2  # the ledger and the folder: no look of ours is left
 
 
-def test_a_killed_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = evaluate(MINI, tmp_path / "whole", threads=1)
+def test_a_killed_run_goes_on(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = shared_run(SMALL, tmp_path_factory)
     kept = Job.shard
     calls: list[str] = []
 
@@ -117,20 +133,17 @@ def test_a_killed_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(Job, "shard", dying)
     with pytest.raises(KeyboardInterrupt):
-        evaluate(MINI, tmp_path / "cut", threads=1)
+        evaluate(SMALL, tmp_path / "cut", threads=1)
     assert any(key.startswith("test-") for key in calls)  # it died with the test split open
     assert not (tmp_path / "cut" / MINI / "manifest.json").exists()
     monkeypatch.setattr(Job, "shard", kept)
-    resumed = evaluate(MINI, tmp_path / "cut", threads=1)
+    resumed = evaluate(SMALL, tmp_path / "cut", threads=1)
     assert resumed.statement == whole.statement  # one look, the same bytes
 
 
-def test_a_stopped_route_leaves_its_test_split_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(self: Job, opened: object) -> None:
-        raise AssertionError("the test split was opened")
-
-    monkeypatch.setattr(Job, "open_test", never)
-    found = evaluate("delayed-service-mini", tmp_path, threads=1)
+def test_a_stopped_route_leaves_its_test_split_closed(tmp_path_factory: pytest.TempPathFactory) -> None:
+    found = shared_run("delayed-service-mini", tmp_path_factory)
+    assert not (found.folder.parent / "looks.jsonl").exists()  # a look is written down before the split is opened
     predicate = found.statement["predicate"]
     assert predicate["verdict"]["class"] == "no-go"
     assert predicate["looks"] == 0
@@ -149,7 +162,8 @@ def test_a_runner_that_reads_test_early_is_stopped(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_evidence_and_a_report(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["evaluate", MINI, "--out", str(tmp_path), "--threads", "1"])
+    (tmp_path / "small.toml").write_text(SMALL.text)
+    done = CliRunner().invoke(app, ["evaluate", str(tmp_path / "small.toml"), "--out", str(tmp_path), "--threads", "1"])
     assert done.exit_code == 0, done.output
     assert f"{MINI}: boundary" in done.output
     assert (tmp_path / MINI / "report.html").exists()
