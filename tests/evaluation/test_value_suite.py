@@ -19,7 +19,7 @@ from ucsearch.evaluation.manifest import read_evidence
 from ucsearch.evaluation.recheck import FALSE, verify_evidence
 from ucsearch.evaluation.rerun import rerun
 from ucsearch.evaluation.run import Run, evaluate
-from ucsearch.evaluation.sources import load_replaced
+from ucsearch.evaluation.other_files import load_replaced
 from ucsearch.evaluation.suite import load_suite, parse_suite
 
 MORE = """

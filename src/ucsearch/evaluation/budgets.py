@@ -61,10 +61,15 @@ def _samples(table: Record, rows: Sequence[Row], selection: Record) -> Iterator[
         spent = math.fsum(_nodes(side.get("uc") or {}) for side in sides)
         decisions = math.fsum(row["decisions"] for row in validation)
         depth = settings["depth"]
+        if settings.get("mode") == "closed":
+            # A transition is of one outcome, a step of a sampler's plan of all members.
+            spent = spent / table.get("paths", 60)
         if decisions and math.isfinite(spent):
             yield from differences(settings.get("samples"), max(2, int(spent / decisions // depth)), f"{where}.samples")
         if not settings.get("samples_wide", 0) >= settings.get("samples", math.inf):
             yield Problem(f"{where}.samples_wide", repr(settings.get("samples_wide")), "at least samples")
+        if not (table.get("comparators") or {}).get("validation", True):
+            continue
         for row, side in zip(validation, sides, strict=True):
             budget = settings["samples"] * depth * row["decisions"]
             for sampler in SAMPLERS:
@@ -77,6 +82,8 @@ def _samples(table: Record, rows: Sequence[Row], selection: Record) -> Iterator[
         if row["split"] != "test":
             continue
         each = chosen["depth"] * row["decisions"]
+        if (table.get("comparators") or {}).get("series") is not None and "cem" not in row["policies"]:
+            continue  # whether it must be there, `declared` says
         for sampler in (*SAMPLERS, *(["rand-shoot"] if "rand-shoot" in others else [])):
             yield from _spent(row["policies"], sampler, chosen["samples"] * each, f"rows.jsonl {_place(row)}")
             wide = f"{sampler}-wide"
@@ -105,6 +112,8 @@ def _value(table: Record, rows: Sequence[Row], selection: Record) -> Iterator[Pr
     if chosen is None:
         return
     for row in rows:
+        if (table.get("comparators") or {}).get("series") is not None and "cem-time" not in row["policies"]:
+            continue
         budget = declared["time_samples"] * chosen["depth"] * row["decisions"]
         for sampler in SAMPLERS:
             yield from _spent(row["policies"], f"{sampler}-time", budget, f"rows.jsonl {_place(row)}")

@@ -6,6 +6,7 @@ families, series, windows, decisions, candidates, comparators and their budgets,
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -14,14 +15,14 @@ from typing import Any
 from ucsearch.evaluation.differences import Problem, differences
 from ucsearch.evaluation.rows import EvidenceError, Row
 
-__all__ = ["FORMS", "Plan", "plan_of", "row_problems"]
+__all__ = ["FORMS", "Plan", "is_sampler", "plan_of", "row_problems"]
 
 Table = Mapping[str, Any]
 Series = int | tuple[str, ...] | None
 """How many series, or which; None where only the data can say."""
 
 SAMPLERS = ("cem", "mppi", "risk-random")
-FORMS = {"lead_time_inventory": "cost", "delayed_exposure": "reward"}
+FORMS = {"lead_time_inventory": "cost", "capacity_plan": "cost", "delayed_exposure": "reward", "storage": "reward"}
 """How results of a task are compared."""
 
 
@@ -38,6 +39,7 @@ class Plan:
     sampled: int = 0  # decisions drawn for the verifier where windows are certified
     same_series: bool = False  # validation and test are cut from the same series
     truncated: bool = False  # periods are counted from the latest values, not from the first
+    few: int | None = None  # series of each family on which samplers run; None: all
 
 
 def plan_of(suite: Table) -> Plan:
@@ -63,6 +65,7 @@ def _walkforward(s: Table) -> Plan:
     families = dict.fromkeys(s["families"], each)
     tuned = [f"{name}-tuned" for name in s.get("practitioners", {})]
     timed = [f"{name}-time" for name in SAMPLERS]
+    compared = s.get("comparators", {})
     against = frozenset((*tuned, *timed, "fallback")) if tuned else frozenset()
     return Plan(
         series={"validation": families, "test": families},
@@ -70,17 +73,23 @@ def _walkforward(s: Table) -> Plan:
         decisions=dict.fromkeys(("validation", "test"), cut.get("decisions", 36)),
         candidates={c["id"]: c for c in _candidates(s.get("candidates", {}))},
         policies={
-            "test": _compared(s.get("comparators", {})) | against | (frozenset(("value",)) if against else frozenset()),
-            "candidate": frozenset(("uc", *SAMPLERS)),
+            "test": _compared(compared) | against | (frozenset(("value",)) if against else frozenset()),
+            "candidate": frozenset(("uc", *SAMPLERS)) if compared.get("validation", True) else frozenset(("uc",)),
             **({"validation": against | frozenset(("hindsight",))} if against else {}),
         },
         sampled=s.get("sampled", 6),
         same_series=True,
         truncated=cut.get("latest") is not None,
+        few=compared.get("series"),
     )
 
 
 def _candidates(c: Table) -> Iterator[dict[str, Any]]:
+    only = c.get("only", [])
+    return (one for one in _all_candidates(c) if not only or one["id"] in only)
+
+
+def _all_candidates(c: Table) -> Iterator[dict[str, Any]]:
     risks = c.get("risks", [0.0, 0.25, 0.5, 0.75, 1.0, 1.5])
     depths, modes = c.get("depths", [3]), c.get("modes", ["mean"])
     for policy, mode, risk, depth in product(c.get("policies", ["exact"]), modes, risks, depths):
@@ -211,8 +220,9 @@ def row_problems(plan: Plan, rows: Sequence[Row], *, opened: bool) -> Iterator[P
                 yield from differences(len(series), declared, f"{place} series")
             elif declared is not None:
                 yield from differences(sorted(series), sorted(declared), f"{place} series")
+            sampled = set(_first(list(series), plan.few))
             for one, windows in sorted(series.items()):
-                yield from _windows(plan, split, windows, f"{place} {one}")
+                yield from _windows(plan, split, windows, f"{place} {one}", one in sampled)
     if plan.same_series and opened:
         for family in sorted({*held.get("validation", {}), *held.get("test", {})}):
             both = [sorted(held.get(split, {}).get(family, {})) for split in ("validation", "test")]
@@ -221,7 +231,17 @@ def row_problems(plan: Plan, rows: Sequence[Row], *, opened: bool) -> Iterator[P
                 yield Problem(f"{where} {family}", f"{odd} in one of validation and test", "the same series in both")
 
 
-def _windows(plan: Plan, split: str, windows: Sequence[Row], where: str) -> Iterator[Problem]:
+def _first(ids: Sequence[str], count: int | None) -> Sequence[str]:
+    """The series that samplers run on: the first by a hash of their id."""
+    ordered = sorted(ids, key=lambda one: hashlib.sha256(f"ucsearch/{one}".encode()).digest())
+    return ordered if count is None else ordered[:count]
+
+
+def is_sampler(policy: str) -> bool:
+    return policy.removesuffix("-wide").removesuffix("-time") in (*SAMPLERS, "rand-shoot")
+
+
+def _windows(plan: Plan, split: str, windows: Sequence[Row], where: str, sampled: bool = True) -> Iterator[Problem]:
     yield from differences(len(windows), plan.windows[split], f"{where} windows")
     ordered = sorted(windows, key=lambda row: int(row["window"]))
     decisions = plan.decisions[split]
@@ -232,7 +252,8 @@ def _windows(plan: Plan, split: str, windows: Sequence[Row], where: str) -> Iter
             # Windows follow each other, so that nobody skips a bad stretch between them.
             yield from differences(row.get("start"), (ordered[i - 1].get("start") or 0) + decisions, f"{place} start")
         if split in plan.policies:
-            yield from _names(row.get("policies"), plan.policies[split], plan.exactly, f"{place} policies")
+            wanted = frozenset(name for name in plan.policies[split] if sampled or not is_sampler(name))
+            yield from _names(row.get("policies"), wanted, plan.exactly, f"{place} policies")
         if split == "validation" and plan.candidates is not None:
             found = row.get("candidates") or {}
             yield from _names(found, frozenset(plan.candidates), True, f"{place} candidates")

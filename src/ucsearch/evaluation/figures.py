@@ -7,10 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from ucsearch.backtest.statistics import mean, scale_free_delta
-from ucsearch.evaluation.protocol import Protocol
+from ucsearch.evaluation.protocol import COMPARATORS, Protocol
 from ucsearch.evaluation.rows import Window
 
-__all__ = ["equal_mean", "family_deltas", "family_rates", "family_utility", "overall_rate", "violations", "weakest"]
+__all__ = ["equal_mean", "family_deltas", "family_rates", "family_utility", "is_sampler", "overall_rate", "run_on",
+           "violations", "weakest"]  # fmt: skip
+
+SAMPLERS = (*COMPARATORS, "rand-shoot")
+"""Policies that draw plans; every figure of theirs is a mean over seeds."""
 
 
 def family_rates(windows: Sequence[Window], families: Iterable[str], count: str) -> dict[str, float]:
@@ -62,11 +66,28 @@ def family_utility(windows: Sequence[Window], protocol: Protocol) -> dict[str, f
     return {family: mean(list(series.values())) for family, series in found.items()}
 
 
-def family_deltas(windows: Sequence[Window], family: str, comparator: str, protocol: Protocol) -> list[float]:
-    """One scale-free delta for each series of a family, its windows averaged first; positive is better."""
+def family_deltas(
+    windows: Sequence[Window], family: str, comparator: str, protocol: Protocol, *, few: bool = False
+) -> list[float]:
+    """One scale-free delta for each series of a family, its windows averaged first; positive is better.
+
+    `few`: a sampler may have run on fewer series, and the others take no part; where it must run, `declared` says.
+    """
     own = _by_series(windows, family, protocol.policy, protocol.metric)
     other = _by_series(windows, family, comparator, protocol.metric)
-    return [scale_free_delta(own[series], other[series], protocol.form) for series in sorted(own)]
+    compared = run_on(windows, family, comparator) if few else set(own)
+    return [scale_free_delta(own[series], other[series], protocol.form) for series in sorted(own) if series in compared]
+
+
+def run_on(windows: Sequence[Window], family: str, policy: str) -> set[str]:
+    """The series of a family that a policy is compared on: of a sampler those in which some window has it, of anybody
+    else all, so that a missing figure is seen."""
+    few = is_sampler(policy)
+    return {w.series for w in windows if w.family == family and (not few or policy in w.policies)}
+
+
+def is_sampler(policy: str) -> bool:
+    return policy.removesuffix("-wide").removesuffix("-time") in SAMPLERS
 
 
 def _by_series(windows: Sequence[Window], family: str, policy: str, metric: str) -> dict[str, float]:

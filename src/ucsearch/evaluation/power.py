@@ -55,6 +55,12 @@ def power(
 def _family(
     by_opponent: Mapping[str, Sequence[float]], floors: Mapping[str, float], count: int, key: int, runs: int
 ) -> float:
+    # Opponents that ran on fewer series are drawn apart; as many of them are tested as were run.
+    sizes = sorted({len(line) for line in by_opponent.values()}, reverse=True)
+    if len(sizes) > 1:
+        groups = [{n: v for n, v in by_opponent.items() if len(v) == size} for size in sizes]
+        numbered = enumerate(zip(groups, [count, *sizes[1:]], strict=True))
+        return math.prod(_family(group, floors, many, key + i, runs) for i, (group, many) in numbered)
     table = np.array([by_opponent[name] for name in sorted(by_opponent)], np.float64)  # (opponents, series)
     if table.ndim != 2 or table.shape[1] < LEAST or count < LEAST or not np.isfinite(table).all():
         return 0.0

@@ -37,7 +37,7 @@ def delta_rows(rows: Sequence[Row], protocol: Protocol) -> list[dict[str, Any]]:
         for comparator in [*COMPARATORS, *sorted(others - set(COMPARATORS))]:
             if comparator not in others and not protocol.gate:
                 continue
-            deltas = family_deltas(windows, family, comparator, protocol)
+            deltas = family_deltas(windows, family, comparator, protocol, few=True)
             b = bounds(deltas, bootstrap_key(protocol.seed, protocol.suite, family, comparator))
             figures = {
                 "mean": b.mean, "student": b.student, "bootstrap": b.bootstrap, "lower": b.lower, "upper": b.upper,
@@ -60,7 +60,7 @@ def secondary_rows(rows: Sequence[Row], protocol: Protocol) -> list[dict[str, An
     windows = windows_of(rows, "test")
     found = []
     for comparator in sorted(_others(windows, protocol)):
-        means = {f: mean(family_deltas(windows, f, comparator, protocol)) for f in protocol.families}
+        means = {f: mean(family_deltas(windows, f, comparator, protocol, few=True)) for f in protocol.families}
         key = bootstrap_key(protocol.seed, protocol.suite, "*", comparator)
         figures = zip(("mean", "low", "high"), cluster_interval(means, protocol.families, key), strict=True)
         found.append(

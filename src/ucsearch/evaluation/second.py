@@ -48,7 +48,7 @@ def gate_again(rows: Iterable[Row], protocol: Mapping[str, Any], selection: Mapp
         own = _series(tests, family, protocol["policy"], protocol["metric"])
         for other in _OPPONENTS:
             theirs = _series(tests, family, other, protocol["metric"])
-            deltas = [_delta(own[s], theirs[s], protocol["form"]) for s in sorted(own)]
+            deltas = [_delta(own[s], theirs[s], protocol["form"]) for s in sorted(own) if s in theirs]
             key = _key(protocol, family, other)
             out.append(_row("lower_bound", lower_bound(deltas, key), ">", 0.0, family=family, comparator=other))
     return out
@@ -66,11 +66,12 @@ def value_bounds_again(
             for policy in ("value", opponent, "hindsight", "fallback")
         )
         if protocol["form"] == "cost":
-            deltas = [_delta(own[s], other[s], "cost") for s in sorted(own)]
+            deltas = [_delta(own[s], other[s], "cost") for s in sorted(own) if s in other]
         else:
             room = {s: best[s] - least[s] for s in own}
-            deltas = [(own[s] - other[s]) / room[s] if room[s] > 0.0 else math.nan for s in sorted(own)]
-        out[family, opponent] = lower_bound(deltas, _key(protocol, "value", family, opponent))
+            deltas = [(own[s] - other[s]) / room[s] if room[s] > 0.0 else math.nan for s in sorted(own) if s in other]
+        low = lower_bound(deltas, _key(protocol, "value", family, opponent))
+        out[family, opponent] = low if low is not None and math.isfinite(low) else None
     return out
 
 
@@ -105,8 +106,11 @@ def _average(values: Sequence[float | None]) -> float | None:
 
 def _series(rows: Sequence[Row], family: str, policy: str, metric: str) -> dict[str, float]:
     found: dict[str, list[float]] = {}
+    # A sampler may have run on fewer series; of anybody else a missing figure is missing.
+    few = policy.removesuffix("-time") in _OPPONENTS
+    run = {row["series"] for row in rows if row["family"] == family and (not few or policy in row["policies"])}
     for row in rows:
-        if row["family"] == family:
+        if row["family"] == family and row["series"] in run:
             value = (row["policies"].get(policy) or {}).get(metric)
             found.setdefault(row["series"], []).append(math.nan if value is None else float(value))
     return {name: math.fsum(values) / len(values) for name, values in found.items()}

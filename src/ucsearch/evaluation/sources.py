@@ -7,10 +7,7 @@ time: what comes first is for fitting, then the validation windows, then the tes
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +20,12 @@ from ucsearch.data.records import ResolvedFile, Series
 from ucsearch.errors import DataError, InputError
 from ucsearch.evaluation.job import Job
 
-__all__ = ["Family", "Pool", "Stretch", "choose", "is_design", "load_family", "load_replaced"]
+__all__ = ["SALT", "Family", "Pool", "Stretch", "by_hash", "choose", "is_design", "load_family", "season_of"]
 
 Floats = NDArray[np.float64]
+SALT = "ucsearch"  # of the id hash that orders series; the same in all suites, so that suites share series
 _DESIGN_SHARE = 8  # one id in so many is for design only
+_BLOCK = 1008  # hours: six weeks of a price series are one series
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +49,18 @@ def choose(series: Sequence[Series], count: int, least: int, purpose: str, salt:
     long = [s for s in series if len(s.y) >= least and is_design(s.id) == wanted]
     if len(long) < count:
         raise DataError(f"{len(long)} series of at least {least} values, expected {count}")
-    return tuple(sorted(long, key=lambda s: hashlib.sha256(f"{salt}/{s.id}".encode()).digest())[:count])
+    named = {s.id: s for s in long}
+    return tuple(named[one] for one in by_hash(list(named), salt)[:count])
+
+
+def by_hash(ids: Sequence[str], salt: str = SALT) -> list[str]:
+    """Ids in the order of their hash."""
+    return sorted(ids, key=lambda one: hashlib.sha256(f"{salt}/{one}".encode()).digest())
 
 
 def load_family(name: str, data_dir: Path | None) -> Family:
-    """All series of a family: `m4-weekly`, `ett-ETTh1`, `ltsf-exchange_rate`, or `sample-daily` (embedded)."""
+    """All series of a family: `m4-weekly`, `m5-TX_1`, `ett-ETTh1`, `ett-ETTh1-loads`, `ltsf-exchange_rate`,
+    `gefcom-price` (cut into blocks of six weeks), or `sample-daily` (embedded)."""
     dataset, _, part = name.partition("-")
     if dataset == "m4":
         from ucsearch.data.m4 import load_m4
@@ -70,76 +76,70 @@ def load_family(name: str, data_dir: Path | None) -> Family:
         made = sample_demand(48, 260, seed=2024 if part == "daily" else 2025).series
         renamed = tuple(_renamed(s, f"{part}-{s.id}") for s in made)
         return Family(name, dataset, renamed, ())
+    if dataset == "m5":
+        from ucsearch.data.m5 import load_m5
+
+        found = load_m5(stores=(part,), data_dir=data_dir)
+        return Family(name, dataset, tuple(map(item_series, found.series)), found.report.files)
+    if dataset == "gefcom":
+        from ucsearch.data.gefcom import load_gefcom_price
+
+        table = load_gefcom_price(data_dir=data_dir)
+        price = np.asarray(table.values[:, table.columns.index("zonal_price")], np.float64)
+        return Family(name, dataset, price_blocks(price), tuple(table.report.files))
     if dataset in ("ett", "ltsf"):
         from ucsearch.data.ett import load_ett
         from ucsearch.data.ltsf import load_ltsf
 
-        table = load_ett(part, data_dir=data_dir) if dataset == "ett" else load_ltsf(part, data_dir=data_dir)
-        season = {"ETTh1": 24, "ETTh2": 24, "ETTm1": 96, "ETTm2": 96}.get(part, 1)
-        columns = []
-        for i, column in enumerate(table.columns):
-            y = np.asarray(table.values[:, i], np.float64)
-            if np.isfinite(y).all():
-                columns.append(Series(f"{part}/{column}", y, "", season, 1, len(y)))
-        return Family(name, dataset, tuple(columns), tuple(table.report.files))
-    raise InputError("family", repr(name), "m4-…, ett-…, ltsf-… or sample-…")
+        file = part.removesuffix(LOADS)
+        table = load_ett(file, data_dir=data_dir) if dataset == "ett" else load_ltsf(file, data_dir=data_dir)
+        values = np.asarray(table.values, np.float64)
+        return Family(name, dataset, column_series(name, table.columns, values), tuple(table.report.files))
+    raise InputError("family", repr(name), "m4-…, m5-…, ett-…, ltsf-…, gefcom-price or sample-…")
 
 
-def load_replaced(name: str, path: Path) -> Family:
-    """A family from other files of the same form: a folder laid out as the data folder is, or a CSV file with columns
-    `series` and `value`, rows in time order, and optionally `cluster` (store, market).
-
-    Its data set has a name of its own, by the content: the same ids in other files are other series.
-    """
-    dataset = name.partition("-")[0]
-    if path.is_dir():
-        found = load_family(name, path)
-        whole = hashlib.sha256("".join(sorted(f.sha256 for f in found.files)).encode()).hexdigest()
-        return Family(name, f"{dataset}@{whole[:12]}", found.series, found.files)
-    if not path.is_file():
-        raise InputError("--family", f"{name}={path}", "a folder or a CSV file that exists")
-    body = path.read_bytes()
-    try:
-        header, *lines = csv.reader(io.StringIO(body.decode("utf-8-sig")))
-    except (ValueError, csv.Error) as error:
-        raise DataError(f"{path}: not a CSV file with a header ({error})") from error
-    for column in ("series", "value"):
-        if column not in header:
-            raise DataError(f"{path}: row 1: column {column!r} is missing; saw {', '.join(header)}")
-    values: dict[str, list[float]] = {}
-    clusters: dict[str, str] = {}
-    for n, line in enumerate(lines, start=2):
-        if len(line) != len(header):
-            raise DataError(f"{path}: row {n}: saw {len(line)} cells, expected {len(header)}")
-        cells = dict(zip(header, line, strict=True))
-        try:
-            value = float(cells["value"])
-        except ValueError:
-            value = math.nan
-        if not (math.isfinite(value) and cells["series"]):
-            raise DataError(
-                f"{path}: row {n}: saw {cells['series']!r}, {cells['value']!r}, expected an id and a number"
-            )
-        values.setdefault(cells["series"], []).append(value)
-        if clusters.setdefault(cells["series"], cells.get("cluster", "")) != cells.get("cluster", ""):
-            raise DataError(f"{path}: row {n}: series {cells['series']!r} is in two clusters")
-    season = _season(name)
-    series = tuple(Series(one, np.array(y), "", season, 1, len(y), clusters[one]) for one, y in sorted(values.items()))
-    digest = hashlib.sha256(body).hexdigest()
-    file = ResolvedFile(f"{name}/{path.name}", path, digest, len(body), "unverified", "--family", "long table", True)
-    return Family(name, f"{dataset}@{digest[:12]}", series, (file,))
+LOADS = "-loads"
+"""Ending of a family that leaves the temperature out."""
 
 
-def _season(name: str) -> int:
-    """The season that the built-in family of that name has."""
+def column_series(name: str, columns: Sequence[str], values: Floats) -> tuple[Series, ...]:
+    """Every finite column of a table as a series."""
+    part, season = name.partition("-")[2], season_of(name)
+    file, found = part.removesuffix(LOADS), []
+    for i, column in enumerate(columns):
+        y = np.asarray(values[:, i], np.float64)
+        if np.isfinite(y).all() and not (part.endswith(LOADS) and column == "OT"):
+            found.append(Series(f"{file}/{column}", y, "", season, 1, len(y)))
+    return tuple(found)
+
+
+def item_series(one: Series) -> Series:
+    """An item of a store; what it shares with others is its department, the first two parts of its id."""
+    department = "_".join(one.id.split("_")[:2])
+    return Series(one.id, one.y, one.frequency, one.seasonal_period, one.horizon, one.n_train, department)
+
+
+def price_blocks(price: Floats) -> tuple[Series, ...]:
+    """Six weeks of hours each, nothing shared; the cluster is the quarter year."""
+    return tuple(
+        Series(f"hours {k * _BLOCK}-{(k + 1) * _BLOCK - 1}", price[k * _BLOCK : (k + 1) * _BLOCK], "hourly", 24, 1,
+               _BLOCK, f"quarter {k * _BLOCK // 2191}")
+        for k in range(len(price) // _BLOCK)
+    )  # fmt: skip
+
+
+def season_of(name: str) -> int:
+    """The season of a family's series."""
     from ucsearch.data.m4 import M4_FREQUENCIES
 
     dataset, _, part = name.partition("-")
     if dataset == "m4" and part in M4_FREQUENCIES:
         return M4_FREQUENCIES[part].seasonal_period
-    return {"ett-ETTh1": 24, "ett-ETTh2": 24, "ett-ETTm1": 96, "ett-ETTm2": 96}.get(
-        name, 7 if dataset == "sample" else 1
-    )
+    file = part.removesuffix(LOADS)
+    if dataset == "ltsf" and file.startswith(("electricity", "traffic")):
+        return 24
+    known = {"ETTh1": 24, "ETTh2": 24, "ETTm1": 96, "ETTm2": 96}
+    return known.get(file, {"sample": 7, "m5": 7, "gefcom": 24}.get(dataset, 1))
 
 
 def _renamed(s: Series, name: str) -> Series:
@@ -162,6 +162,16 @@ class Pool:
     def least(self) -> int:
         """Values a series needs."""
         return self.fit + sum(self.windows.values()) * self.decisions + self.ahead
+
+    def busy(self, series: Sequence[Series], least: float | None, latest: int) -> tuple[Series, ...]:
+        """Those whose fitting part ends in `latest` values of at least this mean; what comes later is not looked at."""
+        if least is None:
+            return tuple(series)
+        after = sum(self.windows.values()) * self.decisions + self.ahead
+        return tuple(
+            s for s in series
+            if len(s.y) >= after + latest and s.y[len(s.y) - after - latest : len(s.y) - after].mean() >= least
+        )  # fmt: skip
 
     def stretches(self, split: str, job: Job) -> list[Stretch]:
         """All windows of a split. The last window of test ends with the series; validation ends before test begins."""
@@ -193,7 +203,9 @@ class Pool:
         # Look-ahead beyond a window is for the hindsight comparator alone; validation must not see test values.
         first = end - (self.ahead if split == "test" else 0) - count * each
         fitting = y[: len(y) - test - self.windows.get("validation", 0) * each]
-        if self.scaling == "level":
+        if self.scaling == "none":
+            scale = 1.0
+        elif self.scaling == "level":
             scale = float(np.abs(fitting).mean())
         else:
             scale = float(np.diff(fitting).std())

@@ -16,7 +16,7 @@ from typing import Any
 from ucsearch.backtest.statistics import bootstrap_key, bounds, mean, scale_free_delta
 from ucsearch.errors import InputError
 from ucsearch.evaluation.clusters import cluster_lower
-from ucsearch.evaluation.figures import violations
+from ucsearch.evaluation.figures import run_on, violations
 from ucsearch.evaluation.power import LEAST_POWER, Power, power
 from ucsearch.evaluation.protocol import SHARE, TIE, Protocol, gate_row, holds
 from ucsearch.evaluation.rows import Row, Window, sort_rows, windows_of
@@ -84,8 +84,11 @@ def value_deltas(
 
     Costs: the scale-free delta. Rewards: the difference divided by what could be had at all, hindsight minus fallback;
     a sum of sizes would explode where rewards are near 0. NaN where that is not above 0 or a figure is missing.
+    A series that the opponent was not run on takes no part.
     """
-    own = _by_series(windows, family, policy, protocol.metric)
+    compared = run_on(windows, family, opponent)
+    found = _by_series(windows, family, policy, protocol.metric)
+    own = {series: value for series, value in found.items() if series in compared}
     other = _by_series(windows, family, opponent, protocol.metric)
     if protocol.form == "cost":
         return {s: scale_free_delta(own[s], other[s], "cost") for s in sorted(own)}

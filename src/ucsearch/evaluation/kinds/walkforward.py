@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.backtest.choosers import Certified, How, Searched
+from ucsearch.backtest.choosers import Certified, Searched
 from ucsearch.backtest.metrics import cvar20, max_drawdown, utility
-from ucsearch.backtest.panel import Panel, make_panel
+from ucsearch.backtest.panel import Panel, Stretch
 from ucsearch.backtest.walk import Walk, walk
 from ucsearch.comparators import key_from
 from ucsearch.errors import InputError
@@ -31,21 +31,21 @@ from ucsearch.evaluation.kinds.walkforward_value import (
     tuned_practitioners,
     tuned_walks,
 )
+from ucsearch.evaluation.kinds.walkforward_world import DAYS, World
+from ucsearch.evaluation.other_files import load_replaced
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.rerun import Again
 from ucsearch.evaluation.selection import select
-from ucsearch.evaluation.sources import Pool, choose, load_family, load_replaced
+from ucsearch.evaluation.sources import SALT, Pool, by_hash, choose, load_family
 from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.value_gate import choose_by_cost, value_record
-from ucsearch.forecast import RidgePaths
 from ucsearch.policies import Exact
-from ucsearch.tasks.binding import Binding, bind
+from ucsearch.tasks.binding import Binding
 
 __all__ = ["WalkForwardSettings", "figures_of", "run"]
 
 Floats = NDArray[np.float64]
 Figures = list[dict[str, Any]]  # one per window
-SALT = "ucsearch"  # of the id hash that orders series; the same in all suites, so that suites share series
 _COUNTS = (
     "passed", "risk_active", "search_pass", "paper_pass", "oracle_retained", "released", "search_active",
     "uncertainty_active", "optimal", "unique", "robust",
@@ -90,7 +90,8 @@ class _Run:
     def __init__(self, suite: Suite, job: Job) -> None:
         self.suite, self.job = suite, job
         self.s: WalkForwardSettings = suite.settings
-        self.binding: Binding = bind(self.s.task, self.s.multiples, self.s.arrivals)
+        self.world = World(self.s)
+        self.binding: Binding = self.world.binding
         self.key = key_from(np.random.default_rng([suite.seed, 0]))
         depth = max(self.s.candidates.depths)
         self.horizon = max(depth, self.binding.delay + self.s.arrivals) + 1
@@ -98,6 +99,7 @@ class _Run:
         self.files: list[Any] = []
         self.pool = self._pool()
         self.panels: dict[str, Panel] = {}
+        self.some: dict[str, tuple[Panel, list[int]]] = {}
 
     # ---------------------------------------------------------------- data
 
@@ -109,9 +111,9 @@ class _Run:
         for name in self.s.families:
             other = self.job.families.get(name)
             family = load_family(name, self.job.data_dir) if other is None else load_replaced(name, other)
-            chosen = family.series
+            chosen = pool.busy(family.series, s.busy, DAYS)
             if s.per_family is not None:
-                chosen = choose(family.series, s.skip + s.per_family, pool.least, "evaluation", SALT)[s.skip :]
+                chosen = choose(chosen, s.skip + s.per_family, pool.least, "evaluation", SALT)[s.skip :]
             pool.families[name] = tuple(chosen)
             self.datasets[name] = family.dataset
             self.files.extend(family.files)
@@ -119,21 +121,43 @@ class _Run:
 
     def panel(self, split: str) -> Panel:
         if split not in self.panels:
-            stretches = self.pool.stretches(split, self.job)
-            self.panels[split] = make_panel(
-                stretches, self.binding, self.forecaster, horizon=self.horizon, key=self.key
-            )
+            self.panels[split] = self._panel_of(self.pool.stretches(split, self.job))
         return self.panels[split]
 
-    @property
-    def forecaster(self) -> RidgePaths:
-        return RidgePaths(paths=self.s.paths, floor=-math.inf if self.s.floor is None else self.s.floor)
+    def _panel_of(self, stretches: Sequence[Stretch]) -> Panel:
+        return self.world.panel(stretches, self.horizon, self.key)
+
+    def sampled(self, split: str) -> tuple[Panel, list[int]]:
+        """The windows that samplers run on, and their places in the whole panel."""
+        panel, count = self.panel(split), self.s.comparators.series
+        if count is None:
+            return panel, list(range(len(panel)))
+        if split not in self.some:
+            first = {f: set(by_hash([x.id for x in series])[:count]) for f, series in self.pool.families.items()}
+            places = [i for i, one in enumerate(panel.stretches) if one.series in first[one.family]]
+            self.some[split] = self._panel_of([panel.stretches[i] for i in places]), places
+        return self.some[split]
+
+    def certified(self, candidate: dict[str, Any], **more: Any) -> Certified:
+        """A candidate as the product would run it."""
+        c = self.s.candidates
+        budget: dict[str, Any] = {} if c.nodes is None else {"node_budget": c.nodes}
+        return Certified(
+            self.binding.task, c.policy(candidate), kind=c.kind(candidate), how=self.s.how(self.job.threads),
+            law=self.world.law(candidate), **budget, **more,
+        )  # fmt: skip
 
     def _learned(self, name: str) -> Walk:
         from ucsearch.evaluation.kinds.walkforward_learned import learned_walk
 
         return learned_walk(
-            name, self.panel("test"), self.panel("validation"), self.binding, self.forecaster, self.horizon, self.key
+            name,
+            self.panel("test"),
+            self.panel("validation"),
+            self.binding,
+            self.world.forecaster,
+            self.horizon,
+            self.key,
         )
 
     # ---------------------------------------------------------------- the protocol
@@ -196,42 +220,47 @@ class _Run:
         self, rows: list[dict[str, Any]], tuned: Mapping[str, Mapping[str, Any]], judged: dict[str, Any]
     ) -> None:
         """Validation rows get practitioners, samplers at equal time, fallback and hindsight, and their cluster."""
-        panel = self.panel("validation")
-        found = self.job.shard(f"value-validation-{judged['id']}", lambda: self._opponents(panel, tuned, judged))
+        found = self.job.shard(f"value-validation-{judged['id']}", lambda: self._opponents("validation", tuned, judged))
         for i, row in enumerate(rows):
-            row["policies"] = {p: {k: f[i][k] for k in _CHOSEN_BY if k in f[i]} for p, f in found.items()}
+            held = {p: f[i] for p, f in found.items() if f[i] is not None}
+            row["policies"] = {p: {k: f[k] for k in _CHOSEN_BY if k in f} for p, f in held.items()}
             row["cluster"] = self._cluster(row["family"], row["series"])
 
     def _opponents(
-        self, panel: Panel, tuned: Mapping[str, Mapping[str, Any]], judged: dict[str, Any]
-    ) -> dict[str, Figures]:
+        self, split: str, tuned: Mapping[str, Mapping[str, Any]], judged: dict[str, Any]
+    ) -> dict[str, list[dict[str, Any] | None]]:
         if self.s.value_gate is None:
             raise InputError("value_gate", "nothing", "settings of the value gate")
-        best = self._hindsight(panel, int(judged["depth"]))
+        panel, (few, places) = self.panel(split), self.sampled(split)
+        depth = int(judged["depth"])
+        best = self._hindsight(panel, depth)
         samples = self.s.value_gate.time_samples
-        rivals = Rivals(panel, self.binding, self.s, judged, samples, self.suite.seed, self.job.threads)
-        walks = tuned_walks(panel, self.s, tuned, self.job.threads) | {"fallback": [always_fallback(panel)]}
-        walks |= timed_walks(rivals, judged, samples)
-        own = {"hindsight": figures_of(best, best, self.s.utility, self.binding.form)}
-        return {name: self._mean(one, best) for name, one in walks.items()} | own
+        rivals = Rivals(few, self.binding, self.s, judged, samples, self.suite.seed, self.job.threads)
+        walks = tuned_walks(panel, self.s, tuned, self.job.threads)
+        walks["fallback"] = [always_fallback(panel, self.s.engine)]
+        found: dict[str, list[Any]] = {name: list(self._mean(one, best)) for name, one in walks.items()}
+        told = best if few is panel else self._hindsight(few, depth)
+        for name, (one, seconds) in timed_walks(rivals, judged, samples).items():
+            found[name] = spread(self._mean(one, told), places, len(panel))
+            self.job.timing(f"{name} on {split}", seconds, few.decisions * len(few) * len(one))
+        return found | {"hindsight": list(figures_of(best, best, self.s.utility, self.binding.form))}
 
     def value_test(
         self, rows: list[dict[str, Any]], tuned: Mapping[str, Mapping[str, Any]], judged: dict[str, Any]
     ) -> None:
         """Adds the judged policy and its opponents to the test rows."""
         panel = self.panel("test")
-        found = self.job.shard("value-test", lambda: self._opponents(panel, tuned, judged))
+        found = self.job.shard("value-test", lambda: self._opponents("test", tuned, judged))
         found.pop("hindsight")  # of the suite's own policy; it is in the rows already
-        own = walk(panel, Certified(
-            self.binding.task, self.s.candidates.policy(judged), kind=self.s.candidates.kind(judged),
-            how=How(threads=self.job.threads),
-        ))  # fmt: skip
+        begun = perf_counter()
+        own = walk(panel, self.certified(judged), engine=self.s.engine)
+        self.job.timing("value", perf_counter() - begun, panel.decisions * len(panel))
         best = self._hindsight(panel, int(judged["depth"]))
         found["value"] = figures_of(own, best, self.s.utility, self.binding.form)
         for figures, certificate in zip(found["value"], certificates_of(own), strict=True):
             figures |= {name: certificate[name] for name in ("passed", "uncertainty_active")}
         for i, row in enumerate(rows):
-            row["policies"] |= {name: figures[i] for name, figures in found.items()}
+            row["policies"] |= {name: figures[i] for name, figures in found.items() if figures[i] is not None}
             row["cluster"] = self._cluster(row["family"], row["series"])
 
     def _cluster(self, family: str, series: str) -> str:
@@ -278,15 +307,14 @@ class _Run:
         panel = self.panel("validation")
         credit: list[dict[str, Floats]] = []
         keep = (lambda t, decided: credit.append(credits_of(decided)) if t == 0 else None) if self.s.audit else None
-        policy = self.s.candidates.policy(candidate)
-        own = walk(panel, Certified(
-            self.binding.task, policy, kind=self.s.candidates.kind(candidate), how=How(threads=self.job.threads),
-            keep=keep,
-        ))  # fmt: skip
+        own = walk(panel, self.certified(candidate, keep=keep), engine=self.s.engine)
         best = self._hindsight(panel, candidate["depth"])
         decisions = panel.decisions * len(panel)
         spent = (own.expansions.sum() + own.oracle_nodes.sum()) / decisions
         wide = spent + own.activity_nodes.sum() / decisions
+        if candidate.get("mode", "mean") == "closed":
+            # A transition of closed mode is of one outcome; a step of a sampler's plan is of all members.
+            spent, wide = spent / self.s.paths, wide / self.s.paths
         depth = candidate["depth"]
         samples, more = max(2, int(spent // depth)), max(2, int(wide // depth))
         settled = candidate.get("options")
@@ -295,6 +323,9 @@ class _Run:
         rivals = Rivals(panel, self.binding, self.s, candidate, samples, self.suite.seed, self.job.threads)
         options, others = {}, {}
         for name in ("cem", "mppi", "risk-random"):
+            if not self.s.comparators.validation:
+                options[name] = rivals.options(name)[0]
+                continue
             each = rivals.options(name) if settled is None else [settled[name]]
             tried = {option: self._mean(rivals.walks(name, option), best) for option in each}
             # A comparator is taken at its best: the option with the highest utility on validation.
@@ -315,48 +346,54 @@ class _Run:
         panel = self.panel("test")
         timing: dict[str, tuple[float, int]] = {}
         begun = perf_counter()
-        policy = self.s.candidates.policy(chosen)
-        own = walk(panel, Certified(
-            self.binding.task, policy, kind=self.s.candidates.kind(chosen), how=How(threads=self.job.threads),
-        ))  # fmt: skip
+        own = walk(panel, self.certified(chosen), engine=self.s.engine)
         each = panel.decisions * len(panel)
         timing["uc"] = (perf_counter() - begun, each)
         best = self._hindsight(panel, chosen["depth"])
-        found: dict[str, Figures] = {"uc": figures_of(own, best, self.s.utility, self.binding.form)}
-        found["hindsight"] = figures_of(best, best, self.s.utility, self.binding.form)
-        rivals = Rivals(
-            panel, self.binding, self.s, chosen, chosen["samples"], self.suite.seed, self.job.threads, self._learned
-        )
+        found: dict[str, list[Any]] = {"uc": list(figures_of(own, best, self.s.utility, self.binding.form))}
+        found["hindsight"] = list(figures_of(best, best, self.s.utility, self.binding.form))
+        rivals = self._rivals(panel, chosen)
         every = rivals.test_jobs(chosen, lambda: self.panel("validation"))
+        few, places = self.sampled("test")
+        told = best if few is panel else self._hindsight(few, chosen["depth"])
+        sampling = every if few is panel else self._rivals(few, chosen).test_jobs(chosen, lambda: few)
         jobs = {name: make for name, make in every.items() if name not in without}
         for n, (name, make) in enumerate(jobs.items()):
             self.job.progress("policies on test", n, len(jobs))
             begun = perf_counter()
-            found[name] = self.job.shard(f"test-{name}", partial(self._figures, make, best))
-            timing[name] = (perf_counter() - begun, each * (rivals.seeds(name)))
+            if rivals.is_sampler(name):
+                some = self.job.shard(f"test-{name}", partial(self._figures, sampling[name], told))
+                found[name] = spread(some, places, len(panel))
+            else:
+                found[name] = self.job.shard(f"test-{name}", partial(self._figures, make, best))
+            count = len(few) if rivals.is_sampler(name) else len(panel)
+            timing[name] = (perf_counter() - begun, panel.decisions * count * rivals.seeds(name))
         self.job.progress("policies on test", len(jobs), len(jobs))
         certificate = certificates_of(own)
         rows = []
         for i in range(len(panel)):
-            policies = {name: figures[i] for name, figures in found.items()}
+            policies = {name: figures[i] for name, figures in found.items() if figures[i] is not None}
             rows.append(self._head("test", i) | {"policies": policies, "certificate": certificate[i]})
         return {"rows": rows, "timing": timing}
 
     def sample(self, chosen: dict[str, Any], drawn: Sequence[Drawn]) -> list[dict[str, Any]]:
         """The drawn decisions: their windows are walked again, and nothing depends on which others were beside them."""
         stretches = of_windows(self.pool.stretches("test", self.job), drawn)
-        panel = make_panel(stretches, self.binding, self.forecaster, horizon=self.horizon, key=self.key)
-        samples = Samples(stretches, self.binding.where, drawn)
-        walk(panel, Certified(
-            self.binding.task, self.s.candidates.policy(chosen), kind=self.s.candidates.kind(chosen),
-            how=How(threads=self.job.threads), keep=samples.keep,
-        ))  # fmt: skip
+        samples = Samples(stretches, self.world.where, drawn)
+        walk(self._panel_of(stretches), self.certified(chosen, keep=samples.keep), engine=self.s.engine)
         return samples.entries()
+
+    def _rivals(self, panel: Panel, chosen: dict[str, Any]) -> Rivals:
+        return Rivals(
+            panel, self.binding, self.s, chosen, chosen["samples"], self.suite.seed, self.job.threads, self._learned
+        )
 
     def _hindsight(self, panel: Panel, depth: int) -> Walk:
         """The same receding horizon, told what will happen."""
-        how = How(threads=self.job.threads)
-        return walk(panel, Searched(self.binding.task, Exact(depth=depth, risk=0.0), how, foresees=True))
+        how = self.s.how(self.job.threads)
+        return walk(
+            panel, Searched(self.binding.task, Exact(depth=depth, risk=0.0), how, foresees=True), engine=self.s.engine
+        )
 
     def _figures(self, make: Callable[[], list[Walk]], best: Walk) -> Figures:
         return self._mean(make(), best)
@@ -368,6 +405,14 @@ class _Run:
             {name: math.fsum(f[i][name] for f in found) / len(found) for name in found[0][i]}
             for i in range(len(found[0]))
         ]
+
+
+def spread(figures: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
+    """Figures at their places among `count` windows; None elsewhere."""
+    out: list[Any] = [None] * count
+    for place, one in zip(places, figures, strict=True):
+        out[place] = one
+    return out
 
 
 def figures_of(w: Walk, best: Walk, weights: dict[str, float], form: str) -> Figures:

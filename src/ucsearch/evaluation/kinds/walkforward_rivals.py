@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.backtest.choosers import How, Searched
+from ucsearch.backtest.choosers import Searched
 from ucsearch.backtest.panel import Panel
 from ucsearch.backtest.roster import ordering_rules
 from ucsearch.backtest.walk import Walk, walk
@@ -63,9 +63,12 @@ class Rivals:
     def _option(self, name: str) -> Option:
         return next((o for o in self.s.comparators.options if o.name == name), Option())
 
+    def is_sampler(self, name: str) -> bool:
+        return name.removesuffix("-wide") in _SAMPLED
+
     def seeds(self, name: str) -> int:
         """Runs whose figures are averaged."""
-        return len(self.keys) if name.removesuffix("-wide") in _SAMPLED else 1
+        return len(self.keys) if self.is_sampler(name) else 1
 
     def walks(self, name: str, option: str = "plain", samples: int | None = None) -> list[Walk]:
         """One walk for each seed."""
@@ -83,7 +86,8 @@ class Rivals:
         return [self._walk(makers[name](key), chosen.warm) for key in self.keys]
 
     def _walk(self, policy: Policy, warm: bool = True) -> Walk:
-        return walk(self.panel, Searched(self.binding.task, policy, How(threads=self.threads), warm=warm))
+        how = self.s.how(self.threads)
+        return walk(self.panel, Searched(self.binding.task, policy, how, warm=warm), engine=self.s.engine)
 
     # ---------------------------------------------------------------- on test
 
@@ -128,14 +132,15 @@ class Rivals:
         if not isinstance(self.binding.config, LeadTimeInventory):
             raise InputError("comparators.others", repr(name), "an inventory task for an inventory rule")
         entry = next(e for e in ordering_rules(self.panel) if e.name == CLASSICS[name])
-        return walk(self.panel, entry.make())
+        return walk(self.panel, entry.make(), engine=self.s.engine)
 
     def _matched(self, chosen: dict[str, Any], validation: Panel) -> Walk:
         """Risk-greedy at the risk that gives the candidate's mean exposure on validation."""
         spread = self.s.candidates.spread
 
         def exposure(policy: Policy) -> float:
-            found = walk(validation, Searched(self.binding.task, policy, How(threads=self.threads)))
+            how = self.s.how(self.threads)
+            found = walk(validation, Searched(self.binding.task, policy, how), engine=self.s.engine)
             return float(found.figures["exposure"].mean())
 
         target = exposure(self.s.candidates.policy(chosen))

@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ucsearch.backtest.choosers import How
 from ucsearch.certificate.api import Kind
 from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
 
-__all__ = ["Candidates", "Comparators", "Option", "Splits", "WalkForwardSettings"]
+__all__ = ["Candidates", "Comparators", "Items", "Option", "Splits", "WalkForwardSettings"]
 
 
 class _Table(BaseModel):
@@ -28,10 +29,11 @@ class Splits(_Table):
     validation: int = Field(default=1, ge=1, description="windows of each series")
     test: int = Field(default=2, ge=1, description="windows of each series")
     decisions: int = Field(default=36, ge=1, description="in a window")
-    scaling: Literal["level", "steps"] = Field(
+    scaling: Literal["level", "steps", "none"] = Field(
         default="level",
-        description="of its fitting part, by which a series is divided: mean size, or spread of its steps",
+        description="of its fitting part, by which a series is divided: mean size, or spread of its steps, or nothing",
     )
+    busy: float | None = Field(default=None, gt=0.0, description="least mean of the fitting part's latest 60 values")
     latest: int | None = Field(default=None, ge=1, description="use only so many of the latest values of a series")
 
 
@@ -50,9 +52,22 @@ class Candidates(_Table):
     proof: Kind = "bound"
     near_equal: float = 0.0
     utility_budget: float | None = None
+    only: tuple[str, ...] = Field(default=(), description="ids of those that take part; none: all")
+    nodes: int | None = Field(default=None, ge=1, description="per decision, of an exact search and of a proof")
+
+    @model_validator(mode="after")
+    def _known(self) -> Candidates:
+        strange = set(self.only) - {c["id"] for c in self._all()}
+        if strange:
+            raise ValueError(f"only: {sorted(strange)[0]} is none of {', '.join(c['id'] for c in self._all())}")
+        return self
 
     def each(self) -> Iterator[dict[str, Any]]:
-        """Every candidate with the members that define it; width and cap only where a policy has them."""
+        """Every candidate with the members that define it."""
+        return (c for c in self._all() if not self.only or c["id"] in self.only)
+
+    def _all(self) -> Iterator[dict[str, Any]]:
+        """Width and cap only where a policy has them."""
         for name, mode, risk, depth in product(self.policies, self.modes, self.risks, self.depths):
             # Mean mode goes without saying: its candidates are called as they always were.
             said = {} if mode == "mean" else {"mode": mode}
@@ -75,7 +90,7 @@ class Candidates(_Table):
         common: dict[str, Any] = {"depth": candidate["depth"], "risk": candidate["risk"]}
         common |= {"spread": self.spread} if mode == "mean" else {"mode": mode}
         if candidate["policy"] == "exact":
-            return Exact(**common)
+            return Exact(**common | ({} if self.nodes is None else {"node_budget": self.nodes}))
         common |= {"width": candidate["width"], "top_k": candidate["top_k"]}
         if candidate["policy"] == "constrained":
             budget = math.inf if self.utility_budget is None else self.utility_budget
@@ -107,6 +122,33 @@ class Comparators(_Table):
     wide: bool = Field(default=True, description="also with the nodes of the risk-activity check added to the budget")
     exposure_matched: bool = Field(default=False, description="risk-greedy at the exposure of the chosen candidate")
     learned: tuple[str, ...] = Field(default=(), description="trained policies, on test only")
+    series: int | None = Field(
+        default=None, ge=3, description="samplers run on so many series of each family, the first by id hash; none: all"
+    )
+    validation: bool = Field(default=True, description="samplers at equal nodes run beside every candidate, too")
+
+    @model_validator(mode="after")
+    def _alike(self) -> Comparators:
+        if self.series is not None and self.validation:
+            raise ValueError("series goes with validation = false")
+        if not self.validation and len(self.options) > 1:
+            raise ValueError("validation = false leaves one of the options")
+        return self
+
+
+class Items(_Table):
+    """Items that are ordered in lots: limits in days of each item's own mean demand, costs per such day.
+
+    The order sizes of a decision and the lattice of closed mode follow from its forecast (`ucsearch.tasks.lots`).
+    """
+
+    fixed_days: float = Field(default=0.0, ge=0.0, description="fixed cost of an order, in days of holding")
+    pack_days: float = Field(default=0.0, ge=0.0, description="case pack; rounded to whole units, at least 1")
+    capacity_days: float | None = Field(default=None, gt=0.0, description="largest stock and open orders; none: any")
+    start_days: float = Field(default=4.0, ge=0.0, description="stock at the start")
+    end_days: float = Field(default=0.0, ge=0.0, description="a unit left at the end is worth so many days of holding")
+    lots: int = Field(default=8, ge=2, description="order sizes besides nothing")
+    points: int = Field(default=9, ge=2, description="of a step's demand in closed mode")
 
 
 class ValueSettings(_Table):
@@ -139,10 +181,20 @@ class WalkForwardSettings(_Table):
         default=False, description="stop before test unless validation windows show a positive candidate"
     )
     sampled: int = Field(default=6, ge=1, description="decisions drawn for the verifier")
+    items: Items | None = Field(default=None, description="order in lots; then there are no multiples")
+    lattice: float | None = Field(
+        default=None, gt=0.0, description="unit of outcomes in closed mode, where items do not say it"
+    )
+    recalibrate: Literal["off", "rolling"] = Field(default="off", description="members by phase of the season")
     value_gate: ValueSettings | None = Field(default=None, description="ask for the value gate too")
     practitioners: dict[str, Literal["superiority", "non-inferiority"]] = Field(
         default={}, description="whom the value gate compares with, and what is asked of each"
     )
+
+    engine: Literal["python", "compiled"] = Field(default="compiled", description="of everything; results are equal")
+
+    def how(self, threads: int | None) -> How:
+        return How(engine=self.engine, threads=threads)
 
     @model_validator(mode="after")
     def _both_or_none(self) -> WalkForwardSettings:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from time import perf_counter
+from typing import Any, Literal
 
 import numpy as np
 
-from ucsearch.backtest.choosers import How
 from ucsearch.backtest.panel import Panel
-from ucsearch.backtest.roster import Budget, Entry, practitioners
+from ucsearch.backtest.roster import Budget, Entry, ordering_rules, practitioners, searches
 from ucsearch.backtest.tune import tune
 from ucsearch.backtest.walk import Choice, Seen, Walk, walk
 from ucsearch.errors import InputError
@@ -22,6 +22,8 @@ __all__ = ["NAMES", "always_fallback", "timed_walks", "tuned_practitioners", "tu
 NAMES = CLASSICS | {
     "mean-plan": "planning on the mean", "quantile-plan": "planning on a quantile", "price-rule": "price rule",
     "quantile-staffing": "quantile staffing", "calendar-staffing": "calendar staffing",
+    "newsvendor-staffing": "newsvendor staffing", "greedy-delay": "delay-aware greedy", "greedy": "greedy",
+    "lp-mean": "linear programme on the mean", "milp-mean": "mixed-integer programme on the mean",
 }  # fmt: skip
 """Practitioners' names in suites -> in the roster. In rows they stand as `<name>-tuned`."""
 
@@ -33,13 +35,20 @@ class _Fallback:
         return Choice.at(seen, np.full(len(seen.table), -1, np.int64))
 
 
-def always_fallback(panel: Panel) -> Walk:
-    return walk(panel, _Fallback())
+def always_fallback(panel: Panel, engine: Literal["python", "compiled"]) -> Walk:
+    return walk(panel, _Fallback(), engine=engine)
 
 
 def _entries(panel: Panel, s: WalkForwardSettings, threads: int | None) -> dict[str, Entry]:
-    budget = Budget(depth=max(s.candidates.depths))
-    found = {entry.name: entry for entry in practitioners(panel, budget, how=How(threads=threads))}
+    budget = Budget(depth=max(s.candidates.depths), risk=0.0)
+    how = s.how(threads)
+    found = {entry.name: entry for entry in practitioners(panel, budget, how=how)}
+    found |= {
+        e.name: e for e in searches(panel, budget, seeds=1, how=how) if e.name in ("greedy", "delay-aware greedy")
+    }
+    if s.items is not None:
+        # Rules may order any number of packs, not only the sizes that the search looks at.
+        found |= {e.name: e for e in ordering_rules(panel, free=True, round_to=1.0, how=how)}
     out = {}
     for name in s.practitioners:
         if NAMES.get(name) not in found:
@@ -55,7 +64,7 @@ def tuned_practitioners(panel: Panel, s: WalkForwardSettings, threads: int | Non
         raise InputError("value_gate", "nothing", "settings of the value gate")
     out = {}
     for name, entry in _entries(panel, s, threads).items():
-        best = tune(entry, panel, tries=s.value_gate.tries)
+        best = tune(entry, panel, tries=s.value_gate.tries, engine=s.engine)
         out[f"{name}-tuned"] = {
             "endpoint": s.practitioners[name], "settings": dict(best.knobs), "tries": len(best.trials),
         }  # fmt: skip
@@ -68,12 +77,19 @@ def tuned_walks(
     """The practitioners at their tuned settings."""
     entries = _entries(panel, s, threads)
     return {
-        f"{name}-tuned": [walk(panel, make()) for make in entry.choosers(**tuned[f"{name}-tuned"]["settings"])]
+        f"{name}-tuned": [
+            walk(panel, make(), engine=s.engine) for make in entry.choosers(**tuned[f"{name}-tuned"]["settings"])
+        ]
         for name, entry in entries.items()
     }
 
 
-def timed_walks(rivals: Rivals, candidate: Mapping[str, Any], samples: int) -> dict[str, list[Walk]]:
-    """The samplers with as many plans as fit into the judged policy's time."""
+def timed_walks(rivals: Rivals, candidate: Mapping[str, Any], samples: int) -> dict[str, tuple[list[Walk], float]]:
+    """The samplers with as many plans as fit into the judged policy's time, and the seconds they took."""
     names: Sequence[str] = COMPARATORS
-    return {f"{name}-time": rivals.walks(name, candidate["options"][name], samples) for name in names}
+    found = {}
+    for name in names:
+        begun = perf_counter()
+        walks = rivals.walks(name, candidate["options"][name], samples)
+        found[f"{name}-time"] = walks, perf_counter() - begun
+    return found

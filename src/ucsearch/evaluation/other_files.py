@@ -1,0 +1,146 @@
+"""A family's series from other files of the same form: a suite runs unchanged on data it was not made for.
+
+Accepted are a folder laid out as the data folder is, and one file (CSV, gzipped or not, or Parquet) in one of the forms
+that the built-in data have: long (`series`, `value`, optionally `cluster`; or `unique_id`, `y`), a row per series
+(`id`, then one column per period), or a column per series beside a `date` or `timestamp`. Rows are in time order.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.data.records import ResolvedFile, Series
+from ucsearch.errors import DataError, InputError
+from ucsearch.evaluation.sources import Family, column_series, item_series, load_family, price_blocks, season_of
+
+__all__ = ["load_replaced"]
+
+Floats = NDArray[np.float64]
+_LONG = (("series", "value"), ("unique_id", "y"))
+_TIMES = ("date", "timestamp", "ds", "time")
+PRICE = "zonal_price"
+
+
+def load_replaced(name: str, path: Path) -> Family:
+    """The series of family `name` from `path`. Its data set has a name of its own, by the content: the same ids in
+    other files are other series."""
+    dataset = name.partition("-")[0]
+    if path.is_dir():
+        found = load_family(name, path)
+        whole = hashlib.sha256("".join(sorted(f.sha256 for f in found.files)).encode()).hexdigest()
+        return Family(name, f"{dataset}@{whole[:12]}", found.series, found.files)
+    if not path.is_file():
+        raise InputError("--family", f"{name}={path}", "a folder or a file that exists")
+    body = path.read_bytes()
+    columns = _parquet(path) if path.suffix == ".parquet" else _csv(path, body)
+    series = _series(name, path, columns)
+    if not series:
+        raise DataError(f"{path}: no series for {name}")
+    digest = hashlib.sha256(body).hexdigest()
+    file = ResolvedFile(f"{name}/{path.name}", path, digest, len(body), "unverified", "--family", "other file", True)
+    return Family(name, f"{dataset}@{digest[:12]}", series, (file,))
+
+
+def _series(name: str, path: Path, columns: Mapping[str, Sequence[Any]]) -> tuple[Series, ...]:
+    for key, value in _LONG:
+        if key in columns and value in columns:
+            return _long(name, path, columns[key], columns[value], columns.get("cluster"))
+    if "id" in columns:
+        return _rows(name, path, columns)
+    time = next((one for one in _TIMES if one in columns), None)
+    if time is None:
+        wanted = "series and value; unique_id and y; id and a column per period; or date and a column per series"
+        raise DataError(f"{path}: row 1: saw {', '.join(list(columns)[:8])}, expected the columns {wanted}")
+    names = [one for one in columns if one != time]
+    if name.startswith("gefcom-"):
+        names = [PRICE] if PRICE in names else names[:1]
+    table = np.array([_numbers(path, one, columns[one]) for one in names]).T
+    return price_blocks(table[:, 0]) if name.startswith("gefcom-") else column_series(name, names, table)
+
+
+def _long(
+    name: str, path: Path, ids: Sequence[Any], numbers: Sequence[Any], clusters: Sequence[Any] | None
+) -> tuple[Series, ...]:
+    values: dict[str, list[float]] = {}
+    groups: dict[str, str] = {}
+    for n, (one, cell) in enumerate(zip(ids, numbers, strict=True), start=2):
+        value = _number(cell)
+        if not (math.isfinite(value) and one):
+            raise DataError(f"{path}: row {n}: saw {one!r}, {cell!r}, expected an id and a number")
+        values.setdefault(str(one), []).append(value)
+        group = "" if clusters is None else str(clusters[n - 2])
+        if groups.setdefault(str(one), group) != group:
+            raise DataError(f"{path}: row {n}: series {one!r} is in two clusters")
+    season = season_of(name)
+    return tuple(Series(one, np.array(y), "", season, 1, len(y), groups[one]) for one, y in sorted(values.items()))
+
+
+def _rows(name: str, path: Path, columns: Mapping[str, Sequence[Any]]) -> tuple[Series, ...]:
+    """A row per series. What is missing at its beginning is 0, as in M5. Where ids name the family's store, only its
+    own are taken."""
+    ids = [str(one) for one in columns["id"]]
+    store = name.partition("-")[2]
+    own = [i for i, one in enumerate(ids) if f"_{store}" in one] or list(range(len(ids)))
+    periods = [one for one in columns if one != "id"]
+    table = np.array([[_number(columns[p][i]) for p in periods] for i in own])
+    found = []
+    for i, y in zip(own, table, strict=True):
+        known = np.isfinite(y)
+        if not known.any() or not known[int(np.argmax(known)) :].all():
+            raise DataError(f"{path}: id {ids[i]!r}: a value is missing after the first, or there is none")
+        one = Series(ids[i], np.where(known, y, 0.0), "", season_of(name), 1, len(y))
+        found.append(item_series(one) if name.startswith("m5-") else one)
+    return tuple(found)
+
+
+def _numbers(path: Path, column: str, cells: Sequence[Any]) -> Floats:
+    found = np.array([_number(cell) for cell in cells])
+    if not np.isfinite(found).all():
+        n = int(np.argmin(np.isfinite(found)))
+        raise DataError(f"{path}: row {n + 2}: {column}: saw {cells[n]!r}, expected a number")
+    return found
+
+
+def _number(cell: Any) -> float:
+    try:
+        return math.nan if cell is None else float(cell)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _csv(path: Path, body: bytes) -> dict[str, list[str]]:
+    try:
+        text = (gzip.decompress(body) if path.suffix == ".gz" else body).decode("utf-8-sig")
+        header, *lines = csv.reader(io.StringIO(text))
+    except (ValueError, csv.Error, OSError, EOFError) as error:
+        raise DataError(f"{path}: not a CSV file with a header ({error})") from error
+    for n, line in enumerate(lines, start=2):
+        if len(line) != len(header):
+            raise DataError(f"{path}: row {n}: saw {len(line)} cells, expected {len(header)}")
+    if len(set(header)) != len(header):
+        raise DataError(f"{path}: row 1: a column occurs twice")
+    return {name: [line[i] for line in lines] for i, name in enumerate(header)}
+
+
+def _parquet(path: Path) -> dict[str, Sequence[Any]]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise DataError(f"{path}: reading Parquet needs pyarrow: pip install 'ucsearch[data]'") from None
+    try:
+        with pq.ParquetFile(path) as file:
+            table = file.read()
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: not a readable Parquet file ({str(error).splitlines()[0]})") from error
+    return {name: table.column(name).to_pylist() for name in table.column_names}
