@@ -16,10 +16,10 @@ from ucsearch.evaluation.claims import status_rows
 from ucsearch.evaluation.declared import plan_of
 from ucsearch.evaluation.ledger import read_ledger
 from ucsearch.evaluation.manifest import read_evidence
+from ucsearch.evaluation.other_files import load_replaced
 from ucsearch.evaluation.recheck import FALSE, verify_evidence
 from ucsearch.evaluation.rerun import rerun
 from ucsearch.evaluation.run import Run, evaluate
-from ucsearch.evaluation.other_files import load_replaced
 from ucsearch.evaluation.suite import load_suite, parse_suite
 
 MORE = """

@@ -28,14 +28,15 @@ def has_solver() -> bool:
 
 class LinearStorage:
     """Any power between the smallest and the largest, planned as if one number per step were certain; the first one is
-    taken. Ramp and an earlier plan are left out: the rules then correct what is not allowed."""
+    taken. An earlier plan is left out: the rules then correct what is not allowed. `whole`: a mixed-integer programme,
+    which never buys and sells in one step."""
 
     free = True
 
-    def __init__(self, config: Storage, quantile: float | None = None) -> None:
+    def __init__(self, config: Storage, quantile: float | None = None, *, whole: bool = False) -> None:
         if not has_solver():
             raise InputError("highspy", "not installed", "HiGHS: pip install 'ucsearch[lp]'")
-        self.config, self.quantile = config, quantile
+        self.config, self.quantile, self.whole = config, quantile, whole
 
     def __call__(self, seen: Seen) -> Choice:
         price = point_forecast(seen.trace, self.quantile).mean[:, :, 0]
@@ -47,13 +48,14 @@ class LinearStorage:
         for n in range(len(price)):
             params = layout.build(rows[n if len(rows) > 1 else 0].tolist())
             state = seen.layout.build(seen.rows[n].tolist())
-            plan, _ = storage_programme(price[n], state, params)
+            plan, _ = storage_programme(price[n], state, params, whole=self.whole)
             action[n] = plan[0]
         return Choice(action, np.zeros(len(price), np.int64))
 
 
-def storage_programme(price: Floats, s: Any, p: Any) -> tuple[Floats, float]:
-    """Powers (d,) of the best plan at these prices, and what it earns, energy left at the end included."""
+def storage_programme(price: Floats, s: Any, p: Any, *, whole: bool = False) -> tuple[Floats, float]:
+    """Powers (d,) of the best plan at these prices, and what it earns, energy left at the end included. `whole`: buying
+    and selling exclude each other, by one integer per step."""
     import highspy
 
     depth, hours = len(price), float(getattr(p, "hours", 1.0))
@@ -89,12 +91,39 @@ def storage_programme(price: Floats, s: Any, p: Any) -> tuple[Floats, float]:
     if s.discharge_left < NO_LIMIT:
         columns = np.arange(depth, 2 * depth)
         solver.addRow(-highspy.kHighsInf, s.discharge_left, depth, columns, np.full(depth, hours / p.discharging))
+    if p.ramp < NO_LIMIT:
+        _add_ramp(solver, depth, s.last, p.ramp)
+    if whole:
+        _add_choice(solver, depth, buy, sell)
     solver.run()
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         return np.full(depth, np.nan), float(np.nan)
     x = np.array(solver.getSolution().col_value)
     power = np.clip(x[:depth] - x[depth : 2 * depth], -sell, buy)
-    # The solver's own tolerance must not make a full or an empty store overflow.
+    # The solver's own tolerance must not make a full or an empty store overflow, nor a ramp too steep.
+    if p.ramp < NO_LIMIT:
+        power[0] = min(max(power[0], s.last - p.ramp), s.last + p.ramp)
     room = (p.capacity - p.keep * s.level) / (p.charging * hours)
     power[0] = min(max(power[0], -p.keep * s.level * p.discharging / hours), room)
     return power, float(solver.getInfo().objective_function_value)
+
+
+def _add_ramp(solver: Any, depth: int, last: float, ramp: float) -> None:
+    """Power may differ from that of the step before by at most `ramp`."""
+    solver.addRow(last - ramp, last + ramp, 2, np.array([0, depth]), np.array([1.0, -1.0]))
+    for t in range(1, depth):
+        columns = np.array([t, depth + t, t - 1, depth + t - 1])
+        solver.addRow(-ramp, ramp, 4, columns, np.array([1.0, -1.0, -1.0, 1.0]))
+
+
+def _add_choice(solver: Any, depth: int, buy: float, sell: float) -> None:
+    """One integer per step: 1 where power may be bought, 0 where it may be sold."""
+    import highspy
+
+    first = 3 * depth
+    empty: list[Any] = []
+    solver.addCols(depth, np.zeros(depth), np.zeros(depth), np.ones(depth), 0, empty, empty, empty)
+    for t in range(depth):
+        solver.changeColIntegrality(first + t, highspy.HighsVarType.kInteger)
+        solver.addRow(-highspy.kHighsInf, 0.0, 2, np.array([t, first + t]), np.array([1.0, -buy]))
+        solver.addRow(-highspy.kHighsInf, sell, 2, np.array([depth + t, first + t]), np.array([1.0, sell]))

@@ -62,7 +62,7 @@ def plan_of(suite: Table) -> Plan:
 def _walkforward(s: Table) -> Plan:
     cut = s.get("splits", {})
     each: Series = cut.get("per_family")
-    families = dict.fromkeys(s["families"], each)
+    families: dict[str, Series] = {name: cut.get("counts", {}).get(name, each) for name in s["families"]}
     tuned = [f"{name}-tuned" for name in s.get("practitioners", {})]
     timed = [f"{name}-time" for name in SAMPLERS]
     compared = s.get("comparators", {})
@@ -189,6 +189,19 @@ def _scaling(s: Table) -> Plan:
     )
 
 
+def _known_optimum(s: Table) -> Plan:
+    families: dict[str, Series] = {}
+    for system in s["systems"]:
+        unmet, demand = system.get("unmet", "lost"), system.get("demand", "poisson")
+        name = f"{unmet}-{demand}-p{system['penalty']:g}-K{system.get('fixed', 0.0):g}"
+        families[name] = tuple(f"L{lead}" for lead in system["leads"])
+    wanted = ("optimum", "uc-closed", "uc-members", "uc-members, worst seed", "s-S", "base-stock", "myopic")
+    return Plan(
+        series={"design": families}, windows={"design": 1}, decisions={"design": 1},
+        policies={"design": frozenset(wanted)}, exactly=False,
+    )  # fmt: skip
+
+
 _PLANS: dict[str, Callable[[Table], Plan]] = {
     "walkforward": _walkforward,
     "direction": _direction,
@@ -196,6 +209,7 @@ _PLANS: dict[str, Callable[[Table], Plan]] = {
     "mechanism": _mechanism,
     "lost_sales": _lost_sales,
     "scaling": _scaling,
+    "known_optimum": _known_optimum,
 }
 
 

@@ -302,6 +302,8 @@ def _restricted(settings: Any, wanted: Any) -> Any:
     """The part of the settings that the suite file speaks about."""
     if isinstance(settings, Mapping) and isinstance(wanted, Mapping):
         return {name: _restricted(settings[name], wanted[name]) for name in wanted if name in settings}
+    if isinstance(settings, list) and isinstance(wanted, list) and len(settings) == len(wanted):
+        return [_restricted(one, other) for one, other in zip(settings, wanted, strict=True)]
     return settings
 
 

@@ -59,8 +59,8 @@ def by_hash(ids: Sequence[str], salt: str = SALT) -> list[str]:
 
 
 def load_family(name: str, data_dir: Path | None) -> Family:
-    """All series of a family: `m4-weekly`, `m5-TX_1`, `ett-ETTh1`, `ett-ETTh1-loads`, `ltsf-exchange_rate`,
-    `gefcom-price` (cut into blocks of six weeks), or `sample-daily` (embedded)."""
+    """All series of a family: `m4-weekly`, `m5-TX_1`, `ett-ETTh1`, `ett-ETTh-loads` (both files),
+    `ltsf-exchange_rate`, `gefcom-price` (cut into blocks of six weeks), or `sample-daily` (embedded)."""
     dataset, _, part = name.partition("-")
     if dataset == "m4":
         from ucsearch.data.m4 import load_m4
@@ -92,6 +92,9 @@ def load_family(name: str, data_dir: Path | None) -> Family:
         from ucsearch.data.ltsf import load_ltsf
 
         file = part.removesuffix(LOADS)
+        if file in ("ETTh", "ETTm"):
+            both = [load_family(f"ett-{file}{n}{part.removeprefix(file)}", data_dir) for n in (1, 2)]
+            return Family(name, dataset, both[0].series + both[1].series, both[0].files + both[1].files)
         table = load_ett(file, data_dir=data_dir) if dataset == "ett" else load_ltsf(file, data_dir=data_dir)
         values = np.asarray(table.values, np.float64)
         return Family(name, dataset, column_series(name, table.columns, values), tuple(table.report.files))
@@ -138,7 +141,7 @@ def season_of(name: str) -> int:
     file = part.removesuffix(LOADS)
     if dataset == "ltsf" and file.startswith(("electricity", "traffic")):
         return 24
-    known = {"ETTh1": 24, "ETTh2": 24, "ETTm1": 96, "ETTm2": 96}
+    known = {"ETTh": 24, "ETTh1": 24, "ETTh2": 24, "ETTm": 96, "ETTm1": 96, "ETTm2": 96}
     return known.get(file, {"sample": 7, "m5": 7, "gefcom": 24}.get(dataset, 1))
 
 

@@ -112,8 +112,9 @@ class _Run:
             other = self.job.families.get(name)
             family = load_family(name, self.job.data_dir) if other is None else load_replaced(name, other)
             chosen = pool.busy(family.series, s.busy, DAYS)
-            if s.per_family is not None:
-                chosen = choose(chosen, s.skip + s.per_family, pool.least, "evaluation", SALT)[s.skip :]
+            count = s.counts.get(name, s.per_family)
+            if count is not None:
+                chosen = choose(chosen, s.skip + count, pool.least, "evaluation", SALT)[s.skip :]
             pool.families[name] = tuple(chosen)
             self.datasets[name] = family.dataset
             self.files.extend(family.files)

@@ -24,6 +24,7 @@ class Splits(_Table):
     """How series are chosen and cut."""
 
     per_family: int | None = Field(default=None, ge=1, description="series of each family, first by id hash; none: all")
+    counts: dict[str, int] = Field(default={}, description="series of single families, instead of per_family")
     skip: int = Field(default=0, ge=0, description="of the series in that order, leave out the first so many")
     fit: int = Field(default=40, ge=10, description="least values before the first window")
     validation: int = Field(default=1, ge=1, description="windows of each series")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
 
+from ucsearch.backtest.linear import LinearStorage, has_solver
 from ucsearch.backtest.panel import Panel
 from ucsearch.backtest.roster import Budget, Entry, ordering_rules, practitioners, searches
 from ucsearch.backtest.tune import tune
@@ -15,7 +17,9 @@ from ucsearch.backtest.walk import Choice, Seen, Walk, walk
 from ucsearch.errors import InputError
 from ucsearch.evaluation.kinds.walkforward_rivals import CLASSICS, Rivals
 from ucsearch.evaluation.kinds.walkforward_settings import WalkForwardSettings
+from ucsearch.evaluation.kinds.walkforward_world import without_lattice
 from ucsearch.evaluation.protocol import COMPARATORS
+from ucsearch.tasks import Storage
 
 __all__ = ["NAMES", "always_fallback", "timed_walks", "tuned_practitioners", "tuned_walks"]
 
@@ -49,6 +53,11 @@ def _entries(panel: Panel, s: WalkForwardSettings, threads: int | None) -> dict[
     if s.items is not None:
         # Rules may order any number of packs, not only the sizes that the search looks at.
         found |= {e.name: e for e in ordering_rules(panel, free=True, round_to=1.0, how=how)}
+    if isinstance(panel.config, Storage) and has_solver():
+        for key, whole in (("lp-mean", False), ("milp-mean", True)):
+            config = without_lattice(panel).config
+            make = partial(LinearStorage, config, whole=whole)
+            found[NAMES[key]] = Entry(NAMES[key], "classic", make, "HiGHS, any power, as if the mean were certain")
     out = {}
     for name in s.practitioners:
         if NAMES.get(name) not in found:
@@ -64,11 +73,16 @@ def tuned_practitioners(panel: Panel, s: WalkForwardSettings, threads: int | Non
         raise InputError("value_gate", "nothing", "settings of the value gate")
     out = {}
     for name, entry in _entries(panel, s, threads).items():
-        best = tune(entry, panel, tries=s.value_gate.tries, engine=s.engine)
+        best = tune(entry, _walked(name, panel), tries=s.value_gate.tries, engine=s.engine)
         out[f"{name}-tuned"] = {
             "endpoint": s.practitioners[name], "settings": dict(best.knobs), "tries": len(best.trials),
         }  # fmt: skip
     return out
+
+
+def _walked(name: str, panel: Panel) -> Panel:
+    """A programme of continuous power is walked where levels are continuous, or rounding would be held against it."""
+    return without_lattice(panel) if name in ("lp-mean", "milp-mean") else panel
 
 
 def tuned_walks(
@@ -76,12 +90,11 @@ def tuned_walks(
 ) -> dict[str, list[Walk]]:
     """The practitioners at their tuned settings."""
     entries = _entries(panel, s, threads)
-    return {
-        f"{name}-tuned": [
-            walk(panel, make(), engine=s.engine) for make in entry.choosers(**tuned[f"{name}-tuned"]["settings"])
-        ]
-        for name, entry in entries.items()
-    }
+    found = {}
+    for name, entry in entries.items():
+        makers = entry.choosers(**tuned[f"{name}-tuned"]["settings"])
+        found[f"{name}-tuned"] = [walk(_walked(name, panel), make(), engine=s.engine) for make in makers]
+    return found
 
 
 def timed_walks(rivals: Rivals, candidate: Mapping[str, Any], samples: int) -> dict[str, tuple[list[Walk], float]]:

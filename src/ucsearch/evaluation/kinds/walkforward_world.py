@@ -19,12 +19,12 @@ from ucsearch.forecast import RidgePaths
 from ucsearch.forecast.base import Forecaster, PathForecast
 from ucsearch.forecast.recalibrate import Recalibration
 from ucsearch.pipeline.recalibrated import walk_recalibrated
-from ucsearch.tasks import LeadTimeInventory
+from ucsearch.tasks import LeadTimeInventory, Storage
 from ucsearch.tasks.binding import Binding, bind
 from ucsearch.tasks.checks import NO_LIMIT
 from ucsearch.trace import Trace
 
-__all__ = ["DAYS", "World"]
+__all__ = ["DAYS", "World", "without_lattice"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -118,6 +118,16 @@ def _forecast_grid(panel: Panel) -> Grid:
         return None, layout.rows(base._replace(**columns), "params")
 
     return grid
+
+
+def without_lattice(panel: Panel) -> Panel:
+    """The same episodes of a store whose level is any number: what a linear programme plans for, and is walked in."""
+    config: Storage = dataclasses.replace(panel.config, level_step=None, power=None)
+    task, begin = config.task(), config.state(**config.fit().start)
+    layout = task.layout(begin)
+    starts = np.repeat([layout.flatten(begin, "state")], len(panel), axis=0)
+    plain = dataclasses.replace(panel, task=task, config=config, layout=layout, starts=starts, grid=None)
+    return dataclasses.replace(plain, grid=_forecast_grid(plain))
 
 
 # -------------------------------------------------------------------- items in lots
