@@ -58,6 +58,7 @@ def main() -> None:
     parser.add_argument("suites", nargs="*", help="default: all full suites")
     parser.add_argument("--data-dir", type=Path, help="local copies of public data; else UCSEARCH_DATA")
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--underpowered", action="store_true", help="open test splits whatever the power")
     parser.add_argument("--table", action="store_true", help="run nothing, only write README's table")
     arguments = parser.parse_args()
     names = [] if arguments.table else arguments.suites or suite_names(mini=False)
@@ -71,8 +72,9 @@ def main() -> None:
                 print(f"[{n + 1}/{len(names)}] {name}: {label} {done}/{total}", end="\x1b[K\r", flush=True)
 
         found = evaluate(
-            name, work, data_dir=arguments.data_dir, threads=arguments.threads, progress=progress, ledger=LEDGER_FILE
-        )
+            name, work, data_dir=arguments.data_dir, threads=arguments.threads, progress=progress, ledger=LEDGER_FILE,
+            underpowered=arguments.underpowered, say=lambda text, name=name: print(f"{name}: {text}", flush=True),
+        )  # fmt: skip
         verdict = verify_evidence(found.folder, ledger=LEDGER_FILE)
         if not verdict.ok:
             raise SystemExit(f"{name}: the evidence does not verify: {verdict.problems or verdict.malformed}")

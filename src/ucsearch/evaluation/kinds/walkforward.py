@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -100,6 +100,8 @@ class _Run:
         self.pool = self._pool()
         self.panels: dict[str, Panel] = {}
         self.some: dict[str, tuple[Panel, list[int]]] = {}
+        self.told: dict[tuple[int, int], Walk] = {}  # hindsight, by panel and depth
+        self.own: dict[str, Walk] = {}  # candidates on test
 
     # ---------------------------------------------------------------- data
 
@@ -253,9 +255,12 @@ class _Run:
         panel = self.panel("test")
         found = self.job.shard("value-test", lambda: self._opponents("test", tuned, judged))
         found.pop("hindsight")  # of the suite's own policy; it is in the rows already
-        begun = perf_counter()
-        own = walk(panel, self.certified(judged), engine=self.s.engine)
-        self.job.timing("value", perf_counter() - begun, panel.decisions * len(panel))
+        begun = process_time()
+        if judged["id"] in self.own:
+            own = self.own[judged["id"]]
+        else:
+            own = walk(panel, self.certified(judged), engine=self.s.engine)
+            self.job.timing("value", process_time() - begun, panel.decisions * len(panel))
         best = self._hindsight(panel, int(judged["depth"]))
         found["value"] = figures_of(own, best, self.s.utility, self.binding.form)
         for figures, certificate in zip(found["value"], certificates_of(own), strict=True):
@@ -346,10 +351,10 @@ class _Run:
     def test(self, chosen: dict[str, Any], without: Sequence[str] = ()) -> dict[str, Any]:
         panel = self.panel("test")
         timing: dict[str, tuple[float, int]] = {}
-        begun = perf_counter()
-        own = walk(panel, self.certified(chosen), engine=self.s.engine)
+        begun = process_time()
+        own = self.own[chosen["id"]] = walk(panel, self.certified(chosen), engine=self.s.engine)
         each = panel.decisions * len(panel)
-        timing["uc"] = (perf_counter() - begun, each)
+        timing["uc"] = (process_time() - begun, each)
         best = self._hindsight(panel, chosen["depth"])
         found: dict[str, list[Any]] = {"uc": list(figures_of(own, best, self.s.utility, self.binding.form))}
         found["hindsight"] = list(figures_of(best, best, self.s.utility, self.binding.form))
@@ -361,14 +366,14 @@ class _Run:
         jobs = {name: make for name, make in every.items() if name not in without}
         for n, (name, make) in enumerate(jobs.items()):
             self.job.progress("policies on test", n, len(jobs))
-            begun = perf_counter()
+            begun = process_time()
             if rivals.is_sampler(name):
                 some = self.job.shard(f"test-{name}", partial(self._figures, sampling[name], told))
                 found[name] = spread(some, places, len(panel))
             else:
                 found[name] = self.job.shard(f"test-{name}", partial(self._figures, make, best))
             count = len(few) if rivals.is_sampler(name) else len(panel)
-            timing[name] = (perf_counter() - begun, panel.decisions * count * rivals.seeds(name))
+            timing[name] = (process_time() - begun, panel.decisions * count * rivals.seeds(name))
         self.job.progress("policies on test", len(jobs), len(jobs))
         certificate = certificates_of(own)
         rows = []
@@ -391,6 +396,12 @@ class _Run:
 
     def _hindsight(self, panel: Panel, depth: int) -> Walk:
         """The same receding horizon, told what will happen."""
+        key = (id(panel), depth)  # panels are kept as long as this run
+        if key not in self.told:
+            self.told[key] = self._foreseeing(panel, depth)
+        return self.told[key]
+
+    def _foreseeing(self, panel: Panel, depth: int) -> Walk:
         how = self.s.how(self.job.threads)
         return walk(
             panel, Searched(self.binding.task, Exact(depth=depth, risk=0.0), how, foresees=True), engine=self.s.engine

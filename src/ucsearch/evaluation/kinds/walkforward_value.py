@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from time import perf_counter
+from time import process_time
 from typing import Any, Literal
 
 import numpy as np
@@ -73,10 +73,11 @@ def tuned_practitioners(panel: Panel, s: WalkForwardSettings, threads: int | Non
         raise InputError("value_gate", "nothing", "settings of the value gate")
     out = {}
     for name, entry in _entries(panel, s, threads).items():
-        best = tune(entry, _walked(name, panel), tries=s.value_gate.tries, engine=s.engine)
-        out[f"{name}-tuned"] = {
-            "endpoint": s.practitioners[name], "settings": dict(best.knobs), "tries": len(best.trials),
-        }  # fmt: skip
+        settings, tries = {}, 1
+        if entry.knobs:  # nothing to tune needs no walk
+            best = tune(entry, _walked(name, panel), tries=s.value_gate.tries, engine=s.engine)
+            settings, tries = dict(best.knobs), len(best.trials)
+        out[f"{name}-tuned"] = {"endpoint": s.practitioners[name], "settings": settings, "tries": tries}
     return out
 
 
@@ -102,7 +103,7 @@ def timed_walks(rivals: Rivals, candidate: Mapping[str, Any], samples: int) -> d
     names: Sequence[str] = COMPARATORS
     found = {}
     for name in names:
-        begun = perf_counter()
+        begun = process_time()
         walks = rivals.walks(name, candidate["options"][name], samples)
-        found[f"{name}-time"] = walks, perf_counter() - begun
+        found[f"{name}-time"] = walks, process_time() - begun
     return found
