@@ -140,6 +140,20 @@ def same(name: str, algorithm: str, mode: str, order: str, windows: int) -> None
         assert uc.Status.TASK_ERROR in statuses
 
 
+@pytest.mark.compiled
+def test_compiled_cvar_equals_python() -> None:
+    """Every spread is in every kernel of members mode, so this one is not compiled for it."""
+    rng = np.random.default_rng(29)
+    for tail in (0.1, 0.3, 1.0):
+        panel = random_panel(rng, "risky", "members", 20)
+        depth = panel["traces"].horizon
+        policy = uc.MCTS(depth=depth, mode="members", spread="cvar", tail=tail, risk=0.7, simulations=20)
+        fast = uc.search_panel(**panel, policy=policy, engine="compiled", threads=1, keep_paths=True)
+        plain = uc.search_panel(**panel, policy=policy, engine="python", keep_paths=True)
+        assert fast.engine == "compiled"
+        assert_same_bytes(fast, plain)
+
+
 @pytest.mark.parametrize("mode", ["mean", pytest.param("members", marks=pytest.mark.compiled)])
 def test_threads_batches_and_member_order_do_not_matter(mode: str) -> None:
     rng = np.random.default_rng(5)

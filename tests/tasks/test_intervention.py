@@ -113,25 +113,6 @@ def test_bad_states_are_refused_by_name() -> None:
         Intervention().state(given=[-1.0])
 
 
-@pytest.mark.compiled
-def test_compiled_engine_gives_the_same_bytes() -> None:
-    rng = np.random.default_rng(5)
-    made = Intervention.instances()["steady"]
-    states = [
-        made.state(
-            float(rng.integers(0, 5)), given=[float(rng.integers(0, 2))], planned=rng.choice([0.0, 1.0], 3).tolist()
-        )
-        for _ in range(200)
-    ]
-    trace = uc.Trace.from_members(rng.normal(2.0, 3.0, (200, 4, 5)))
-    policy = uc.UCBeam(depth=5, width=6, top_k=3, risk=0.25)
-    plain = uc.search_panel(made.task(), states, trace, policy, engine="python")
-    fast = uc.search_panel(made.task(), states, trace, policy, engine="compiled")
-    assert fast.engine == "compiled"
-    assert plain.action.tobytes() == fast.action.tobytes()
-    assert plain.score.tobytes() == fast.score.tobytes()
-
-
 def test_the_page_shows_what_its_example_prints(capsys: pytest.CaptureFixture[str]) -> None:
     text = PAGE.read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", text, re.S)

@@ -13,6 +13,7 @@ import pytest
 import ucsearch as uc
 from bench.peers.common import first_action_values, make_instances, window
 from tests.tasks.brute import check_bound, check_exact, check_fallback, reachable
+from ucsearch.engine.simulate import Simulator
 from ucsearch.inventory.backorder import backorder_base_stock
 from ucsearch.inventory.demand import Demand, poisson
 from ucsearch.inventory.newsvendor import newsvendor_discrete
@@ -393,11 +394,11 @@ def test_equal_settings_give_the_same_task() -> None:
     assert LeadTimeInventory(order_sizes=[0, 1]).task() is LeadTimeInventory(order_sizes=(0.0, 1.0)).task()
 
 
-@pytest.mark.compiled
-def test_compiled_engine_gives_the_same_bytes() -> None:
+@pytest.mark.parametrize("windows", [40, pytest.param(300, marks=[pytest.mark.compiled, pytest.mark.slow])])
+def test_compiled_engine_gives_the_same_bytes(windows: int) -> None:
     """Every window has its own parameters, so that one kernel meets all the rules."""
     rng = np.random.default_rng(11)
-    windows, cases = 300, list[tuple[LeadTimeInventory, Any]]()
+    cases = list[tuple[LeadTimeInventory, Any]]()
     while len(cases) < windows:
         made, state, _, _, _ = random_case(rng)
         if made.lead_time == 2 and not made.is_planned:
@@ -415,6 +416,34 @@ def test_compiled_engine_gives_the_same_bytes() -> None:
     assert fast.engine == "compiled"
     for name in plain.outputs._fields:
         assert getattr(plain.outputs, name).tobytes() == getattr(fast.outputs, name).tobytes(), name
+
+
+@pytest.mark.compiled
+def test_compiled_rules_give_the_same_bytes_whatever_the_parameters() -> None:
+    rng = np.random.default_rng(13)
+    cases = list[tuple[LeadTimeInventory, Any]]()
+    while len(cases) < 300:
+        made, state, _, _, _ = random_case(rng)
+        if made.lead_time == 2 and not made.is_planned:
+            cases.append((made, state))
+    made = LeadTimeInventory(lead_time=2, order_sizes=(0.0, 3.0, 7.0), unit_cost=1.0, salvage=0.5)
+    task = made.task()
+    assert task.params_layout is not None
+    own = [c.params()._replace(grid=made.params().grid) for c, _ in cases]
+    params = np.array([task.params_layout.flatten(p, "params") for p in own])
+    layout = task.layout(cases[0][1])
+    rows = np.array([layout.flatten(s, "state") for _, s in cases])
+    plain, fast = (Simulator(task, layout, params=params, engine=engine) for engine in ("python", "compiled"))
+    assert (plain.engine, fast.engine) == ("python", "compiled")
+    for _ in range(4):
+        mask = plain.mask(rows)
+        assert mask.tobytes() == fast.mask(rows).tobytes()
+        index = np.array([rng.choice(np.flatnonzero(row)) if row.any() else -1 for row in mask])
+        y = np.round(rng.normal(4.0, 2.5, (len(rows), 1)), 2)
+        one, other = (s.advance(rows, index, y) for s in (plain, fast))
+        for field in one._fields:
+            assert getattr(one, field).tobytes() == getattr(other, field).tobytes(), field
+        rows = one.states
 
 
 def test_compiled_continuations_give_the_same_bytes() -> None:

@@ -110,23 +110,6 @@ def test_a_level_above_capacity_is_refused() -> None:
         Storage(capacity=4.0).state(5.0)
 
 
-@pytest.mark.compiled
-def test_compiled_engine_gives_the_same_bytes() -> None:
-    rng = np.random.default_rng(5)
-    made = Storage.instances()["steady"]
-    states = [
-        made.state(float(rng.integers(0, 5)), planned=rng.choice([-1.0, 0.0, 1.0], rng.integers(0, 5)).tolist())
-        for _ in range(200)
-    ]
-    trace = uc.Trace.from_members(rng.normal(5.0, 3.0, (200, 4, 5)))
-    policy = uc.UCBeam(depth=5, width=6, top_k=3, risk=0.25)
-    plain = uc.search_panel(made.task(), states, trace, policy, engine="python")
-    fast = uc.search_panel(made.task(), states, trace, policy, engine="compiled")
-    assert fast.engine == "compiled"
-    assert plain.action.tobytes() == fast.action.tobytes()
-    assert plain.score.tobytes() == fast.score.tobytes()
-
-
 def test_the_page_shows_what_its_example_prints(capsys: pytest.CaptureFixture[str]) -> None:
     text = PAGE.read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", text, re.S)

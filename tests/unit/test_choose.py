@@ -63,11 +63,11 @@ def test_members_are_bounded_only_where_the_proof_ran_out(monkeypatch: pytest.Mo
         return genuine(*args, **options)
 
     monkeypatch.setattr(members_bound, "members_bounds", watched)
-    trace = uc.Trace.from_members(np.random.default_rng(3).normal(40.0, 15.0, (3, 3, 4)))
+    trace = uc.Trace.from_members(np.random.default_rng(3).normal(40.0, 15.0, (3, 2, 3)))
     # The second window starts where few actions are allowed, so its proof ends within the budget.
     states = [Charge(4.0, 0.0), Charge(0.0, 0.0), Charge(4.0, 0.0)]
-    policy = uc.UCBeam(depth=4, width=4, risk=0.2, mode="members")
-    for budget in (60, 120, 240, 480):
+    policy = uc.UCBeam(depth=3, width=4, risk=0.2, mode="members")
+    for budget in (20, 40, 80):
         found = uc.certify_panel(BATTERY, states, trace, policy, engine="python", kind="bound", node_budget=budget)
         assert len(found) == 3
     assert seen

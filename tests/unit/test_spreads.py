@@ -38,8 +38,8 @@ def test_tail_mean_is_the_mean_of_the_worst_share():
     assert mean_and_spread([0.1] * 7, [1 / 7] * 7, NUMBERS["cvar"], 0.2) == (0.1, 0.0)
 
 
-@pytest.mark.compiled
-def test_both_engines_and_the_verifier_agree_on_cvar():
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=[pytest.mark.compiled, pytest.mark.slow])])
+def test_both_engines_and_the_verifier_agree_on_cvar(compiled):
     for policy in (
         uc.UCBeam(depth=3, width=6, mode="members", spread="cvar", risk=0.7, tail=0.3),
         uc.UCBeam(depth=2, width=9, mode="members", spread="cvar", risk=1.0),

@@ -15,6 +15,8 @@ from ucsearch.comparators import DelayAwareGreedy
 from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import InputError
 
+COMPILED = [pytest.mark.compiled, pytest.mark.slow]
+
 
 class Level(NamedTuple):
     level: float
@@ -110,7 +112,7 @@ def test_closed_mode_plans_as_with_a_step_in_the_state() -> None:
     assert timed.score == carried.score
 
 
-@pytest.mark.parametrize("mode", ["mean", pytest.param("members", marks=pytest.mark.compiled)])
+@pytest.mark.parametrize("mode", ["mean", "members", pytest.param("members", marks=COMPILED)])
 def test_both_engines_give_the_same_bytes(mode: Any) -> None:
     trace = uc.Trace.from_members(np.stack([MEMBERS, MEMBERS[::-1] + 0.3, 0.5 * MEMBERS]))
     states = [Level(0.0), Level(1.5), Level(4.0)]
@@ -138,6 +140,7 @@ def test_records_verify_and_a_wrong_index_would_be_seen(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.compiled
 def test_the_simulator_and_gym_count_steps() -> None:
     layout = TASK.layout(Level(1.0))
     rows = np.array([[1.0], [2.0]])
