@@ -127,6 +127,8 @@ bench: setup ## Print the benchmark table, with the peers where they can be inst
 		echo "The peers could not be installed; the benchmark goes on without them." >&2
 	$(VENV)/bin/python -m bench
 	$(VENV)/bin/python -m bench.closed_bench
+	$(VENV)/bin/python -m bench.allocation_bench
+	$(VENV)/bin/python -m bench.steps_bench
 
 .PHONY: evidence
 evidence: setup ## Run all evaluation suites into evidence/ and write README's results table (needs UCSEARCH_DATA)

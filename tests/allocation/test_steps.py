@@ -128,7 +128,10 @@ def test_common_draws_are_the_same_for_all() -> None:
     found = uc.allocate(decided(4), truck(4.0, steps=3), serve="best", draws="common")
     assert found.later is not None
     assert found.later.draws == "common"
-    assert levels("", 3, 2) == levels("", 3, 2) != levels("x", 3, 2)
+    common, own = (levels(["a", "b"], 3, 50, d) for d in ("common", "independent"))
+    assert (common[:, 0] == common[:, 1]).all()
+    assert not (own[:, 0] == own[:, 1]).any()
+    assert 0.3 < own.mean() < 0.7
 
 
 def test_threads_and_the_order_of_calls_change_nothing() -> None:

@@ -156,4 +156,6 @@ def test_the_verifiers_quantile_is_the_same(df: int) -> None:
 def test_the_verifiers_draws_are_the_same() -> None:
     from ucsearch.allocation.later import levels as own
 
-    assert levels("SKU-ß", 7, 5) == own("SKU-ß", 7, 5)
+    names = ["SKU-ß", "b", "c"]
+    assert levels(names, 7, 5, False) == own(names, 7, 5, "independent").tolist()
+    assert levels(names, 7, 5, True) == own(names, 7, 5, "common").tolist()

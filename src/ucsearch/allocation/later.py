@@ -201,10 +201,14 @@ def _sampled(
 # -------------------------------------------------------------------- paths
 
 
-def levels(series: str, path: int, steps: int) -> list[float]:
-    """Numbers in [0, 1) that pick this series' outcomes on this path, from its name alone: nobody can choose them."""
-    raw = hashlib.shake_256(f"ucsearch.paths.v1\0{path}\0{series}".encode()).digest(8 * steps)
-    return [(int.from_bytes(raw[8 * h : 8 * h + 8], "big") >> 11) * 2.0**-53 for h in range(steps)]
+def levels(names: Sequence[str], path: int, steps: int, draws: Draws) -> Floats:
+    """(H, N) numbers in [0, 1) that pick every series' outcome at every step of this path. They follow from the names
+    of the series in their order, so that nobody can choose them."""
+    own = b"\0".join(name.encode() for name in (names if draws == "independent" else ()))
+    count = len(names) if draws == "independent" else 1
+    raw = hashlib.shake_256(b"ucsearch.paths.v1\0%d\0" % path + own).digest(8 * steps * count)
+    found = (np.frombuffer(raw, ">u8").reshape(steps, count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return np.ascontiguousarray(np.broadcast_to(found, (steps, len(names))))
 
 
 def simulate(
@@ -221,9 +225,7 @@ def simulate(
     choices = np.full((paths, depth - 1, n), -1, np.int64)
     uses = tuple(np.full((paths, x.limits.shape[0], depth - 1), np.nan) for x in limits)
     for path in range(paths):
-        own = ["" if draws == "common" else name for name in names]
-        level = np.array([levels(name, path, depth - 1) for name in (own if draws != "common" else own[:1])])
-        level = np.ascontiguousarray(np.broadcast_to(level, (n, depth - 1)).T)
+        level = levels(names, path, depth - 1, draws)
         at, edge, terms = root, taken, []
         for h in range(1, depth):
             at = priced.follow(at, edge, level[h - 1])

@@ -38,9 +38,13 @@ def student(level: float, df: int) -> float:
     return high
 
 
-def levels(series: str, path: int, steps: int) -> list[float]:
-    raw = hashlib.shake_256(b"ucsearch.paths.v1\0" + str(path).encode() + b"\0" + series.encode()).digest(8 * steps)
-    return [int.from_bytes(raw[i : i + 8], "big") // 2048 / 2.0**53 for i in range(0, 8 * steps, 8)]
+def levels(names: list[str], path: int, steps: int, common: bool) -> list[list[float]]:
+    """By step and series, from the names of those that take part."""
+    own, count = (b"", 1) if common else ("\0".join(names).encode(), len(names))
+    raw = hashlib.shake_256(b"ucsearch.paths.v1\0" + str(path).encode() + b"\0" + own).digest(8 * steps * count)
+    flat = [int.from_bytes(raw[i : i + 8], "big") // 2048 / 2.0**53 for i in range(0, len(raw), 8)]
+    rows = [flat[h * count : (h + 1) * count] for h in range(steps)]
+    return [row * len(names) for row in rows] if common else rows
 
 
 class Paths:
@@ -61,6 +65,9 @@ class Paths:
         self.losses: list[list[float]] = [[] for _ in range(self.count)]
         self.used: dict[tuple[int, int, int, str], list[float]] = {}  # path, step, resource, group
         self.values: list[float] = []  # of every series without any limit
+        names = [r["members"][i]["series"] for i in free]
+        common = self.later["draws"] == "common"
+        self.levels = [levels(names, path, self.depth - 1, common) for path in range(self.count)]
 
     def _shaped(self) -> Any:
         own = self.later["prices"]
@@ -130,9 +137,9 @@ class Paths:
         self.values.append(self.top[root])
         values = solve(True)
         if first is not None:
-            name = "" if self.later["draws"] == "common" else self.r["members"][i]["series"]
-            for path in range(self.count):
-                self._follow(i, place, path, graph, law, values, root, first, levels(name, path, self.depth - 1), use)
+            for path, level in enumerate(self.levels):
+                own = [row[place] for row in level]
+                self._follow(i, place, path, graph, law, values, root, first, own, use)
         return values[0][root]
 
     def _charge(self, i: int, h: int, state: Any, a: int, use: Any, priced: bool) -> float:
