@@ -57,6 +57,7 @@ LAYERS = {
     "planning": 11,
     "pipeline": 13,
     "evaluation": 14,
+    "scale": 14,
     "scoreboard": 15,
     "client": 16,
     "service": 16,

@@ -20,6 +20,7 @@ from ucsearch.cli.evaluate import evaluate, suites
 from ucsearch.cli.evidence import claims, evidence_app
 from ucsearch.cli.forecast import calibrate, forecast
 from ucsearch.cli.hand import override, whatif
+from ucsearch.cli.job import job_app
 from ucsearch.cli.log import log_app
 from ucsearch.cli.monitor import monitor
 from ucsearch.cli.planner import backtest, decide, explain, new, schema, tasks
@@ -49,6 +50,7 @@ bench_app.command("lost-sales")(lost_sales)
 app.add_typer(cache_app, name="cache")
 app.add_typer(log_app, name="log", short_help="Look into an audit log; override a decision.")
 app.add_typer(data_app, name="data")
+app.add_typer(job_app, name="job")
 app.add_typer(bench_app, name="bench")
 app.add_typer(evidence_app, name="evidence")
 app.add_typer(remote_app, name="remote")
@@ -157,6 +159,29 @@ def cache_folder() -> None:
         typer.echo("Error: no writable folder; kernels are compiled in memory, once per process", err=True)
         raise typer.Exit(FAILED)
     typer.echo(str(folder))
+
+
+@cache_app.command()
+def warm(
+    settings: Annotated[Path, typer.Argument(metavar="SETTINGS", help="The settings file, such as inventory.toml.")],
+    states: Annotated[
+        Path | None, typer.Option("--states", "-s", help="States, for every kind of series in them.")
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FOLDER", help="Into this folder, to be shipped to workers.")
+    ] = None,
+) -> None:
+    """Compile the kernels of a settings file ahead of its first run.
+
+    Workers use a shipped folder by UCSEARCH_CACHE_DIR; copy it with its times (cp -p, rsync -a).
+
+    Exit codes: 0 compiled, or they were there; 1 unusable settings, states or folder.
+    """
+    from ucsearch.scale.warming import warm_kernels
+    from ucsearch.settings import load_settings
+
+    for name in warm_kernels(load_settings(settings), states, to):
+        typer.echo(f"ready: {name}")
 
 
 @cache_app.command()

@@ -19,8 +19,11 @@ __all__ = ["date_problems"]
 _ZONES = np.timedelta64(14, "h")
 
 
-def date_problems(forecasts: ForecastFile, states: StateFile, now: datetime | None) -> Iterator[Problem]:
-    """Series whose dates do not fit, each with the reason. Files without dates have none."""
+def date_problems(
+    forecasts: ForecastFile, states: StateFile, now: datetime | None, usual: Any = None
+) -> Iterator[Problem]:
+    """Series whose dates do not fit, each with the reason. Files without dates have none. `usual` is the first date of
+    most series, where these are only some of them."""
     if not forecasts.layout.dated:
         return
     first = {s: span[0] for s, span in forecasts.spans.items() if s not in forecasts.refused}
@@ -28,7 +31,8 @@ def date_problems(forecasts: ForecastFile, states: StateFile, now: datetime | No
         return
     file, column, period = str(forecasts.table.path), forecasts.layout.time, forecasts.period
     # The day most series begin with; of two the later one, because a file left over is older.
-    usual = max(Counter(first.values()).items(), key=lambda item: (item[1], item[0]))[0]
+    if usual is None:
+        usual = max(Counter(first.values()).items(), key=lambda item: (item[1], item[0]))[0]
     moment = None if now is None else np.datetime64(now.astimezone(UTC).replace(tzinfo=None), "s")
     for series, begin in first.items():
         if begin != usual:

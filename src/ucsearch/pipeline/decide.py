@@ -172,7 +172,7 @@ class Work:
 
     def __init__(
         self, settings: Settings, forecasts: ForecastFile, states: StateFile, now: datetime | None,
-        archive: str | Path | None, begins: bool = False, standing: Standing | None = None,
+        archive: str | Path | None, begins: bool = False, standing: Standing | None = None, usual: Any = None,
     ) -> None:  # fmt: skip
         self.settings, self.forecasts, self.states = settings, forecasts, states
         self.standing = standing
@@ -180,7 +180,7 @@ class Work:
         if how.active and archive is None and not begins:
             raise InputError("archive", "nothing", f"past forecasts, because forecast.recalibrate is {how.method!r}")
         self.fixes = read_corrections(archive, settings, forecasts) if archive is not None and how.active else None
-        self.problems = [*forecasts.problems, *states.problems, *date_problems(forecasts, states, now)]
+        self.problems = [*forecasts.problems, *states.problems, *date_problems(forecasts, states, now, usual)]
         known = set(forecasts.order)
         self.rest = [s for s in states.places if s not in known]  # states without a forecast
         f, s = str(forecasts.table.path), str(states.table.path)

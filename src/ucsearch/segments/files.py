@@ -18,7 +18,7 @@ from ucsearch.records.canonical import canonical, loads
 from ucsearch.records.files import whole_file
 from ucsearch.records.requests import Request
 from ucsearch.segments.merkle import SeriesTree
-from ucsearch.segments.rows import COLUMNS, DIGEST, MEMBERS, Batch, batch_of, digests_of, table_of
+from ucsearch.segments.rows import COLUMNS, DIGEST, MEMBERS, Batch, arrow_schema, batch_of, digests_of, table_of
 from ucsearch.segments.shared import SCHEMA, Shared, worker
 
 __all__ = [
@@ -165,10 +165,12 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> ReadPart:
             sha = hashlib.sha256(memoryview(data)).hexdigest()
             file = pq.ParquetFile(pa.BufferReader(data))
             marks = file.schema_arrow.metadata or {}
-            names = set(file.schema_arrow.names)
-            for name in (*COLUMNS, *MEMBERS, DIGEST):
-                if name not in names:
-                    raise RecordError(f"{path.name}, column {name}: missing")
+            held = file.schema_arrow
+            for field in arrow_schema():
+                if field.name not in held.names:
+                    raise RecordError(f"{path.name}, column {field.name}: missing")
+                if (seen := held.field(field.name).type) != field.type:
+                    raise RecordError(f"{path.name}, column {field.name}: saw {seen}, expected {field.type}")
             table = file.read(columns=None if columns is None else list(columns))
     except (OSError, pa.ArrowException) as error:
         raise RecordError(f"{path.name}: cannot be read as a part ({' '.join(str(error).split())[:200]})") from error

@@ -1,0 +1,93 @@
+"""`ucsearch job plan | run | seal`: a large run in parts, for any scheduler."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ucsearch.cli.planner import reported
+
+__all__ = ["job_app"]
+
+job_app = typer.Typer(
+    name="job",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="A large run in parts: plan it, run every part anywhere, seal it.",
+    epilog="Exit codes: 0 done, 2 unusable settings, files or parts; nothing is sealed then.",
+)
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The job's folder, which all workers can reach.")]
+
+
+@job_app.command()
+def plan(
+    settings: Annotated[Path, typer.Argument(metavar="SETTINGS", help="The settings file, such as inventory.toml.")],
+    folder: FolderArgument,
+    forecasts: Annotated[str, typer.Option("--forecasts", "-f", help="Pattern of Parquet files, 'f-*.parquet'.")],
+    states: Annotated[str, typer.Option("--states", "-s", help="Pattern of Parquet files.")],
+    parts: Annotated[int, typer.Option("--parts", min=1, max=999_999, help="About so many parts.")] = 16,
+    log: Annotated[Path | None, typer.Option("--log", "-l", help="The log; DIR/decisions.db when not given.")] = None,
+    now: Annotated[
+        str | None, typer.Option("--now", metavar="TIME", help="The time decisions are made for, ISO 8601.")
+    ] = None,
+) -> None:
+    """Cut the forecasts into parts, from the footers of their files.
+
+    Exit codes: 0 planned, 2 unusable settings or files, or DIR holds another job.
+    """
+    from ucsearch.scale.parts import plan_job
+
+    with reported():
+        moment = None if now is None else datetime.fromisoformat(now)
+        made = plan_job(settings, forecasts, states, folder, parts=parts, now=moment, log=log)
+    last = len(made.items) - 1
+    typer.echo(f"{last + 1} parts planned; next, for I from 0 to {last}: ucsearch job run {folder} --part I")
+
+
+@job_app.command()
+def run(
+    folder: FolderArgument,
+    part: Annotated[
+        int | None, typer.Option("--part", min=0, help="Its number; of all parts that are not done when not given.")
+    ] = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=1024, help="Processes, for all parts.")] = 1,
+    again: Annotated[bool, typer.Option("--again", help="Also when it is done.")] = False,
+) -> None:
+    """Decide a part, or all that are not done, and write their files. A part may run twice, also at once.
+
+    Exit codes: 0 written, or it was there; 2 unusable job, files or worker.
+    """
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    from ucsearch.scale.executor import run_parts
+    from ucsearch.scale.parts import run_part
+
+    with reported():
+        if part is not None:
+            typer.echo(str(run_part(folder, part, again=again)))
+            return
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            done = run_parts(folder, pool)
+    typer.echo(f"{len(done)} parts are there")
+
+
+@job_app.command()
+def seal(
+    folder: FolderArgument,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also a small table of all decisions, .parquet.")
+    ] = None,
+) -> None:
+    """Check that all parts are there, none twice, all from like workers; write root and entry of the segment.
+
+    Exit codes: 0 sealed, 2 a part is missing or does not belong; its name is told and nothing is sealed.
+    """
+    from ucsearch.scale.parts import seal_job
+
+    with reported():
+        sealed = seal_job(folder, clock=lambda: datetime.now(UTC), out=out)
+    typer.echo(f"{sealed.count} rows in {len(sealed.parts)} parts, root {sealed.root}")

@@ -1,0 +1,335 @@
+"""Jobs of parts in a folder, for any scheduler: plan once, run every part anywhere and as often as you like, seal once.
+
+A part is a range of rows of one forecasts file, taken from its footer. It owns the series that begin in its range. Its
+file is written under another name and renamed, and depends on nothing but the job, so a part that runs twice, or twice
+at once, gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ucsearch.errors import DataError, InputError, RecordError
+from ucsearch.pipeline.cases import StateFile
+from ucsearch.pipeline.columns import usual_names
+from ucsearch.pipeline.decide import Work
+from ucsearch.pipeline.forecasts import ForecastFile
+from ucsearch.pipeline.tables import Block, Table, is_parquet, open_table
+from ucsearch.records.audit import AuditLog
+from ucsearch.records.canonical import canonical, loads
+from ucsearch.records.files import whole_file
+from ucsearch.records.requests import Request
+from ucsearch.scale.batch import _Columns, rows_of
+from ucsearch.scale.job import Job
+from ucsearch.segments.files import (
+    SHARED,
+    Sealed,
+    check_part,
+    folder_of,
+    part_name,
+    read_part,
+    run_name,
+    seal_folder,
+    segment_record,
+    write_part,
+    write_shared,
+)
+from ucsearch.segments.rows import arrow_schema
+from ucsearch.segments.shared import Shared
+
+__all__ = ["Folder", "Item", "plan_job", "run_part", "seal_job"]
+
+JOB = "job.json"
+SCHEMA = "ucsearch.job/1"
+
+
+class Item(NamedTuple):
+    """The work of one part: rows of a file, from the first to before the last."""
+
+    file: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A planned job."""
+
+    path: Path
+    job: Job
+    items: tuple[Item, ...]
+    states: tuple[str, ...]
+    footers: dict[str, str]  # SHA-256 of the footers of all input files
+    log: Path
+    begin: str  # first date of the forecasts, where they have dates
+
+    @property
+    def run(self) -> str:
+        shared = self.job.checked("that reads the job")
+        return run_name(shared, [self.footers[n] for n in sorted(self.footers)])
+
+    @property
+    def segment(self) -> Path:
+        return folder_of(self.log, self.run)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Folder:
+        place = Path(path)
+        try:
+            content = loads((place / JOB).read_bytes())
+            if content["schema"] != SCHEMA:
+                raise RecordError(f"{place / JOB}: saw {content['schema']!r}, expected {SCHEMA}")
+            job = Job((place / "settings.toml").read_bytes(), content["digest"], content["now"], content["shared"])
+            items = tuple(Item(str(f), int(a), int(b)) for f, a, b in content["items"])
+            made = cls(
+                place, job, items, tuple(content["states"]), dict(content["footers"]), Path(content["log"]),
+                str(content["begin"]),
+            )  # fmt: skip
+        except OSError as error:
+            raise InputError(str(place), error.strerror, "a folder that `ucsearch job plan` wrote") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise RecordError(f"{place / JOB}: not a job ({error!r})") from error
+        own = hashlib.sha256(job.toml).hexdigest()
+        if own != job.digest:
+            raise InputError("settings digest", own[:12], f"{job.digest[:12]}, as the job was planned")
+        return made
+
+
+def plan_job(
+    settings: str | Path, forecasts: str, states: str, folder: str | Path, *, parts: int, now: datetime | None = None,
+    log: str | Path | None = None,
+) -> Folder:  # fmt: skip
+    """Cut the forecasts into parts, from footers alone. `forecasts` and `states` are patterns of Parquet files."""
+    if not 1 <= parts <= 999_999:
+        raise InputError("parts", parts, "a number from 1 to 999999")
+    job, place = Job.read(settings, now), Path(folder)
+    wanted, held = _files("--forecasts", forecasts), _files("--states", states)
+    footers = {str(p): _footer(p) for p in (*wanted, *held)}
+    found = job.settings()
+    book = Path(log) if log is not None else place / "decisions.db"
+    items = _cut(wanted, parts)
+    first = _Range(open_table(wanted[0]), *items[0][1:], found.columns)
+    begin = _begin(first, job)
+    for path in (*wanted[1:], *held[1:]):
+        same = wanted[0] if path in wanted else held[0]
+        _same_columns(path, same)
+    place.mkdir(parents=True, exist_ok=True)
+    content = {
+        "schema": SCHEMA, "digest": job.digest, "now": job.now, "shared": job.shared,
+        "items": [list(item) for item in items], "states": [str(p) for p in held], "footers": footers,
+        "log": str(book.absolute()), "begin": begin,
+    }  # fmt: skip
+    made = canonical(content)
+    old = place / JOB
+    if old.exists() and old.read_bytes() != made:
+        raise InputError(str(place), "another job", "an empty folder, or the same job")
+    for name, data in (("settings.toml", job.toml), (JOB, made)):
+        with whole_file(place / name) as file:
+            file.write(data)
+    planned = Folder.read(place)
+    write_shared(planned.segment, job.checked("that plans"))
+    return planned
+
+
+def _files(option: str, pattern: str) -> list[Path]:
+    found = sorted(Path(p).absolute() for p in glob.glob(pattern, recursive=True))
+    if not found:
+        raise InputError(option, repr(pattern), "a pattern of files that are there")
+    for path in found:
+        if not is_parquet(path):
+            raise InputError(option, str(path), "Parquet files: rows of others cannot be cut without reading them")
+    return found
+
+
+def _footer(path: Path) -> str:
+    """SHA-256 of size and footer: enough to see that a file was written again."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - 8))
+            tail = file.read(8)
+            length = int.from_bytes(tail[:4], "little")
+            if tail[4:] != b"PAR1" or length + 8 > size:
+                raise DataError(f"{path}: not a Parquet file")
+            file.seek(size - 8 - length)
+            return hashlib.sha256(size.to_bytes(8, "big") + file.read(length)).hexdigest()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _same_columns(path: Path, first: Path) -> None:
+    """Parts must be alike: the same columns, of the same types."""
+    import pyarrow.parquet as pq
+
+    ours, theirs = pq.read_schema(path), pq.read_schema(first)
+    for name in theirs.names:
+        if name not in ours.names:
+            raise InputError(f"{path}: column {name}", "missing", f"as in {first.name}")
+        if ours.field(name).type != theirs.field(name).type:
+            raise InputError(f"{path}: column {name}", str(ours.field(name).type), f"{theirs.field(name).type}")
+
+
+def _cut(files: Sequence[Path], parts: int) -> list[Item]:
+    import pyarrow.parquet as pq
+
+    sizes = [pq.read_metadata(path).num_rows for path in files]
+    total = sum(sizes)
+    if not total:
+        raise DataError(f"{files[0]}: saw no rows")
+    each = -(-total // parts)
+    out = []
+    for path, size in zip(files, sizes, strict=True):
+        for lo in range(0, size, each):
+            out.append(Item(str(path), lo, min(lo + each, size)))
+    return out
+
+
+def _begin(table: Table, job: Job) -> str:
+    """The first date of most series of the first part, which all others must begin with."""
+    forecasts = ForecastFile.open(table, job.settings())
+    if not forecasts.layout.dated or not forecasts.spans:
+        return ""
+    dates = [span[0] for span in forecasts.spans.values()]
+    return str(max(set(dates), key=lambda d: (dates.count(d), d)))
+
+
+class _Range:
+    """The series of a table that begin between two of its rows; rows keep their numbers."""
+
+    def __init__(self, table: Table, first: int, last: int, columns: Any) -> None:
+        self.table, self.path, self.columns, self.unit = table, table.path, table.columns, table.unit
+        series = usual_names(table, columns).series
+        self.first, self.last = self._begins(series, first), self._begins(series, last)
+
+    def _begins(self, series: str, row: int) -> int:
+        """The first row from here on with which a series begins, or the number of rows."""
+        if row == 0:
+            return 0
+        before: str | None = None
+        at = row - 1
+        for block in self.table.blocks([series], row - 1):
+            for name in block.texts(series):
+                if before is not None and name != before:
+                    return at
+                before, at = name, at + 1
+        return at
+
+    def blocks(self, columns: Sequence[str], start: int = 0) -> Iterator[Block]:
+        for block in self.table.blocks(columns, max(start, self.first)):
+            if block.first >= self.last:
+                return
+            yield block.part(0, min(len(block), self.last - block.first))
+
+
+def run_part(folder: str | Path | Folder, number: int, *, worker: str = "", again: bool = False) -> Path:
+    """Decide one part and write its file; a part that is done is left alone unless `again`."""
+    planned = folder if isinstance(folder, Folder) else Folder.read(folder)
+    name = part_name(number)
+    if not 0 <= number < len(planned.items):
+        raise InputError("part", number, f"a number from 0 to {len(planned.items) - 1}")
+    shared = planned.job.checked(worker or f"of {name}")
+    target = planned.segment / name
+    if target.exists() and not again and _is_good(target, name, shared):
+        return target
+    item = planned.items[number]
+    for path in (item.file, *planned.states):
+        if _footer(Path(path)) != planned.footers[path]:
+            raise DataError(f"{name}: {path} was written again after the job was planned")
+    try:
+        table = _decide(planned, item, shared)
+    except (InputError, DataError) as error:
+        raise DataError(f"{name}: {error}") from error
+    write_shared(planned.segment, shared)
+    write_part(target, table, shared)
+    return target
+
+
+def _is_good(path: Path, name: str, shared: Shared) -> bool:
+    try:
+        check_part(name, read_part(path, ["series"]), shared)
+    except RecordError:
+        return False
+    return True
+
+
+def _decide(planned: Folder, item: Item, shared: Shared) -> Any:
+    settings = planned.job.settings()
+    table = _Range(open_table(item.file), item.first, item.last, settings.columns)
+    if table.first >= table.last:
+        return arrow_schema().empty_table()
+    forecasts = ForecastFile.open(table, settings)
+    if settings.log.keep == "reference":
+        forecasts.__dict__["_sha"] = planned.footers[item.file]  # nobody reads a whole file for a part of it
+    states = _states(planned, forecasts)
+    begin = np.datetime64(planned.begin, "s") if planned.begin else None
+    work = Work(settings, forecasts, states, planned.job.moment, None, usual=begin)
+    return rows_of(work, settings, planned.job, shared)
+
+
+def _states(planned: Folder, forecasts: ForecastFile) -> StateFile:
+    """States of these series alone; row groups that cannot hold one are not read."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    settings = planned.job.settings()
+    wanted = pa.array([s for s in forecasts.order if s], pa.string())
+    low, high = pc.min(wanted).as_py(), pc.max(wanted).as_py()
+    found = []
+    for path in planned.states:
+        file = pq.ParquetFile(path)
+        column = usual_names(open_table(path), settings.columns).series
+        if column not in file.schema_arrow.names:
+            raise InputError(f"{path}: column {column}", "missing", "the name of the series")
+        at = file.schema_arrow.names.index(column)
+        for g in range(file.num_row_groups):
+            stats = file.metadata.row_group(g).column(at).statistics
+            if stats is not None and stats.has_min_max and (stats.max < low or stats.min > high):
+                continue
+            group = file.read_row_group(g)
+            found.append(group.filter(pc.is_in(group.column(column).cast(pa.string()), value_set=wanted)))
+    rows = pa.concat_tables(found) if found else None
+    if rows is None or not rows.num_rows:
+        raise DataError(f"{', '.join(Path(p).name for p in planned.states)}: no state of any series of this part")
+    cells = {n: rows.column(n).combine_chunks() for n in rows.column_names}
+    plain = {n: c.chunk(0) if isinstance(c, pa.ChunkedArray) else c for n, c in cells.items()}
+    return StateFile(_Columns(Path(planned.states[0]).name, plain), settings)
+
+
+def seal_job(
+    folder: str | Path, *, clock: Any = None, out: str | Path | None = None
+) -> Sealed:  # fmt: skip
+    """All parts there, none twice, all by the same settings and kind of worker: write the manifest and the segment's
+    entry. `out` gets a small table of what was decided."""
+    planned = Folder.read(folder)
+    names = [part_name(n) for n in range(len(planned.items))]
+    if not (planned.segment / SHARED).exists():
+        raise RecordError(f"{names[0]}: missing; no part has run")
+    sealed = seal_folder(planned.segment, planned.run, names)
+    with AuditLog(planned.log, clock=clock) as book:
+        request = Request(sealed.run, body=planned.job.digest, by="ucsearch job")
+        book.append(segment_record(sealed, "ucsearch job", request))
+    if out is not None:
+        write_decisions(planned.segment, names, Path(out))
+    return sealed
+
+
+def write_decisions(segment: Path, names: Sequence[str], out: Path) -> None:
+    """series, outcome, action, reason and digest of all rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    shown = ["series", "outcome", "action", "reason", "digest"]
+    schema = pa.schema([arrow_schema().field(n) for n in shown])
+    with whole_file(out) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for name in names:
+            table = read_part(segment / name, shown).table
+            writer.write_table(table.replace_schema_metadata(None).cast(schema))

@@ -1,0 +1,306 @@
+"""One Arrow function and jobs of parts: the same rows and root however the series are cut, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tests.scale.kit import COUNT, TOML, batch, write_files
+from ucsearch.cli.main import app
+from ucsearch.errors import DataError, InputError, RecordError
+from ucsearch.pipeline.decide import run_decide
+from ucsearch.records import AuditReader
+from ucsearch.scale import Job, decide_batch
+from ucsearch.scale import job as job_module
+from ucsearch.scale.executor import run_parts
+from ucsearch.scale.parts import Folder, plan_job, run_part, seal_job
+from ucsearch.segments import files as segment_files
+from ucsearch.segments.audit import segments_of, verify_segments
+from ucsearch.segments.files import folder_of, part_name
+from ucsearch.segments.merkle import SeriesTree
+from ucsearch.settings import load_settings
+
+JOB = Job.of(TOML.encode())
+
+
+def root_of(*tables: pa.Table) -> str:
+    whole = pa.concat_tables(tables)
+    return SeriesTree(whole["series"].to_pylist(), whole["digest"].to_pylist()).root.hex()
+
+
+def same(ours: pa.Table, theirs: pa.Table) -> bool:
+    """NaN equals NaN here."""
+    return ours.schema == theirs.schema and repr(ours.to_pylist()) == repr(theirs.to_pylist())
+
+
+@pytest.fixture(scope="module")
+def whole() -> pa.Table:
+    return decide_batch(batch(), JOB)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_files(tmp_path_factory.mktemp("files"))
+
+
+@pytest.fixture(scope="module")
+def plain(files: Path) -> str:
+    """The root that `ucsearch decide` seals."""
+    pq.write_table(pa.concat_tables([pq.read_table(files / f"f-{k}.parquet") for k in (0, 1)]), files / "all.parquet")
+    run_decide(load_settings(files / "job.toml"), files / "all.parquet", files / "states.parquet", files / "out.csv",
+               files / "plain.db")  # fmt: skip
+    with AuditReader(files / "plain.db") as reader:
+        return next(segments_of(reader))[1].root
+
+
+def planned(files: Path, folder: Path, parts: int = 4) -> Folder:
+    patterns = str(files / "f-*.parquet"), str(files / "states.parquet")
+    return plan_job(files / "job.toml", *patterns, folder, parts=parts)
+
+
+# -------------------------------------------------------------------- one function
+
+
+def test_rows_depend_on_no_batch_and_no_order(whole: pa.Table) -> None:
+    assert whole.num_rows == COUNT
+    assert len(set(whole["task"].to_pylist())) == 2  # two lead times
+    for size in (1, 7, 31):
+        parts = [decide_batch(batch().slice(lo, size), JOB) for lo in range(0, COUNT, size)]
+        assert same(pa.concat_tables(parts), whole)
+    backwards = decide_batch(batch().take(list(range(COUNT))[::-1]), JOB)
+    assert root_of(backwards) == root_of(whole)
+
+
+def test_a_batch_gives_what_files_give(whole: pa.Table, plain: str) -> None:
+    assert root_of(whole) == plain
+
+
+def test_batches_without_rows_and_record_batches(whole: pa.Table) -> None:
+    assert decide_batch(batch().slice(0, 0), JOB).schema == whole.schema
+    assert same(decide_batch(batch().to_batches()[0], JOB), whole)
+
+
+def test_a_series_that_cannot_be_used_is_a_row() -> None:
+    table = batch().slice(0, 3)
+    members = table["members"].to_pylist()
+    members[1][0][1] = float("nan")
+    found = decide_batch(table.set_column(1, "members", pa.array(members)), JOB)
+    assert found["cause"].to_pylist()[1] == "invalid_trace"
+    assert "saw nan at step 2" in found["detail"][1].as_py()
+    assert found["outcome"].to_pylist()[0] == "RELEASED"
+
+
+def test_mean_and_quantile_forecasts() -> None:
+    table = batch().slice(0, 4).drop_columns(["members"])
+    steps = [[5.0, 6.0, 7.0]] * 4
+    mean = table.append_column("mean", [steps]).append_column("std", [[[1.0, 2.0, 1.0]] * 4])
+    assert decide_batch(mean, JOB)["shape"].to_pylist()[0] == [9, 3, 2, 1]
+    quantiles = table.append_column("q0.1", [[[3.0] * 3] * 4]).append_column("q0.9", [[[8.0] * 3] * 4])
+    assert set(decide_batch(quantiles, JOB)["outcome"].to_pylist()) <= {"RELEASED", "FALLBACK"}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (lambda t: t.drop_columns(["series"]), "column series"),
+        (lambda t: t.drop_columns(["on_hand"]), "column on_hand"),
+        (lambda t: t.drop_columns(["members"]), "column members"),
+        (lambda t: t.set_column(0, "series", pa.array(range(COUNT))), "column series"),
+        (lambda t: t.set_column(1, "members", pa.array([["a"]] * COUNT)), "column members"),
+        (lambda t: t.set_column(1, "members", pa.array([1.0] * COUNT)), "column members"),
+        (lambda t: t.set_column(1, "members", pa.array([[1.0]] * COUNT)), "column members"),
+        (lambda t: t.set_column(2, "on_hand", pa.array([True] * COUNT)), "column on_hand"),
+        (lambda t: t.set_column(3, "open_orders", pa.array([["x"]] * COUNT)), "column open_orders"),
+        (lambda t: pa.concat_tables([t, t.slice(0, 1)]), "column series"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_refused_by_column(change: Any, field: str) -> None:
+    with pytest.raises(InputError) as refused:
+        decide_batch(change(batch()), JOB)
+    assert refused.value.field == field
+
+
+def test_a_worker_that_differs_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="settings digest"):
+        decide_batch(batch(), replace(JOB, digest="0" * 64))
+    other = replace(JOB, shared="0" * 64)
+    with pytest.raises(InputError, match="worker node-7"):
+        decide_batch(batch(), other, worker="node-7")
+    for text in ('mode = "closed"\n', None):
+        toml = TOML.replace("risk = 0.25\n", text) if text else TOML + '[forecast]\nrecalibrate = "paths"\nseason = 7\n'
+        with pytest.raises(InputError, match=r"policy\.mode|recalibrate"):
+            Job.of(toml.encode())
+
+
+# -------------------------------------------------------------------- jobs of parts
+
+
+@pytest.mark.parametrize("parts", [1, 4, 23])
+def test_every_partitioning_has_the_plain_root(files: Path, plain: str, tmp_path: Path, parts: int) -> None:
+    made = planned(files, tmp_path / "job", parts)
+    for number in reversed(range(len(made.items))):
+        run_part(tmp_path / "job", number)
+    sealed = seal_job(tmp_path / "job", out=tmp_path / "out.parquet")
+    assert (sealed.count, sealed.root) == (COUNT, plain)
+    assert pq.read_table(tmp_path / "out.parquet").num_rows == COUNT
+    with AuditReader(made.log) as reader:
+        assert reader.verify().ok
+        assert [r.fault for r in verify_segments(reader, sample=1, engine="python")] == [""]
+    assert seal_job(tmp_path / "job") == sealed  # again: the same entry
+    with AuditReader(made.log) as reader:
+        assert reader.count() == 1
+
+
+def test_a_part_twice_at_once_gives_the_same_bytes(files: Path, tmp_path: Path) -> None:
+    made = planned(files, tmp_path / "job")
+    first = run_part(made, 1).read_bytes()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: run_part(made, 1, again=True), range(4)))
+    assert (made.segment / part_name(1)).read_bytes() == first
+    assert [p.name for p in made.segment.iterdir() if p.name.startswith(".")] == []
+
+
+def test_processes_one_of_them_killed(files: Path, plain: str, tmp_path: Path) -> None:
+    """A worker dies with a part half done; the others go on, and the job ends whole."""
+    made = planned(files, tmp_path / "job", 6)
+    command = [sys.executable, "-c", "from ucsearch.cli import main; main()", "job", "run", str(tmp_path / "job")]
+    victim = subprocess.Popen([*command, "--workers", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              start_new_session=True)  # fmt: skip
+    while victim.poll() is None and not list(made.segment.glob("part-*")):
+        time.sleep(0.01)
+    os.killpg(victim.pid, signal.SIGKILL)
+    victim.wait()
+    with pytest.raises(RecordError, match=r"part-0000\d\d.parquet: missing") if victim.returncode else open(os.devnull):
+        seal_job(tmp_path / "job")
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        assert len(run_parts(tmp_path / "job", pool)) == 6
+    sealed = seal_job(tmp_path / "job")
+    assert (sealed.count, sealed.root) == (COUNT, plain)
+
+
+def test_the_commands(files: Path, plain: str, tmp_path: Path) -> None:
+    def run(*words: str, code: int = 0) -> str:
+        done = CliRunner().invoke(app, ["job", *words])
+        assert done.exit_code == code, done.output
+        return done.output
+
+    place = str(tmp_path / "job")
+    options = ["--forecasts", str(files / "f-*.parquet"), "--states", str(files / "states.parquet"), "--parts", "2"]
+    assert "2 parts planned" in run("plan", str(files / "job.toml"), place, *options)
+    run("run", place, "--part", "0")
+    assert "part-000001.parquet: missing" in run("seal", place, code=2)
+    run("run", place, "--part", "1")
+    assert f"{COUNT} rows in 2 parts, root {plain}" in run("seal", place)
+    assert "part: saw 2" in run("run", place, "--part", "2", code=2)
+    other = [*options[:-1], "3"]
+    assert "another job" in run("plan", str(files / "job.toml"), place, *other, code=2)
+
+
+# -------------------------------------------------------------------- what is refused before anything is sealed
+
+
+def sealed_fault(made: Folder) -> str:
+    with pytest.raises(RecordError) as refused:
+        seal_job(made.path)
+    assert not (made.segment / "manifest.json").exists()
+    assert not made.log.exists()
+    return str(refused.value)
+
+
+@pytest.fixture
+def job(files: Path, tmp_path: Path) -> Folder:
+    made = planned(files, tmp_path / "job", 2)
+    for number in (0, 1):
+        run_part(made, number)
+    return made
+
+
+def changed(path: Path, change: Any, **marks: bytes) -> None:
+    table = pq.read_table(path)
+    kept = {**(table.schema.metadata or {}), **{k.replace("_", ".").encode(): v for k, v in marks.items()}}
+    pq.write_table(change(table).replace_schema_metadata(kept), path)
+
+
+def test_a_missing_column(job: Folder) -> None:
+    changed(job.segment / part_name(1), lambda t: t.drop_columns(["digest"]))
+    assert sealed_fault(job) == "part-000001.parquet, column digest: missing"
+
+
+def test_another_type(job: Folder) -> None:
+    changed(job.segment / part_name(1), lambda t: t.set_column(10, "action", t["action"].cast(pa.float32())))
+    assert sealed_fault(job) == "part-000001.parquet, column action: saw float, expected double"
+
+
+def test_other_settings(job: Folder) -> None:
+    changed(job.segment / part_name(0), lambda t: t, ucsearch_shared=b"0" * 64)
+    assert "part-000000.parquet, settings: digest '000000000000'" in sealed_fault(job)
+
+
+def test_another_version_or_platform(job: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = job_module.worker()
+    with monkeypatch.context() as patch:
+        patch.setattr(segment_files, "worker", lambda: own | {"numpy": "1.0.0"})
+        run_part(job, 1, again=True)
+    assert "part-000001.parquet, worker: numpy is '1.0.0', expected" in sealed_fault(job)
+    with monkeypatch.context() as patch:
+        patch.setattr("ucsearch.pipeline.segmented.worker", lambda: own | {"platform": "Plan9-mips"})
+        with pytest.raises(InputError, match=r"worker of part-000000\.parquet: saw .*, expected the settings"):
+            run_part(Folder.read(job.path), 0)
+
+
+def test_a_series_in_two_parts(job: Folder) -> None:
+    first = pq.read_table(job.segment / part_name(0))
+    name = first["series"][0].as_py()
+    changed(job.segment / part_name(1), lambda t: pa.concat_tables([t, first.slice(0, 1)]))
+    assert f"part-000001.parquet, column series: {name!r} is in part-000000.parquet too" in sealed_fault(job)
+
+
+def test_a_part_that_is_no_file_of_parquet(job: Folder) -> None:
+    (job.segment / part_name(1)).write_bytes(b"PAR1")
+    assert sealed_fault(job).startswith("part-000001.parquet: cannot be read as a part")
+
+
+def test_files_that_changed_or_differ(files: Path, tmp_path: Path) -> None:
+    own = write_files(tmp_path / "own")
+    made = planned(own, tmp_path / "job", 2)
+    table = pq.read_table(own / "f-1.parquet")
+    pq.write_table(table.slice(0, 8), own / "f-1.parquet")
+    with pytest.raises(DataError, match=r"part-000001\.parquet: .*f-1\.parquet was written again"):
+        run_part(made, 1)
+    pq.write_table(table.drop_columns(["member_5"]), own / "f-1.parquet")
+    with pytest.raises(InputError, match=r"f-1\.parquet: column member_5: saw missing"):
+        planned(own, tmp_path / "other", 2)
+    pq.write_table(table.set_column(2, "member_1", table["member_1"].cast(pa.string())), own / "f-1.parquet")
+    with pytest.raises(InputError, match=r"f-1\.parquet: column member_1: saw string"):
+        planned(own, tmp_path / "other", 2)
+    assert folder_of(made.log, made.run) == made.segment
+
+
+def test_kernels_are_compiled_into_a_folder_to_ship(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UCSEARCH_CACHE_DIR", str(tmp_path / "unused"))
+    asked: list[tuple[int, str]] = []
+
+    def noted(task: Any, policy: Any, *, state: Any) -> tuple[str, ...]:
+        asked.append((len(state.pipeline), os.environ["UCSEARCH_CACHE_DIR"]))
+        return ("search",)
+
+    monkeypatch.setattr("ucsearch.scale.warming.warm", noted)
+    words = ["cache", "warm", str(files / "job.toml"), "--to", str(tmp_path / "ship")]
+    assert CliRunner().invoke(app, words).stdout == "ready: lead_time_inventory 0: search\n"
+    assert CliRunner().invoke(app, [*words, "--states", str(files / "states.parquet")]).stdout.count("ready") == 2
+    assert asked == [(n, str(tmp_path / "ship")) for n in (1, 2, 1)]
