@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -75,7 +76,7 @@ class Client:
 
     def __init__(self, service: Service, tokens: dict[str, str], http: httpx.AsyncClient) -> None:
         self.service, self.tokens, self.http = service, tokens, http
-        self._keys = 0
+        self._keys, self._own = 0, secrets.token_hex(4)
 
     async def get(self, path: str, role: str = "viewer", **options: Any) -> httpx.Response:
         return await self.http.get(path, headers=self.headers(role), **options)
@@ -84,7 +85,7 @@ class Client:
         self, path: str, content: Any, role: str = "agent", key: str | None = None, **headers: str
     ) -> httpx.Response:
         self._keys += 1
-        made = {"Idempotency-Key": key or f"key-{self._keys}", "Content-Type": "application/json", **headers}
+        made = {"Idempotency-Key": key or f"{self._own}-{self._keys}", "Content-Type": "application/json", **headers}
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
         return await self.http.post(path, content=body, headers={**self.headers(role), **made})
 

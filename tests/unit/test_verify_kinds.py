@@ -32,6 +32,15 @@ CONTROL: dict[str, Any] = {
     "why": "stock-take", "at": NOON,
 }  # fmt: skip
 
+MONITOR: dict[str, Any] = {
+    "schema": "ucsearch.monitor/1", "kind": "monitor", "plan": "orders", "series": "", "event": "armed", "evidence": 0,
+    "count": 0, "about": "", "at": NOON, "by": "service", "why": "as its settings say",
+    "settings": {
+        "max_undercoverage": 0.035, "watch": "both", "within": 5000, "alpha": 0.01, "lags": 1, "probation": 50,
+        "calm": 1000, "period": "day",
+    },
+}  # fmt: skip
+
 
 @pytest.mark.parametrize(
     ("record", "expected"),
@@ -52,7 +61,14 @@ CONTROL: dict[str, Any] = {
         (CONTROL | {"action": "stop"}, ("malformed", "")),
         (CONTROL | {"who": " "}, ("invalid", "control.who")),
         (CONTROL | {"until": "soon"}, ("invalid", "control.until")),
-        ({"schema": "ucsearch.monitor/1", "kind": "monitor", "plan": "orders"}, ("weaker", "kind")),
+        (MONITOR, ("valid", "")),
+        ({"schema": "ucsearch.monitor/1", "kind": "monitor", "plan": "orders"}, ("malformed", "")),
+        (MONITOR | {"settings": {}}, ("malformed", "")),
+        (MONITOR | {"event": "tripped"}, ("invalid", "monitor.plan")),
+        (MONITOR | {"at": "noon"}, ("invalid", "monitor.at")),
+        (OUTCOME | {"rank": [0.2, 0.3]}, ("invalid", "outcome.rank")),
+        (OUTCOME | {"rank": [0.3, 0.3]}, ("invalid", "outcome.rank")),
+        (OUTCOME | {"replaces": "0" * 64}, ("invalid", "outcome.replaces")),
         ({"schema": "ucsearch.segment/1", "kind": "segment"}, ("weaker", "kind")),
         ({"schema": "ucsearch.segment/1", "kind": "decision"}, ("malformed", "")),
         ({"schema": "ucsearch.segment/2", "kind": "segment"}, ("malformed", "")),

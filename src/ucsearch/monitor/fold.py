@@ -116,8 +116,23 @@ class Monitor:
     def late(self, series: str, low: float, high: float) -> tuple[Trip, ...]:
         """An outcome whose period is over: it counts for its series, not for the pool."""
         before = len(self.trips)
-        self._take(series, gains(low, high, self._tolerance, self._bets))
+        self.single(series, low, high)
         return tuple(self.trips[before:])
+
+    def single(self, series: str, low: float, high: float) -> tuple[float, ...]:
+        """One outcome for its series alone; returns what the bets gained, of which `pooled` takes the mean."""
+        own = gains(low, high, self._tolerance, self._bets)
+        self._take(series, own)
+        return own
+
+    def pooled(self, gained: tuple[float, ...]) -> None:
+        """A period for the pool: the mean gains of its series."""
+        self._count(POOL, self._pool, gained)
+
+    def latch(self, status: Status) -> None:
+        """Take over a stream that has tripped under other settings; only re-arming lets it go."""
+        watched = self._pool if status.series == POOL else self._series.setdefault(status.series, _Watched(self._new()))
+        watched.latched, watched.fresh, watched.calm = max(status.evidence, self.settings.limit), self._new(), 0
 
     def rearm(self, series: str = POOL, *, why: str) -> Trip:
         """Start a stream anew. Only a person may do that to the pool."""
@@ -142,7 +157,7 @@ class Monitor:
 
     def statuses(self) -> tuple[Status, ...]:
         """The pool, then the series by evidence."""
-        own = sorted((self.status(name) for name in self._series), key=lambda s: (-s.evidence, s.series))
+        own = sorted((self.status(name) for name in list(self._series)), key=lambda s: (-s.evidence, s.series))
         return (self.status(), *own)
 
     def _new(self) -> Stream:

@@ -27,6 +27,7 @@ from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.chain import Row
 from ucsearch.records.inputs import built_in_task, recorded_inputs
+from ucsearch.records.reader import AuditReader
 from ucsearch.segments.reader import SegmentReader
 from ucsearch.settings import Settings
 from ucsearch.task import Task
@@ -34,7 +35,7 @@ from ucsearch.tasks import inventory_rules as rules
 from ucsearch.tasks.checks import NO_LIMIT
 from ucsearch.tasks.words import Words, task_words
 
-__all__ = ["Told", "explain_series"]
+__all__ = ["Told", "explain_row", "explain_series"]
 
 Floats = NDArray[np.float64]
 _SHOWN = 12  # alternatives listed
@@ -62,11 +63,17 @@ class Told:
 def explain_series(log: str | Path, series: str, settings: Settings | None = None) -> Told:
     """Tell the newest decision of a series; an id, or its first 8 digits, names a decision directly."""
     with SegmentReader(log) as reader:
-        row = find_decision(reader, series)
-        blobs = {name: decode_array(data) for name, data in reader.blobs_of(row).items()}
-        overrides = [r.record for r in reader.overrides_of(row)]
-        shared = allocation_words(reader, row)
-        binds = _binds(reader, row)
+        return explain_row(reader, find_decision(reader, series), settings)
+
+
+def explain_row(reader: AuditReader, row: Row, settings: Settings | None = None) -> Told:
+    """Tell one decision."""
+    log = reader.path
+    blobs = {name: decode_array(data) for name, data in reader.blobs_of(row).items()}
+    said = reader.overrides_of(row) if isinstance(reader, SegmentReader) else reader.overrides(row.seq)
+    overrides = [r.record for r in said]
+    shared = allocation_words(reader, row)
+    binds = _binds(reader, row)
     try:
         told = _tell(row, blobs, overrides, settings, binds)
         return replace(told, text=f"{told.text}\n{shared}") if shared else told
@@ -74,7 +81,7 @@ def explain_series(log: str | Path, series: str, settings: Settings | None = Non
         raise RecordError(f"entry {row.seq} of {log} is no decision this version can read ({error!r})") from error
 
 
-def _binds(reader: SegmentReader, row: Row) -> list[str]:
+def _binds(reader: AuditReader, row: Row) -> list[str]:
     """Which limit left nothing to send, or no plan, and what it would have to be."""
     record = row.record
     outcome = record.get("outcome")

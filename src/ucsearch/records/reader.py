@@ -17,11 +17,12 @@ from ucsearch.records import export
 from ucsearch.records.blobs import blob_id
 from ucsearch.records.chain import GENESIS, ChainReport, Checkpoint, Row, blob_refs, check_rows
 from ucsearch.records.notes import Tree
-from ucsearch.records.store import connect, explain, format_of, is_damage, schema_problem
+from ucsearch.records.store import RARE, connect, explain, format_of, is_damage, schema_problem
 
 __all__ = ["AuditReader", "Effective", "find", "find_head", "tail"]
 
 _COLUMNS = "seq, id, digest, head, written_at, CAST(body AS BLOB)"
+_RARE_KINDS = {kind: kind for kind in ("override", "control", "monitor", "segment", "allocation")}
 _CHUNK = 500  # rows read at a time, so that a long walk neither holds a lock nor the whole log
 
 
@@ -72,6 +73,11 @@ class AuditReader:
             if len(rows) < _CHUNK:
                 return
             after = rows[-1][0]
+
+    def rows(self, first: int = 1, last: int | None = None) -> Iterator[Row]:
+        """Entries from one number to another, or to the last one there is now."""
+        count = self.count()
+        return self._rows(count if last is None else min(last, count), first - 1)
 
     @property
     def format(self) -> int:
@@ -157,7 +163,10 @@ class AuditReader:
             return ()
         wanted["plan"] = plan
         wanted = {name: value for name, value in wanted.items() if value is not None}
-        where = " AND ".join([*(f"{name} = ?" for name in wanted), *([] if before is None else ["seq < ?"])]) or "TRUE"
+        rare = kind not in (None, "decision", "refusal", "outcome") and self.format > 1
+        asked = [RARE] if rare else []
+        asked += [f"{name} = ?" for name in wanted] + ([] if before is None else ["seq < ?"])
+        where = " AND ".join(asked) or "TRUE"
         bound = () if before is None else (before,)
         order = "DESC" if newest_first else "ASC"
         with self._guarded() as connection:
@@ -167,9 +176,28 @@ class AuditReader:
             ).fetchall()
         return tuple(Row(*row) for row in rows)
 
-    def newest(self, series: str) -> Row | None:
+    def iterate(self, kind: str) -> Iterator[Row]:
+        """All entries of a rare kind, or all outcomes, in order; by their index, so that a long log is no matter."""
+        if self.format < 2:
+            return
+        source, where = ("entries INDEXED BY entries_decision", "decision IS NOT NULL")
+        if kind != "outcome":
+            source, where = "entries", f"kind = '{_RARE_KINDS[kind]}' AND {RARE}"
+        with self._guarded() as connection:
+            found = sorted(seq for (seq,) in connection.execute(f"SELECT seq FROM {source} WHERE {where}"))
+        for lo in range(0, len(found), _CHUNK):
+            with self._guarded() as connection:
+                rows = connection.execute(
+                    f"SELECT {_COLUMNS} FROM entries WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq",
+                    (json.dumps(found[lo : lo + _CHUNK]),),
+                ).fetchall()
+            for row in rows:
+                yield Row(*row)
+
+    def newest(self, series: str, plan: str | None = None) -> Row | None:
         """The newest decision or refusal of a series."""
-        found = [self.list(series=series, kind=kind, limit=1, newest_first=True) for kind in ("decision", "refusal")]
+        kinds = ("decision", "refusal")
+        found = [self.list(series=series, plan=plan, kind=kind, limit=1, newest_first=True) for kind in kinds]
         return max((rows[0] for rows in found if rows), key=lambda row: row.seq, default=None)
 
     def has_all(self, ids: Sequence[str]) -> bool:

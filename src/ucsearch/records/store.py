@@ -25,6 +25,7 @@ __all__ = [
     "APPLICATION_ID",
     "FORMAT",
     "PRAGMAS",
+    "RARE",
     "SCHEMA",
     "SCHEMAS",
     "check_links",
@@ -41,6 +42,7 @@ APPLICATION_ID = 0x55434131  # "UCA1"
 FORMAT = 2
 OLDEST_SQLITE = (3, 37, 0)  # strict tables
 
+RARE = "kind NOT IN ('decision', 'refusal', 'outcome')"  # a query must say it in these words to use the index
 _REFUSED = "BEGIN SELECT raise(ABORT, 'the log is append-only'); END"
 _BLOBS = {
     "blobs": """CREATE TABLE blobs (
@@ -97,6 +99,8 @@ SCHEMA = {
     **_INDEXES,
     "entries_decision": "CREATE INDEX entries_decision ON entries (decision) WHERE decision IS NOT NULL",
     "entries_plan": "CREATE INDEX entries_plan ON entries (plan) WHERE plan IS NOT NULL",
+    # Pauses and what monitors did are few among many decisions.
+    "entries_rare": f"CREATE INDEX entries_rare ON entries (kind, plan) WHERE {RARE}",
     "entries_request": "CREATE UNIQUE INDEX entries_request ON entries (request_key, request_item)"
     " WHERE request_key IS NOT NULL",
     "entries_append": f"""CREATE TRIGGER entries_append BEFORE INSERT ON entries

@@ -52,8 +52,10 @@ class SegmentReader(AuditReader):
         self.__dict__.setdefault("_held", {})[name] = blobs
         return Row(row.seq, name, name, row.head, row.written_at, canonical(record))
 
-    def newest(self, series: str) -> Row | None:
-        known = super().newest(series)
+    def newest(self, series: str, plan: str | None = None) -> Row | None:
+        known = super().newest(series, plan)
+        if plan is not None:  # rows of segments belong to none
+            return known
         for row, sealed in segments_of(self, newest_first=True):
             if known is not None and row.seq < known.seq:
                 break

@@ -94,7 +94,7 @@ class TokenBook:
             tokens.append(made)
         with self._lock:
             self._tokens = tuple(tokens)
-            self._seen, self._looked = (found.st_mtime_ns, found.st_size), time.monotonic()
+            self._seen, self._looked = (found.st_ctime_ns, found.st_size), time.monotonic()
 
     def find(self, text: str) -> Principal | None:
         """Whose token it is; None when it is nobody's, or has expired."""
@@ -124,7 +124,7 @@ class TokenBook:
             return
         try:
             found = self.path.stat()
-            if (found.st_mtime_ns, found.st_size) != self._seen:
+            if (found.st_ctime_ns, found.st_size) != self._seen:
                 self.reload()
             self._looked = time.monotonic()
         except (OSError, RecordError):

@@ -16,9 +16,10 @@ from ucsearch.tasks import inventory_rules as rules
 __all__ = ["answer", "answers", "label_of", "order_of"]
 
 
-def answers(rows: Sequence[Row]) -> bytes:
-    """The answer to a request, one item per entry."""
-    return canonical({"items": [answer(row) for row in rows]})
+def answers(rows: Sequence[Row], records: Sequence[Mapping[str, Any]] | None = None) -> bytes:
+    """The answer to a request, one item per entry; `records` are theirs where they were read already."""
+    known = [row.record for row in rows] if records is None else records
+    return canonical({"items": [answer(row, record) for row, record in zip(rows, known, strict=True)]})
 
 
 def answer(row: Row, record: Mapping[str, Any] | None = None) -> dict[str, Any]:

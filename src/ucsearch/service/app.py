@@ -19,6 +19,7 @@ from ucsearch.service.core import Service
 from ucsearch.service.front import Front, Rates, problem
 from ucsearch.service.problems import Refusal, shown
 from ucsearch.service.routes import router
+from ucsearch.service.routes_actions import action_router
 from ucsearch.service.routes_state import health, state_router
 
 __all__ = ["make_app"]
@@ -46,6 +47,7 @@ def make_app(service: Service, *, console: bool = True) -> Any:
     app.state.service, app.state.rates = service, Rates()
     app.include_router(router, prefix="/v1")
     app.include_router(state_router, prefix="/v1")
+    app.include_router(action_router, prefix="/v1")
     app.include_router(health)
     app.include_router(health, prefix="/v1")
     if console:

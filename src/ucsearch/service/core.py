@@ -26,6 +26,7 @@ from ucsearch.service.config import Config
 from ucsearch.service.metrics import Metrics
 from ucsearch.service.plans import Plan, load_plan
 from ucsearch.service.problems import Refusal
+from ucsearch.service.reads import Verified, find_row
 from ucsearch.service.standing import Standing
 from ucsearch.service.store import confirm, open_log, open_reader
 from ucsearch.service.writer import Desk, Writer
@@ -193,6 +194,23 @@ class Service:
             except OSError:
                 self._free = 0
         return self._free
+
+    async def verify(self, id: str) -> Verified:
+        """Derive a decision again; one at a time, because it takes a processor."""
+        async with self.verifying:
+            return await self.read(self._verified, id)
+
+    def _verified(self, reader: AuditReader, id: str) -> Verified:
+        from ucsearch.verify import NoTask, verify_record
+
+        row = find_row(reader, id)
+        plan = self.plans.get(str(row.record.get("plan", "")))
+        own = plan.settings.task.task() if plan is not None and plan.table.task is not None else None
+        try:
+            found = verify_record(row.body, reader.blobs_of(row), own)
+        except NoTask as error:
+            return Verified("no task", "", str(error))
+        return Verified(found.status, found.where, found.message)
 
     def checkpoint_state(self) -> tuple[int | None, float | None]:
         """Count of the last checkpoint that was written, and its age in seconds."""

@@ -10,11 +10,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from ucsearch.errors import RecordError
-from ucsearch.records.chain import Row
+from ucsearch.pipeline.explain import explain_row
+from ucsearch.records.chain import GENESIS, Row
+from ucsearch.records.export import jsonl_line
 from ucsearch.records.reader import AuditReader
+from ucsearch.report.fan import fan, quantiles
 from ucsearch.service.answers import answer, label_of, order_of
 from ucsearch.service.plans import Plan
 from ucsearch.service.problems import Refusal
@@ -39,6 +43,7 @@ __all__ = [
 ]  # fmt: skip
 
 _KINDS = ("decision", "refusal")
+_EXPORTED = 200  # lines at a time
 
 
 def plain(value: Any) -> Any:
@@ -118,6 +123,7 @@ class DecisionView:
     overrides: tuple[OverrideView, ...]
     outcomes: tuple[OutcomeView, ...]
     newest: bool  # of its series
+    expects: str  # what an override must expect
     effective_order: float | None
 
 
@@ -127,6 +133,7 @@ class SeriesView:
 
     series: str
     newest: DecisionLine
+    expects: str  # what an override must expect
     effective: Any
     effective_label: str
     effective_order: float | None
@@ -170,6 +177,12 @@ def find_row(reader: AuditReader, id: str) -> Row:
     if row.record.get("kind") not in _KINDS:
         raise Refusal("not_found", "there is no such decision")
     return row
+
+
+def expects_of(reader: AuditReader, row: Row) -> str:
+    """What an override must expect: the id of the newest thing said about a decision."""
+    standing = reader.overrides(row.seq)
+    return standing[-1].id if standing else row.id
 
 
 def _line(row: Row, effective: Any, record: Mapping[str, Any] | None = None) -> DecisionLine:
@@ -244,21 +257,69 @@ def decision(reader: AuditReader, id: str) -> DecisionView:
     row = find_row(reader, id)
     record = row.record
     standing = reader.effective([row])[row.seq]
-    newest = reader.newest(record.get("series", ""))
+    newest = reader.newest(record.get("series", ""), record.get("plan"))
     return DecisionView(
         _line(row, standing, record), answer(row, record), record, row.digest, row.head, row.written_at,
         _override_views(record, reader.overrides(row.seq)), outcomes_of(reader, row),
-        newest is not None and newest.seq == row.seq, order_of(record, standing.action),
+        newest is not None and newest.seq == row.seq, expects_of(reader, row), order_of(record, standing.action),
     )  # fmt: skip
 
 
-def series(reader: AuditReader, name: str, now: datetime, limit: int = 50) -> SeriesView:
-    row = reader.newest(name)
+@dataclass(frozen=True)
+class Verified:
+    """What the verifier says."""
+
+    status: str
+    where: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A decision in words, and its forecast as SVG ("" without one)."""
+
+    title: str
+    text: str
+    svg: str
+
+
+def explain(reader: AuditReader, id: str, known: Mapping[str, Plan]) -> Explained:
+    row = find_row(reader, id)
+    plan = known.get(str(row.record.get("plan", "")))
+    told = explain_row(reader, row, None if plan is None else plan.settings)
+    svg = ""
+    if told.members.size:
+        weights = told.weights.tolist()
+        rows = [quantiles(step, weights) for step in told.members[:, :, 0].T.tolist()]
+        came = {o.step: float(o.value) for o in outcomes_of(reader, row) if not o.replaces and not _several(o.value)}
+        svg = fan("forecast", f"forecast of {told.series}", rows, came, told.outcome_unit or told.units)
+    return Explained(told.title, told.text, svg)
+
+
+def _several(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def export_part(reader: AuditReader, first: int, last: int | None, previous: str) -> tuple[list[bytes], str]:
+    """Some exported lines from entry `first` on, and the head after them."""
+    rows = list(islice(reader.rows(first, last), _EXPORTED))
+    before = previous or (GENESIS if first == 1 else reader.get(first - 1).head if rows else "")
+    out = []
+    for row in rows:
+        out.append(jsonl_line(row, before, reader.blobs_of(row)))
+        before = row.head
+    return out, before
+
+
+def series(
+    reader: AuditReader, name: str, now: datetime, plan: str | None = None, limit: int = 50
+) -> SeriesView:  # fmt: skip
+    row = reader.newest(name, plan)
     if row is None:
         raise Refusal("not_found", "there is no decision of this series")
     record = row.record
     standing = reader.effective([row])[row.seq]
-    recent = decisions(reader, series=name, limit=limit).items
+    recent = decisions(reader, plan=plan, series=name, limit=limit).items
     until = record.get("valid_until", "")
     seen: list[OutcomeView] = []
     for line in recent:
@@ -268,7 +329,7 @@ def series(reader: AuditReader, name: str, now: datetime, limit: int = 50) -> Se
         label_of(record, standing.action) if standing.override is None else standing.override.record.get("label", "")
     )
     return SeriesView(
-        name, _line(row, standing, record), standing.action,
+        name, _line(row, standing, record), expects_of(reader, row), standing.action,
         str(label),
         order_of(record, standing.action), not overridden and record["outcome"]["outcome"] == "RELEASED", until,
         bool(until) and not now < datetime.fromisoformat(until), _override_views(record, reader.overrides(row.seq)),

@@ -15,6 +15,7 @@ from ucsearch.service.bodies import DecideBody, read_body, rows_of
 from ucsearch.service.core import Service, request_of
 from ucsearch.service.front import principal_of, raw_body
 from ucsearch.service.schemas import body_of, problems
+from ucsearch.service.watching import plain_stream
 
 __all__ = ["Limit", "router", "service_of"]
 
@@ -77,9 +78,28 @@ async def one_decision(request: Request, id: str) -> Response:
     return as_json(row.body, headers={"ETag": tag})
 
 
-@router.get("/series/{series}", summary="A series as it stands", responses=problems(401, 403, 404, 429, 503))
-async def one_series(request: Request, series: str) -> Response:
+@router.get("/decisions/{id}/explain", summary="Words and a picture", responses=problems(401, 403, 404, 429, 503))
+async def explain(request: Request, id: str) -> Response:
     principal_of(request, "viewer")
     service = service_of(request)
-    found = await service.read(reads.series, series, service.clock())
-    return as_json(reads.plain(found))
+    return as_json(reads.plain(await service.read(reads.explain, id, service.plans)))
+
+
+@router.post("/decisions/{id}/verify", summary="Derive it again", responses=problems(401, 403, 404, 429, 503))
+async def verify(request: Request, id: str) -> Response:
+    principal_of(request, "viewer")
+    service = service_of(request)
+    return as_json(reads.plain(await service.verify(id)))
+
+
+@router.get("/series/{series:path}", summary="A series as it stands", responses=problems(401, 403, 404, 429, 503))
+async def one_series(request: Request, series: str, plan: Text = None) -> Response:
+    principal_of(request, "viewer")
+    service = service_of(request)
+    found = await service.read(reads.series, series, service.clock(), plan)
+    name = found.newest.plan
+    own = {
+        "monitor": plain_stream(service, name, series),
+        "overdue": service.standing.overdue(name, service.clock(), series),
+    }
+    return as_json({**reads.plain(found), **own})

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from typing import Any
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from fastapi.openapi.utils import get_openapi
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
+from ucsearch.pipeline.cases import state_columns
 from ucsearch.service import bodies, reads
 from ucsearch.service.front import principal_of
 from ucsearch.service.problems import Refusal
@@ -20,6 +22,9 @@ from ucsearch.service.schemas import PROBLEM, problems
 __all__ = ["describe", "health", "state_router"]
 
 state_router = APIRouter(tags=["plans and log"])
+_READS = problems(401, 403, 404, 422, 429, 503)
+First = Annotated[int, Query(ge=1, le=2**53, alias="from")]
+Last = Annotated[int | None, Query(ge=1, le=2**53, alias="to")]
 health = APIRouter(tags=["health"])
 
 
@@ -36,6 +41,50 @@ async def log(request: Request) -> Response:
     principal_of(request, "viewer")
     service = service_of(request)
     return as_json(reads.plain(await service.read(reads.log_view, *service.checkpoint_state())))
+
+
+@state_router.get("/plans/{plan}/schema", summary="What a request to a plan may say", responses=_READS)
+async def plan_schema(request: Request, plan: str) -> Response:
+    principal_of(request, "viewer")
+    found = service_of(request).plan(plan)
+    columns = state_columns(found.settings.task)
+    return as_json(
+        {
+            "plan": found.name, "settings": found.settings.digest, "units": found.settings.units,
+            "state": {
+                "required": list(columns.required), "numbers": [n for n in columns.single if n not in columns.required],
+                "lists": list(columns.several), "parameters": sorted(columns.numbers), "words": sorted(columns.words),
+            },
+            "steps": max(found.settings.policy.depth, int(getattr(found.settings.task, "lead_time", 0)) + 1),
+            "body": bodies.DecideBody.model_json_schema(),
+        }
+    )  # fmt: skip
+
+
+@state_router.get("/log/checkpoint", summary="Count and head, to be kept elsewhere", responses=_READS)
+async def checkpoint(request: Request) -> Response:
+    principal_of(request, "viewer")
+    found = await service_of(request).read(lambda reader: reader.checkpoint(max_marks=0))
+    return as_json({"schema": "ucsearch.checkpoint/1", "count": found.count, "head": found.head})
+
+
+@state_router.get(
+    "/log/export", summary="Entries as JSON lines", responses={**_READS, 200: {"content": {"application/x-ndjson": {}}}}
+)
+async def export(request: Request, first: First = 1, last: Last = None) -> Response:
+    principal_of(request, "viewer")
+    service = service_of(request)
+
+    async def lines() -> AsyncIterator[bytes]:
+        at, previous = first, ""
+        while True:
+            part, previous = await service.read(reads.export_part, at, last, previous)
+            if not part:
+                return
+            yield b"".join(line + b"\n" for line in part)
+            at += len(part)
+
+    return StreamingResponse(lines(), media_type="application/x-ndjson")
 
 
 def _open_here(request: Request) -> None:

@@ -1,17 +1,23 @@
-"""What decisions depend on besides their request: pauses, and the monitors. All of it follows from the log."""
+"""What decisions depend on besides their request: pauses, monitors, missing outcomes. All follows from the log."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
 from ucsearch.dispatch.gate import Calibration
+from ucsearch.monitor.journal import Journal, settings_content
+from ucsearch.records.audit import AuditLog
+from ucsearch.records.chain import Row
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.plans import Plan
 
-__all__ = ["Pause", "Standing"]
+__all__ = ["Pause", "Standing", "due_at", "pause_of"]
+
+_LOOK_BACK = 10_000  # decisions of a plan in which missing outcomes are looked for at a start
+_OPEN = 100  # decisions of a series that wait for their outcome
 
 
 class Pause(NamedTuple):
@@ -35,21 +41,124 @@ def pause_of(reader: AuditReader, plan: str) -> Pause | None:
     return Pause(rows[0].seq, record["who"], record["why"], record["at"], record.get("until", ""))
 
 
+def due_at(plan: Plan, record: Mapping[str, Any], step: int = 1) -> datetime | None:
+    """When a decision's outcome should have been reported; None where it has no forecast or no time."""
+    table = plan.table.monitor
+    if table is None or record.get("kind") != "decision":
+        return None
+    meta, gate = record["inputs"]["trace"]["meta"], record["gate"]
+    for text in (*meta.get("cutoff", []), *meta.get("issued", []), gate["now"]):
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            continue
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+        length = plan.table.valid_for_s if math.isnan(plan.period_s) else plan.period_s
+        return moment + timedelta(seconds=step * length + table.grace_s)
+    return None
+
+
 class Standing:
     """Kept by the deciding thread; `rebuild` makes it again from the log."""
 
     def __init__(self, plans: Mapping[str, Plan]) -> None:
         self._plans = plans
         self.pauses: dict[str, Pause | None] = {}
+        self.journal = Journal()
+        self._open: dict[str, dict[str, dict[int, datetime]]] = {}  # plan, series, entry: when its outcome is due
 
     def rebuild(self, log: AuditReader) -> None:
         self.pauses = {name: pause_of(log, name) for name in self._plans}
+        watched = [plan for plan in self._plans.values() if plan.watching is not None]
+        self.journal = journal_of(log) if watched else Journal()
+        self._open = {plan.name: {} for plan in watched}
+        for plan in watched:
+            for row in reversed(log.list(plan=plan.name, kind="decision", newest_first=True, limit=_LOOK_BACK)):
+                self.waits(plan, row.seq, row.record)
+            for row in log.list(plan=plan.name, kind="outcome", newest_first=True, limit=_LOOK_BACK):
+                self.arrived(plan.name, row.record)
+
+    def unarmed(self, log: AuditReader) -> list[tuple[Plan, dict[str, Any]]]:
+        """Plans whose monitor has no settings in the log yet, or others; with what must be written."""
+        out = []
+        for plan in self._plans.values():
+            if plan.watching is None:
+                continue
+            wanted = settings_content(plan.watching, plan.settings.period)
+            rows = log.list(plan=plan.name, kind="monitor", newest_first=True, limit=100_000)
+            last = next((r.record["settings"] for r in rows if r.record["event"] == "armed"), None)
+            if last != wanted:
+                out.append((plan, wanted))
+        return out
+
+    def arm(self, log: AuditLog, now: datetime) -> None:
+        """Settings of the monitors are entries too: whoever has the log can derive what they did."""
+        for plan, settings in self.unarmed(log):
+            record = {
+                "schema": "ucsearch.monitor/1", "kind": "monitor", "plan": plan.name, "series": "", "event": "armed",
+                "evidence": 0.0, "count": 0, "about": "", "at": now.isoformat(), "by": "service",
+                "why": "as service.toml says", "settings": settings,
+            }  # fmt: skip
+            log.append(record)
+            self.journal.add(record)
+
+    def follow(self, log: AuditReader, record: Mapping[str, Any]) -> None:
+        """After something was recorded by a person."""
+        if record["kind"] == "control":
+            self.pauses[record["plan"]] = pause_of(log, record["plan"])
+        elif record["kind"] == "monitor":
+            self.journal.add(record)
 
     def paused(self, plan: Plan, now: datetime) -> bool:
         found = self.pauses.get(plan.name)
         return found is not None and found.holds(now)
 
     def calibrations(self, plan: Plan, series: Sequence[str], now: datetime) -> Mapping[str, Calibration]:
+        own = plan.settings.calibration
         if plan.watching is None:
             return {}
-        return {name: Calibration(drift=math.nan) for name in series}
+        return {
+            name: Calibration(
+                eps_c=own.eps_c, undercoverage=own.undercoverage, drift=self.journal.drift(plan.name, name),
+                overdue=float(self.overdue(plan.name, now, name)),
+            )
+            for name in series
+        }  # fmt: skip
+
+    # Outcomes that are waited for
+
+    def waits(self, plan: Plan, seq: int, record: Mapping[str, Any]) -> None:
+        due = due_at(plan, record)
+        if due is not None:
+            known = self._open[plan.name].setdefault(record["series"], {})
+            # Decisions of one period wait for one outcome.
+            for other in [s for s, when in known.items() if when == due]:
+                del known[other]
+            known[seq] = due
+            while len(known) > _OPEN:
+                del known[next(iter(known))]
+
+    def arrived(self, plan: str, outcome: Mapping[str, Any]) -> None:
+        known = self._open.get(plan, {}).get(outcome["series"])
+        if known is not None and outcome["step"] == 1:
+            due = known.pop(outcome.get("entry", -1), None)
+            for other in [s for s, when in known.items() if when == due]:
+                del known[other]
+
+    def overdue(self, plan: str, now: datetime, series: str | None = None) -> int:
+        found = self._open.get(plan, {})
+        chosen: Iterable[dict[int, datetime]] = found.values() if series is None else (found.get(series, {}),)
+        return sum(when < now for known in list(chosen) for when in list(known.values()))
+
+
+def journal_of(log: AuditReader) -> Journal:
+    """The monitors as the log says."""
+    journal = Journal()
+    for row in events(log):
+        journal.add(row.record)
+    return journal
+
+
+def events(log: AuditReader) -> list[Row]:
+    """Outcome and monitor entries, in order."""
+    return sorted([*log.iterate("outcome"), *log.iterate("monitor")], key=lambda row: row.seq)

@@ -45,6 +45,12 @@ class Standings(Protocol):
     def rebuild(self, log: AuditLog) -> None:
         """From the log alone."""
 
+    def waits(self, plan: Plan, seq: int, record: Mapping[str, Any]) -> None:
+        """A decision was recorded whose outcome is to come."""
+
+    def arm(self, log: AuditLog, now: datetime) -> None:
+        """Write what the monitors watch by, where the log does not say it."""
+
 
 class Meter(Protocol):
     """Where figures go."""
@@ -118,7 +124,7 @@ class Writer:
 
     def start(self) -> None:
         """Open the log, learn what it says, begin to work."""
-        self._standings.rebuild(self._opened())
+        self._opened()
         self._thread.start()
 
     @property
@@ -160,6 +166,10 @@ class Writer:
             self._queue.append(job)
             self._waiting += job.items
             self._changed.notify()
+
+    def forget(self) -> None:
+        """What is known besides the log is wrong: it is made again before the next batch."""
+        self._stale = True
 
     def stop(self, timeout_s: float = 10.0) -> None:
         """Work off what waits, then close the log."""
@@ -235,6 +245,7 @@ class Writer:
             self._stale = True
         if self._stale:
             self._standings.rebuild(self._log)
+            self._standings.arm(self._log, self._clock())
             self._stale = False
         return self._log
 
@@ -253,10 +264,8 @@ class Writer:
         try:
             call.future.set_result(call.run(Desk(self._opened(), self._clock())))
         except RecordError as error:
-            self._stale = True
             call.future.set_exception(self._unavailable(error))
         except BaseException as error:
-            self._stale = True
             call.future.set_exception(error)
 
     def _unavailable(self, error: RecordError) -> Refusal:
@@ -369,7 +378,11 @@ class Writer:
             rows = [_row(e, b) for e, b in zip(entries[at : at + len(own)], own, strict=True)]
             at += len(own)
             try:
-                job.future.set_result(answers(rows))
+                records = [row.record for row in rows]
+                if job.plan.watching is not None:
+                    for row, record in zip(rows, records, strict=True):
+                        self._standings.waits(job.plan, row.seq, record)
+                job.future.set_result(answers(rows, records))
             except BaseException as error:  # recorded all the same; a repeat finds it
                 job.future.set_exception(error)
             self._meter.decided(job.plan.name, own)

@@ -26,7 +26,8 @@ from ucsearch.verify.formats import (
     read_entries,
     read_record,
 )
-from ucsearch.verify.inputs import FOREIGN, verify_control, verify_override, verify_refusal, verify_report
+from ucsearch.verify.inputs import FOREIGN, verify_control, verify_event, verify_override, verify_refusal, verify_report
+from ucsearch.verify.monitor import Watch
 from ucsearch.verify.schema import UNCHECKED, check_known, version_of
 from ucsearch.verify.segments import verify_row_override
 from ucsearch.verify.trust import NoTask, find_task, is_genuine, tasks
@@ -43,6 +44,7 @@ class _Terms(NamedTuple):
     task_of: Callable[[str], Any]
     budget: int
     gate: Mapping[str, Any] | None  # every decision's gate must be at least as strict
+    watch: Watch | None = None  # the monitors, where a log is followed from its first entry
 
 
 def verify_record(
@@ -82,7 +84,8 @@ def verify_file(
     After a break in the chain an entry is at best "weaker": nothing says that it belongs there. Under a `checkpoint` so
     is every entry that it does not reach; with a `key` the checkpoint must be signed by it.
     """
-    terms = _Terms(tasks(task, trust_record_task), budget, gate)
+    loose = _Terms(tasks(task, trust_record_task), budget, gate)
+    terms = loose
     last: list[Entry] = []  # taken from the file
 
     def taken() -> Iterator[Entry]:
@@ -97,11 +100,16 @@ def verify_file(
         source = read_entries(Path(path))
         try:
             for entry, reached in follow(taken(), pins, known):
-                yield _pinned(_safely(entry, terms), pins, reached)
+                if entry.seq == 1:
+                    terms = loose._replace(watch=Watch())
+                verdict = _safely(entry, terms)
+                if verdict.code not in (0, 3):  # what follows from it cannot be derived
+                    terms = loose
+                yield _pinned(verdict, pins, reached)
         except Invalid as error:
             yield Verdict("invalid", _name(last[0]) if last else str(path), error.where, str(error))
         for entry in source:
-            yield _loose(_safely(entry, terms))
+            yield _loose(_safely(entry, loose))
     except (Malformed, sqlite3.Error, OSError) as error:
         yield Verdict("malformed", str(path), message=str(error))
     except Invalid as error:  # the checkpoint's signature
@@ -172,6 +180,8 @@ def _verify(entry: Entry, terms: _Terms) -> Verdict:
             verify_report(record, *_target(entry, record, "decision"))
         elif kind == "control":
             verify_control(record)
+        elif kind == "monitor":
+            verify_event(record)
         elif kind in UNCHECKED.values():
             return Verdict("weaker", name, "kind", f"no rule here derives a {kind} entry")
         elif kind == "allocation":
@@ -183,6 +193,8 @@ def _verify(entry: Entry, terms: _Terms) -> Verdict:
                 demand(record, terms.gate)
             note = NOTES.get(excuse_of(record), "") if version == 2 else f"version {version} rules"
             doubts = verify_decision(record, entry.blobs, terms.task_of(record["task"]["object"]), budget)
+        if terms.watch is not None:
+            terms.watch.add(record, lambda: _target(entry, record, "decision")[0], entry.blobs)
     except (Malformed, sqlite3.Error, UnicodeDecodeError) as error:
         return Verdict("malformed", name, message=str(error))
     except Invalid as error:

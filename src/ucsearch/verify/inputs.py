@@ -256,7 +256,16 @@ def verify_report(r: Record, target: Record, body: bytes) -> None:
     """What somebody saw come of a decision; that it was so, nobody can derive."""
     _about("outcome", r, target, body)
     require("outcome.step", r["step"] >= 1, r["step"], "at least 1")
+    low, high = r.get("rank", [0, 1]) if len(r.get("rank", [0, 1])) == 2 else (1, 0)
+    require("outcome.rank", 0 <= low < high <= 1, r.get("rank"), "a low and a high share")
     _dated("outcome.observed_at", r["observed_at"])
+
+
+def verify_event(r: Record) -> None:
+    """What a monitor did; a person who arms it again has a name and a reason."""
+    _dated("monitor.at", r["at"])
+    require("monitor.plan", r["plan"].strip() != "", r["plan"], "text")
+    require("monitor.why", r["by"] == "" or r["why"].strip() != "", r["why"], "text")
 
 
 def verify_control(r: Record) -> None:

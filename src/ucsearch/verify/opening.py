@@ -52,6 +52,7 @@ SCHEMAS = {
         "entries_overrides": "1624d8b2424633cf",
         "entries_decision": "263c930d1dfbbe96",
         "entries_plan": "2a91a5c7e0a96f3f",
+        "entries_rare": "8a596da31b08036d",
         "entries_request": "bc195fe865f96bfd",
         "entries_append": "b91ab934407f2bd5",
         "entries_update": "240ac7b4182b38dc",

@@ -213,12 +213,23 @@ ROW_OVERRIDE: dict[str, Any] = {**OVERRIDE, "schema": ("ucsearch.row-override/1"
 # What came of a decision, and pauses: a service's words about the world, of a known form.
 REPORT: dict[str, Any] = {
     "schema": ("ucsearch.outcome/1",), "kind": ("outcome",), "request?": REQUEST,
-    **_form(hex="id decision digest", count="entry? step", text="series observed_at reported_by", maybe="taken?"),
-    "value": "reading",
+    **_form(hex="id decision digest", count="entry? step", text="series observed_at reported_by plan?", maybe="taken?"),
+    "value": "reading", "rank?": ["number"], **_form(hex="replaces?"),
 }  # fmt: skip
 CONTROL: dict[str, Any] = {
     "schema": ("ucsearch.control/1",), "kind": ("control",), "request?": REQUEST, "action": ("pause", "resume"),
     **_form(hex="id", text="plan who why at until?"),
+}  # fmt: skip
+# What the calibration monitor watches by, and what it did.
+MONITOR: dict[str, Any] = {
+    "schema": ("ucsearch.monitor/1",), "kind": ("monitor",), "request?": REQUEST,
+    "event": ("armed", "tripped", "rearmed"),
+    **_form(hex="id", text="plan series about at by why", number="evidence", count="count"),
+    "settings?": {
+        "watch": ("both", "spread", "bias"),
+        "period": ("15min", "30min", "hour", "day", "weekday", "week", "month", "any"),
+        **_form(number="max_undercoverage alpha calm", count="within lags probation"),
+    },
 }  # fmt: skip
 ALLOCATION: dict[str, Any] = {
     "schema": ("ucsearch.allocation/1",), "kind": ("allocation",), "id": "hex",
@@ -247,15 +258,15 @@ LATER: dict[str, Any] = {
 }  # fmt: skip
 
 _ALL = (
-    DECISION_1, DECISION_2, REFUSAL_1, REFUSAL, OVERRIDE_1, OVERRIDE, ROW_OVERRIDE, REPORT, CONTROL, ALLOCATION,
-    ALLOCATION_2,
+    DECISION_1, DECISION_2, REFUSAL_1, REFUSAL, OVERRIDE_1, OVERRIDE, ROW_OVERRIDE, REPORT, CONTROL, MONITOR,
+    ALLOCATION, ALLOCATION_2,
 )  # fmt: skip
 # By kind and version of a record's schema.
 FORMS: dict[str, dict[str, Any]] = {form["schema"][0]: form for form in _ALL}
 
 
-# Kinds that a service writes and for which there are no rules here yet: they may stand in a log, but nobody checks it.
-UNCHECKED = {"ucsearch.monitor/1": "monitor", "ucsearch.segment/1": "segment"}
+# Kinds for which there are no rules here: they may stand in a log, but nobody checks it.
+UNCHECKED = {"ucsearch.segment/1": "segment"}
 
 
 def check_known(record: dict[str, Any]) -> str:

@@ -1,0 +1,167 @@
+"""What came of decisions: reported by agents, recorded once, ranked among the forecast's members for the monitor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ucsearch.monitor import rank_of
+from ucsearch.monitor.bets import LEAST_MEMBERS
+from ucsearch.records.blobs import decode_array
+from ucsearch.records.canonical import seal
+from ucsearch.records.chain import Row
+from ucsearch.records.requests import Request
+from ucsearch.service.access import Principal
+from ucsearch.service.actions import Done, event_record, repeated
+from ucsearch.service.bodies import OutcomeItem, OutcomesBody
+from ucsearch.service.core import Service
+from ucsearch.service.plans import Plan
+from ucsearch.service.problems import Refusal
+from ucsearch.service.reads import find_row
+from ucsearch.service.writer import Desk
+
+__all__ = ["report", "target_rank"]
+
+
+def report(service: Service, principal: Principal, request: Request, body: OutcomesBody) -> Any:
+    """Record reports; those that say what is known already add nothing."""
+    if len(body.items) > service.config.limits.items:
+        raise Refusal("too_large", f"{len(body.items)} items, at most {service.config.limits.items}")
+    return service.act(
+        request, lambda desk: _Report(service, principal, request, desk).run(body.items), len(body.items)
+    )
+
+
+class _Report:
+    """One request, in the deciding thread."""
+
+    def __init__(self, service: Service, principal: Principal, request: Request, desk: Desk) -> None:
+        self.service, self.principal, self.request, self.desk = service, principal, request, desk
+        self.fresh: dict[tuple[int, int], list[dict[str, Any]]] = {}  # of this request, by entry and step
+
+    def run(self, items: Sequence[OutcomeItem]) -> Done:
+        known = {row.record["request"]["item"]: row.id for row in repeated(self.desk.log, self.request)}
+        targets = [self._target(item, i) for i, item in enumerate(items)]
+        records: dict[int, dict[str, Any]] = {}
+        ids: list[str] = []
+        for i, (item, row) in enumerate(zip(items, targets, strict=True)):
+            found = known.get(i) or self._same(item, row)
+            if not found:
+                records[i] = self._record(item, row, i)
+                found = records[i]["id"]
+            ids.append(found)
+        if records:
+            self._write(list(records.values()))
+        out = [self._told(self.desk.log.get(name), i in records or i in known) for i, name in enumerate(ids)]
+        return Done(201 if records or known else 200, {"items": out})
+
+    def _target(self, item: OutcomeItem, i: int) -> Row:
+        try:
+            row = find_row(self.desk.log, item.decision)
+        except Refusal as error:
+            raise Refusal("not_found", "there is no such decision", where=(f"items[{i}].decision",)) from error
+        try:
+            dated = datetime.fromisoformat(item.observed_at).utcoffset() is not None
+        except (ValueError, OverflowError):
+            dated = False
+        if not dated:
+            raise Refusal("invalid", "a time with its offset from UTC is expected", where=(f"items[{i}].observed_at",))
+        return row
+
+    def _reports(self, row: Row, step: int) -> list[dict[str, Any]]:
+        """What was said about a step of a decision, the first one first."""
+        found = [r.record for r in self.desk.log.reports(row.id)]
+        mine = [o for o in found if o["step"] == step and o.get("entry", row.seq) == row.seq]
+        return [*mine, *self.fresh.get((row.seq, step), [])]
+
+    def _same(self, item: OutcomeItem, row: Row) -> str:
+        """The id of what says the same already."""
+        for record in self._reports(row, item.step):
+            if record["value"] == item.value and record.get("taken") == item.taken:
+                return str(record["id"])
+        return ""
+
+    def _record(self, item: OutcomeItem, row: Row, i: int) -> dict[str, Any]:
+        own = row.record
+        earlier = self._reports(row, item.step)
+        record: dict[str, Any] = {
+            "schema": "ucsearch.outcome/1", "kind": "outcome", "decision": row.id, "entry": row.seq,
+            "digest": row.digest, "series": own["series"], "step": item.step, "value": item.value,
+            "observed_at": item.observed_at, "reported_by": self.principal.name,
+            "request": self.request.at(i).content(),
+        }  # fmt: skip
+        if item.taken is not None:
+            record["taken"] = item.taken
+        if own.get("plan"):
+            record["plan"] = own["plan"]
+        if earlier:
+            record["replaces"] = earlier[0]["id"]
+        else:
+            plan = self.service.plans.get(str(own.get("plan", "")))
+            if plan is not None and (rank := self._rank(plan, row, own, item)) is not None:
+                record["rank"] = list(rank)
+        sealed = seal(record)
+        self.fresh.setdefault((row.seq, item.step), []).append(sealed)
+        return sealed
+
+    def _rank(self, plan: Plan, row: Row, own: Mapping[str, Any], item: OutcomeItem) -> tuple[float, float] | None:
+        """Of the target, once all its steps are known: step 1, or the sum of the first steps."""
+        lags = 1 if plan.watching is None else plan.watching.lags
+        if plan.watching is None or own["kind"] != "decision" or item.step > lags:
+            return None
+        values = {item.step: item.value}
+        for step in range(1, lags + 1):
+            if step != item.step:
+                said = self._reports(row, step)
+                if not said:
+                    return None
+                values[step] = said[0]["value"]
+        trace = own["inputs"]["trace"]
+        members, weights = (decode_array(self.desk.log.blob(trace[n]["$blob"])) for n in ("members", "weights"))
+        if members.shape[1] < LEAST_MEMBERS or members.shape[2] < lags:
+            return None
+        return target_rank(members[0].tolist(), weights[0].tolist(), [values[s] for s in range(1, lags + 1)])
+
+    def _write(self, batch: Sequence[dict[str, Any]]) -> None:
+        """The reports, and what follows from them for the monitors, in one commit."""
+        standing, log = self.service.standing, self.desk.log
+        events: list[dict[str, Any]] = []
+        try:
+            for record in batch:
+                for trip in standing.journal.add(record):
+                    events.append(
+                        event_record(
+                            record["plan"], trip.series, trip.event, trip.evidence, trip.outcomes, trip.about,
+                            self.desk.now, "", trip.why,
+                        )
+                    )  # fmt: skip
+                standing.arrived(str(record.get("plan", "")), record)
+            log.append_batch([*batch, *events])
+        except BaseException:
+            self.service.writer.forget()  # what was counted is not recorded
+            raise
+
+    def _told(self, row: Row, new: bool) -> dict[str, Any]:
+        record = row.record
+        about = self.desk.log.get(record["entry"])
+        taken = record.get("taken")
+        before = [o for o in self.desk.log.overrides(about.seq) if o.seq < row.seq]
+        decided = about.record["outcome"]["action"]
+        effective = decided if not before or before[-1].record["action"] is None else before[-1].record["action"]
+        return {
+            "id": row.id, "seq": row.seq, "decision": record["decision"], "step": record["step"],
+            "series": record["series"], "replaces": record.get("replaces"), "repeated": not new,
+            "followed": None if taken is None else taken == effective, "rank": record.get("rank"),
+        }  # fmt: skip
+
+
+def target_rank(
+    members: Sequence[Sequence[Sequence[float]]], weights: Sequence[float], values: Sequence[Any]
+) -> tuple[float, float]:
+    """Where the sum of the values fell among the members' sums over as many steps; of several fields the first."""
+    lags = len(values)
+    sums = [math.fsum(path[h][0] for h in range(lags)) for path in members]
+    total = math.fsum(float(v[0] if isinstance(v, list) else v) for v in values)
+    return rank_of(sums, total, weights)

@@ -1,0 +1,141 @@
+"""How the monitors stand, for endpoints and console. The deciding thread owns them; it is asked between two batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from ucsearch.monitor import Monitor
+from ucsearch.monitor.fold import POOL, Settings, Status
+from ucsearch.monitor.journal import Journal, period_key
+from ucsearch.records.canonical import encode_number
+from ucsearch.records.reader import AuditReader
+from ucsearch.service.core import Service
+from ucsearch.service.problems import Refusal
+from ucsearch.service.standing import Standing
+
+__all__ = ["EventView", "MonitorView", "StreamView", "curve", "monitor", "monitors", "stream"]
+
+_SHOWN = 500  # streams of one answer
+
+
+@dataclass(frozen=True)
+class StreamView:
+    """One series, or all together."""
+
+    series: str  # "" for the pool
+    state: str  # armed or tripped
+    evidence: Any
+    limit: float
+    about: str  # what carries the evidence
+    outcomes: int  # since it was armed
+
+
+@dataclass(frozen=True)
+class EventView:
+    seq: int
+    at: str
+    series: str
+    event: str
+    evidence: Any
+    about: str
+    by: str  # "" where it followed from the outcomes
+    why: str
+
+
+@dataclass(frozen=True)
+class MonitorView:
+    """The monitor of a plan."""
+
+    plan: str
+    state: str  # off, armed, tripped (the pool), or partly (some series)
+    pool: StreamView | None
+    tripped: int  # series
+    streams: tuple[StreamView, ...]  # by evidence
+    coverage: float | None  # of the last outcomes, of a range that should hold 0.9
+    histogram: tuple[int, ...]  # the same, by tenth of their rank
+    overdue: int
+    events: tuple[EventView, ...]  # newest first
+
+
+async def monitors(service: Service) -> tuple[MonitorView, ...]:
+    """One for each plan."""
+    return tuple([await monitor(service, name) for name in service.plans])
+
+
+async def monitor(service: Service, plan: str) -> MonitorView:
+    found = service.plan(plan)
+    if found.watching is None:
+        return MonitorView(plan, "off", None, 0, (), None, (), 0, ())
+    events = await service.read(events_of, found.name)
+    return view(service.standing, found.name, service.clock(), events)
+
+
+def view(standing: Standing, plan: str, now: datetime, events: tuple[EventView, ...]) -> MonitorView:
+    """As the service knows it now; a snapshot, taken without stopping the deciding thread."""
+    watched = standing.journal.plans.get(plan)
+    if watched is None:
+        return MonitorView(plan, "off", None, 0, (), None, (), 0, events)
+    pool, *rest = watched.monitor.statuses()
+    tripped = sum(s.tripped for s in rest)
+    limit = watched.monitor.settings.limit
+    return MonitorView(
+        plan, "tripped" if pool.tripped else "partly" if tripped else "armed", _stream(pool, limit), tripped,
+        tuple(_stream(s, limit) for s in rest[:_SHOWN]), watched.coverage, watched.histogram(),
+        standing.overdue(plan, now), events,
+    )  # fmt: skip
+
+
+async def stream(service: Service, plan: str, series: str) -> StreamView:
+    watched = service.standing.journal.plans.get(service.plan(plan).name)
+    if watched is None:
+        raise Refusal("not_found", "the plan has no monitor")
+    return _stream(watched.monitor.status(series), watched.monitor.settings.limit)
+
+
+def plain_stream(service: Service, plan: str, series: str) -> dict[str, Any] | None:
+    """A stream as JSON-able content; None where nothing is watched."""
+    watched = service.standing.journal.plans.get(plan)
+    if watched is None:
+        return None
+    return asdict(_stream(watched.monitor.status(series), watched.monitor.settings.limit))
+
+
+def _stream(status: Status, limit: float) -> StreamView:
+    return StreamView(
+        status.series, "tripped" if status.tripped else "armed", encode_number(status.evidence), limit, status.about,
+        status.outcomes,
+    )  # fmt: skip
+
+
+def events_of(reader: AuditReader, plan: str, limit: int = 100) -> tuple[EventView, ...]:
+    rows = reader.list(plan=plan, kind="monitor", newest_first=True, limit=limit)
+    return tuple(
+        EventView(row.seq, r["at"], r["series"], r["event"], r["evidence"], r["about"], r["by"], r["why"])
+        for row, r in ((row, row.record) for row in rows)
+    )  # fmt: skip
+
+
+def curve(reader: AuditReader, plan: str, series: str = POOL) -> tuple[tuple[str, float], ...]:
+    """(time, evidence) of one stream after each outcome that moved it, for a picture."""
+    journal, out = Journal(), []
+    for row in sorted([*reader.iterate("outcome"), *reader.iterate("monitor")], key=lambda row: row.seq):
+        record = row.record
+        if record.get("plan") != plan:
+            continue
+        journal.add(record)
+        if record["kind"] == "outcome" and series in (POOL, record["series"]) and plan in journal.plans:
+            out.append((record["observed_at"], journal.status(plan, series).evidence))
+    return tuple(out)
+
+
+def replay(ranks: Sequence[tuple[str, str, float, float]], settings: Settings, period: str) -> Monitor:
+    """The monitor over a history of (observed_at, series, low, high), in order."""
+    from ucsearch.monitor.journal import Watched
+
+    watched = Watched(Monitor(settings), period)
+    for observed_at, series, low, high in ranks:
+        watched.take(series, low, high, period_key(observed_at, period))
+    return watched.monitor

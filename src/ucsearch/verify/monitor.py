@@ -1,0 +1,241 @@
+"""The calibration monitors of a whole log, derived again: ranks, evidence, trips, latches; and what was paused.
+
+A second reading of docs/monitor.md. Every outcome's rank follows from its decision's members; the evidence of each
+series and of the pool from the ranks in the order of the log; `drift` of a decision from the evidence before it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+from statistics import NormalDist
+from typing import Any
+
+from ucsearch.verify.formats import Blobs, Invalid, Record, expect, num, read_blob, require
+
+NORMAL = NormalDist()
+CLOSE = 1e-9
+# shift, scale, weight of every bet
+BETS = (
+    (0.0, 1.15, 0.15), (0.0, 1.3, 0.3), (0.0, 1.6, 0.15), (0.0, 2.2, 0.1), (-1.0, 1.0, 0.05), (1.0, 1.0, 0.05),
+    (-0.5, 1.0, 0.1), (0.5, 1.0, 0.1),
+)  # fmt: skip
+SECONDS = {"15min": 900, "30min": 1800, "hour": 3600, "day": 86400, "weekday": 86400}
+REMEMBERED = 64  # periods of a series
+LEAST = 50  # members below which nothing is ranked
+TOP = 1e300
+
+
+def _mass(a: float, b: float) -> float:
+    """Normal probability between two places, from the smaller tail."""
+    if a >= 0.0:
+        return 0.5 * (math.erfc(a / math.sqrt(2.0)) - math.erfc(b / math.sqrt(2.0)))
+    if b <= 0.0:
+        return _mass(-b, -a)
+    return 1.0 - 0.5 * (math.erfc(-a / math.sqrt(2.0)) + math.erfc(b / math.sqrt(2.0)))
+
+
+def _place(p: float) -> float:
+    return -math.inf if p <= 0.0 else math.inf if p >= 1.0 else NORMAL.inv_cdf(p)
+
+
+def rank(sums: list[float], weights: list[float], total: float) -> tuple[float, float]:
+    """The interval that an outcome leaves, counted as one more draw among the members."""
+    one = 1.0 / len(sums)
+    less = math.fsum(w for x, w in zip(sums, weights, strict=True) if x < total)
+    upto = math.fsum(w for x, w in zip(sums, weights, strict=True) if x <= total)
+    return min(less / (1.0 + one), 1.0), min((upto + one) / (1.0 + one), 1.0)
+
+
+class _Stream:
+    def __init__(self, bets: list[tuple[float, float, float]], lags: int) -> None:
+        self.bets, self.lags, self.count = bets, lags, 0
+        self.growth = [[0.0] * len(bets) for _ in range(lags)]
+        self.latched = math.nan
+        self.fresh: _Stream | None = None
+        self.calm = 0
+
+    def add(self, gains: list[float]) -> float:
+        own = self.growth[self.count % self.lags]
+        for g, gain in enumerate(gains):
+            own[g] = min((own[g] + 1.0) * gain, TOP)
+        self.count += 1
+        return self.value()
+
+    def value(self) -> float:
+        """Evidence; what it was when it tripped, once it has."""
+        if self.latched == self.latched:
+            return self.latched
+        parts = [math.fsum(b[2] * r for b, r in zip(self.bets, own, strict=True)) for own in self.growth]
+        return math.fsum(parts) / self.lags
+
+
+class _Plan:
+    def __init__(self, settings: Record) -> None:
+        self.s = settings
+        watch = settings["watch"]
+        kept = [b for b in BETS if watch == "both" or (b[0] == 0.0) == (watch == "spread")]
+        share = math.fsum(b[2] for b in kept)
+        self.bets = [(m, k, w / share) for m, k, w in kept]
+        self.limit = settings["within"] / settings["alpha"]
+        under = settings["max_undercoverage"]
+        self.wider = NORMAL.inv_cdf(0.95) / NORMAL.inv_cdf(0.95 - under / 2.0)
+        self.streams: dict[str, _Stream] = {"": self._new()}
+        self.seen: dict[str, list[int]] = {}
+        self.open: int | None = None
+        self.last = 0
+        self.sums: list[float] = []
+        self.count = 0
+        self.told: list[tuple[str, str, float]] = []  # series, event, evidence of what must be recorded next
+
+    def _new(self) -> _Stream:
+        return _Stream(self.bets, self.s["lags"])
+
+    def key(self, text: str) -> int:
+        moment, period = datetime.fromisoformat(text).astimezone(UTC), self.s["period"]
+        if period == "month":
+            return moment.year * 12 + moment.month
+        if period == "week":
+            return (moment.toordinal() - 1) // 7
+        second = moment.toordinal() * 86400 + moment.hour * 3600 + moment.minute * 60 + moment.second
+        return second // SECONDS[period] if period in SECONDS else second * 1_000_000 + moment.microsecond
+
+    def outcome(self, series: str, low: float, high: float, key: int) -> None:
+        known = self.seen.setdefault(series, [])
+        if key in known or (len(known) == REMEMBERED and key < min(known)):
+            return
+        known.append(key)
+        del known[:-REMEMBERED]
+        if self.open is not None and key > self.open:
+            self._count("", [x / self.count for x in self.sums])
+            self.open = None
+        a, b = _place(low) / self.wider, _place(high) / self.wider
+        gains = [0.5 + 0.5 * _mass((a - m) / k, (b - m) / k) / _mass(a, b) for m, k, _ in self.bets]
+        self._count(series, gains)
+        if self.open is None and (not self.last or key > self.last):
+            self.open = self.last = key
+            self.sums, self.count = [0.0] * len(gains), 0
+        if key == self.open:
+            self.sums = [x + y for x, y in zip(self.sums, gains, strict=True)]
+            self.count += 1
+
+    def _count(self, series: str, gains: list[float]) -> None:
+        stream = self.streams.setdefault(series, self._new())
+        if stream.latched != stream.latched:
+            value = stream.add(gains)
+            if value >= self.limit:
+                stream.latched, stream.fresh, stream.calm = value, self._new(), 0
+                self.told.append((series, "tripped", value))
+        elif series and stream.fresh is not None:
+            if stream.fresh.add(gains) < self.s["calm"]:
+                stream.calm += 1
+            else:
+                stream.fresh, stream.calm = self._new(), 0
+            if stream.calm >= self.s["probation"]:
+                self.told.append((series, "rearmed", stream.latched))
+                self.streams[series] = self._new()
+
+    def drift(self, series: str) -> float:
+        own = self.streams.get(series)
+        return max(self.streams[""].value(), 0.0 if own is None else own.value())
+
+
+class Watch:
+    """Fed with every entry of a log from its first on; raises `Invalid` where what is recorded does not follow."""
+
+    def __init__(self) -> None:
+        self.plans: dict[str, _Plan] = {}
+        self.pauses: dict[str, Record] = {}
+        self.first: dict[tuple[int, int], tuple[str, Any]] = {}  # id and value of the first report, by entry and step
+
+    def add(self, r: Record, find: Callable[[], Record], blobs: Blobs) -> None:
+        """`find` returns the decision that an outcome is about."""
+        kind = r["kind"]
+        if kind == "decision" and "plan" in r:
+            self._decision(r)
+        elif kind == "control":
+            self.pauses[r["plan"]] = r
+        elif kind == "monitor":
+            self._event(r)
+        elif kind == "outcome" and "entry" in r:
+            self._outcome(r, find, blobs)
+
+    def _decision(self, r: Record) -> None:
+        plan, gate = self.plans.get(r["plan"]), r["gate"]
+        if plan is not None:
+            require("monitor", not plan.told, plan.told[:1], "recorded before the next decision")
+        drift = gate["calibration"].get("drift")
+        if gate["settings"].get("max_drift") is not None and drift is not None:  # unknown fails the gate anyway
+            require("gate.calibration.drift", plan is not None, drift, "nothing: no monitor was armed")
+            if plan is not None:
+                _close("gate.calibration.drift", drift, plan.drift(r["series"]))
+        for k, row in enumerate(gate["rows"]):
+            if row["name"] == "released_by_operator":
+                expect(f"gate.rows[{k}].left", row["left"], 0 if self._paused(r["plan"], gate["now"]) else 1)
+
+    def _paused(self, plan: str, now: str) -> bool:
+        last = self.pauses.get(plan)
+        if last is None or last["action"] != "pause":
+            return False
+        return "until" not in last or datetime.fromisoformat(now) < datetime.fromisoformat(last["until"])
+
+    def _event(self, r: Record) -> None:
+        plan = self.plans.get(r["plan"])
+        if r["event"] == "armed":
+            require("monitor.settings", "settings" in r, None, "what the monitor watches by")
+            made = _Plan(r["settings"])
+            for name, old in {} if plan is None else plan.streams.items():
+                if old.latched == old.latched:
+                    kept = made.streams.setdefault(name, made._new())
+                    kept.latched, kept.fresh = max(old.latched, made.limit), made._new()
+            self.plans[r["plan"]] = made
+            return
+        if plan is None:
+            raise Invalid("monitor.plan", r["plan"], "a plan whose monitor was armed")
+        if r["by"]:
+            stream = plan.streams.get(r["series"])
+            tripped = stream is not None and stream.latched == stream.latched
+            require("monitor.event", r["event"] == "rearmed" and tripped, r["event"], "a stream that has tripped")
+            plan.streams[r["series"]] = plan._new()
+            return
+        require("monitor.event", bool(plan.told), r["event"], "nothing: it does not follow from the outcomes")
+        series, event, value = plan.told.pop(0)
+        expect("monitor.series", (r["series"], r["event"]), (series, event))
+        _close("monitor.evidence", r["evidence"], value)
+
+    def _outcome(self, r: Record, find: Callable[[], Record], blobs: Blobs) -> None:
+        place = (r["entry"], r["step"])
+        earlier = self.first.get(place)
+        expect("outcome.replaces", r.get("replaces"), None if earlier is None else earlier[0])
+        if earlier is None:
+            self.first[place] = (r["id"], r["value"])
+        plan = self.plans.get(r.get("plan", ""))
+        if plan is None or earlier is not None:
+            require("outcome.rank", "rank" not in r, r.get("rank"), "nothing: it does not count")
+            return
+        derived = self._rank(r, plan.s["lags"], find(), blobs)
+        require("outcome.rank", ("rank" in r) == (derived is not None), r.get("rank"), derived)
+        if derived is not None:
+            for k in (0, 1):
+                _close(f"outcome.rank[{k}]", r["rank"][k], derived[k])
+            plan.outcome(r["series"], *derived, plan.key(r["observed_at"]))
+
+    def _rank(self, r: Record, lags: int, target: Record, blobs: Blobs) -> tuple[float, float] | None:
+        if target["kind"] != "decision" or r["step"] > lags:
+            return None
+        steps = [self.first.get((r["entry"], step)) for step in range(1, lags + 1)]
+        values = [float(x[1][0] if isinstance(x[1], list) else x[1]) for x in steps if x is not None]
+        trace = target["inputs"]["trace"]
+        (_, size, horizon, fields), _, members = read_blob(trace["members"]["$blob"], blobs)
+        if len(values) < lags or size < LEAST or horizon < lags:
+            return None
+        _, _, weights = read_blob(trace["weights"]["$blob"], blobs)
+        row = horizon * fields
+        sums = [math.fsum(members[j * row + h * fields] for h in range(lags)) for j in range(size)]
+        return rank(sums, list(weights), math.fsum(values))
+
+
+def _close(where: str, claimed: Any, derived: float) -> None:
+    seen = num(claimed)
+    require(where, abs(seen - derived) <= CLOSE * max(1.0, abs(derived)), claimed, derived)

@@ -1,0 +1,243 @@
+"""What people do: overrides, pauses; what agents report; who may do what."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.kit import Client, Clock, running
+from ucsearch.records.audit import AuditReader
+from ucsearch.verify import verify_log
+
+
+def run(folder: Path, go: Any, **options: Any) -> None:
+    async def whole() -> None:
+        async with running(folder, **options) as client:
+            await go(client)
+
+    asyncio.run(whole())
+
+
+def verified(folder: Path) -> list[str]:
+    return [v.status for v in verify_log(folder / "log/decisions.db")]
+
+
+async def one(client: Client, series: str = "A", **changes: Any) -> dict[str, Any]:
+    answer = await client.decide(series, **changes)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["items"][0]  # type: ignore[no-any-return]
+
+
+def test_an_override_is_effective_until_it_is_withdrawn(tmp_path: Path) -> None:
+    async def go(client: Client) -> None:
+        made = await one(client)
+        path = f"/v1/decisions/{made['id']}/override"
+        first = await client.post(
+            path, {"action": 15.0, "why": "a promotion", "expects": made["id"]}, role="operator", key="o1"
+        )
+        assert first.status_code == 201, first.text
+        again = await client.post(
+            path, {"action": 15.0, "why": "a promotion", "expects": made["id"]}, role="operator", key="o1"
+        )
+        assert (again.status_code, again.content) == (201, first.content)
+        found = (await client.get("/v1/series/A")).json()
+        assert (found["effective"], found["certified"], found["expects"]) == (15, False, first.json()["id"])
+        assert first.json()["who"] == "the operator"
+        stale = {"action": 5.0, "why": "another idea", "expects": made["id"]}
+        assert (await client.post(path, stale, role="operator")).status_code == 409
+        off = {"action": 7.0, "why": "off the grid", "expects": first.json()["id"]}
+        second = await client.post(path, off, role="operator")
+        assert second.status_code == 201
+        assert second.json()["off_grid"]
+        back = {"action": None, "why": "called off", "expects": second.json()["id"]}
+        third = await client.post(path, back, role="operator")
+        assert third.json()["effective"] == made["action"]
+        assert (await client.get("/v1/series/A")).json()["effective"] == made["action"]
+
+    run(tmp_path, go)
+    assert verified(tmp_path) == ["valid"] * 4
+
+
+@pytest.mark.parametrize("action", [500.0, "nonsense", 1e300])
+def test_what_the_rules_forbid_is_refused_and_not_recorded(tmp_path: Path, action: Any) -> None:
+    async def go(client: Client) -> None:
+        made = await one(client)
+        body = {"action": action, "why": "no good idea", "expects": made["id"]}
+        answer = await client.post(f"/v1/decisions/{made['id']}/override", body, role="operator")
+        assert answer.status_code == 422
+        assert answer.json()["code"] == "not_allowed"
+        assert answer.json()["allowed"]
+
+    # A capacity makes large orders break the rules.
+    from tests.service.kit import PLAN
+
+    run(tmp_path, go, plan=PLAN.replace("holding = 1.0", "holding = 1.0\ncapacity = 100.0"))
+    with AuditReader(tmp_path / "log/decisions.db") as log:
+        assert log.count() == 1
+
+
+def test_only_the_newest_decision_can_be_overridden_and_only_while_it_is_valid(tmp_path: Path) -> None:
+    clock = Clock()
+
+    async def go(client: Client) -> None:
+        old, new = await one(client), await one(client, level=5.0)
+        body = {"action": 15.0, "why": "too late", "expects": old["id"]}
+        answer = await client.post(f"/v1/decisions/{old['id']}/override", body, role="operator")
+        assert (answer.status_code, answer.json()["code"]) == (409, "not_newest")
+        clock.now += timedelta(days=2)
+        body["expects"] = new["id"]
+        answer = await client.post(f"/v1/decisions/{new['id']}/override", body, role="operator")
+        assert (answer.status_code, answer.json()["code"]) == (409, "expired")
+        missing = await client.post(f"/v1/decisions/{'0' * 64}/override", body, role="operator")
+        assert missing.status_code == 404
+
+    run(tmp_path, go, clock=clock)
+
+
+def test_of_four_overrides_at_once_one_wins(tmp_path: Path) -> None:
+    async def go(client: Client) -> None:
+        made = await one(client)
+        body = {"action": 15.0, "why": "all at once", "expects": made["id"]}
+        path = f"/v1/decisions/{made['id']}/override"
+        answers = await asyncio.gather(*(client.post(path, body, role="operator") for _ in range(4)))
+        assert sorted(a.status_code for a in answers) == [201, 409, 409, 409]
+
+    run(tmp_path, go)
+
+
+def test_a_pause_stops_releases_until_it_ends(tmp_path: Path) -> None:
+    clock = Clock()
+
+    async def go(client: Client) -> None:
+        assert (await one(client))["outcome"] == "RELEASED"
+        until = (clock.now + timedelta(hours=1)).isoformat()
+        first = await client.post("/v1/plans/orders/pause", {"why": "stocktaking", "until": until}, role="operator")
+        assert first.status_code == 201, first.text
+        twice = await client.post("/v1/plans/orders/pause", {"why": "stocktaking"}, role="operator")
+        assert (twice.status_code, twice.json()["code"]) == (409, "already")
+        made = await one(client)
+        assert (made["outcome"], made["reason"]) == ("FALLBACK", "paused")
+        assert (await client.get("/v1/plans")).json()["items"][0]["paused"]
+        clock.now += timedelta(hours=2)
+        assert (await one(client))["outcome"] == "RELEASED"
+        again = await client.post("/v1/plans/orders/pause", {"why": "once more"}, role="operator")
+        assert again.status_code == 201
+        assert (await one(client))["reason"] == "paused"
+        assert (await client.post("/v1/plans/orders/resume", {"why": "done"}, role="operator")).status_code == 201
+        assert (await one(client))["outcome"] == "RELEASED"
+
+    run(tmp_path, go, clock=clock)
+    assert set(verified(tmp_path)) == {"valid"}
+
+
+def test_outcomes_are_recorded_once_and_the_first_report_counts(tmp_path: Path) -> None:
+    async def go(client: Client) -> None:
+        made = await one(client)
+        item = {
+            "decision": made["id"],
+            "value": 4.5,
+            "observed_at": "2026-03-03T06:00:00+00:00",
+            "taken": made["action"],
+        }
+        first = await client.post("/v1/outcomes", {"items": [item]}, key="r1")
+        assert first.status_code == 201, first.text
+        assert first.json()["items"][0]["followed"] is True
+        same = await client.post("/v1/outcomes", {"items": [item]}, key="r1")
+        assert (same.status_code, same.content) == (201, first.content)
+        other_key = await client.post("/v1/outcomes", {"items": [item]}, key="r2")
+        assert (other_key.status_code, other_key.json()["items"][0]["repeated"]) == (200, True)
+        changed = await client.post("/v1/outcomes", {"items": [{**item, "value": 9.0, "taken": 0.0}]}, key="r3")
+        assert changed.status_code == 201
+        assert changed.json()["items"][0]["replaces"] == first.json()["items"][0]["id"]
+        assert changed.json()["items"][0]["followed"] is False
+        unknown = await client.post("/v1/outcomes", {"items": [{**item, "decision": "0" * 64}]})
+        assert unknown.status_code == 404
+        undated = await client.post("/v1/outcomes", {"items": [{**item, "observed_at": "2026-03-03"}]})
+        assert undated.status_code == 422
+        seen = (await client.get("/v1/series/A")).json()["outcomes"]
+        assert [(o["value"], bool(o["replaces"])) for o in seen] == [(4.5, False), (9, True)]
+
+    run(tmp_path, go)
+    assert verified(tmp_path) == ["valid"] * 3
+
+
+ROUTES = [
+    ("POST", "/v1/plans/orders/decisions", {"agent"}),
+    ("POST", "/v1/outcomes", {"agent"}),
+    ("POST", "/v1/decisions/{id}/override", {"operator", "admin"}),
+    ("POST", "/v1/plans/orders/pause", {"operator", "admin"}),
+    ("POST", "/v1/plans/orders/resume", {"operator", "admin"}),
+    ("POST", "/v1/monitors/orders/rearm", {"admin"}),
+    *(
+        ("GET", path, {"viewer", "operator", "admin", "agent"})
+        for path in (
+            "/v1/decisions", "/v1/decisions/{id}", "/v1/decisions/{id}/explain", "/v1/series/A", "/v1/monitors",
+            "/v1/monitors/orders", "/v1/plans", "/v1/plans/orders/schema", "/v1/log", "/v1/log/checkpoint",
+            "/v1/log/export", "/v1/openapi.json",
+        )
+    ),
+    ("POST", "/v1/decisions/{id}/verify", {"viewer", "operator", "admin", "agent"}),
+]  # fmt: skip
+
+
+def test_every_route_asks_for_its_role(tmp_path: Path) -> None:
+    async def go(client: Client) -> None:
+        made = await one(client)
+        for method, path, allowed in ROUTES:
+            place = path.format(id=made["id"])
+            for role in ("viewer", "operator", "admin", "agent", ""):
+                if method == "GET":
+                    answer = await client.get(place, role=role)
+                else:
+                    answer = await client.post(place, {}, role=role)
+                expected = {200, 422, 404} if role in allowed else {403} if role else {401}
+                assert answer.status_code in expected, (method, path, role, answer.text)
+                if answer.status_code != 200:
+                    assert answer.headers["content-type"] == "application/problem+json"
+        forged = await client.http.get("/v1/decisions", headers={"Authorization": "Bearer ucs_" + "A" * 43})
+        assert forged.status_code == 401
+        rebound = await client.http.get("/v1/decisions", headers={**client.headers("viewer"), "Host": "evil.example"})
+        assert (rebound.status_code, rebound.json()["code"]) == (403, "bad_host")
+
+    run(tmp_path, go)
+
+
+def test_a_revoked_token_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ucsearch.service.access._AGAIN_S", 0.0)
+
+    async def go(client: Client) -> None:
+        from ucsearch.service.access import TokenBook
+
+        assert (await client.get("/v1/decisions")).status_code == 200
+        TokenBook(tmp_path / "tokens.toml").revoke("the viewer")  # another process
+        assert (await client.get("/v1/decisions")).status_code == 401
+        (tmp_path / "tokens.toml").chmod(0o644)
+        assert (await client.get("/v1/decisions", role="operator")).status_code == 401
+
+    run(tmp_path, go)
+
+
+def test_a_decision_can_be_looked_at_explained_verified_and_exported(tmp_path: Path) -> None:
+    async def go(client: Client) -> None:
+        made = await one(client)
+        record = await client.get(f"/v1/decisions/{made['id']}")
+        with AuditReader(tmp_path / "log/decisions.db") as log:
+            assert record.content == log.get(1).body
+            assert record.headers["etag"] == f'"{log.get(1).digest}"'
+        told = (await client.get(f"/v1/decisions/{made['id']}/explain")).json()
+        assert "RELEASED" in told["text"]
+        assert told["svg"].lstrip().startswith("<")
+        checked = await client.post(f"/v1/decisions/{made['id']}/verify", {}, role="viewer")
+        assert checked.json()["status"] == "valid"
+        lines = (await client.get("/v1/log/export")).content
+        (tmp_path / "out.jsonl").write_bytes(lines)
+        assert [v.status for v in verify_log(tmp_path / "out.jsonl")] == ["valid"]
+        point = (await client.get("/v1/log/checkpoint")).json()
+        assert point["count"] == 1
+        assert point["head"] == made["head"]
+
+    run(tmp_path, go)

@@ -1,0 +1,179 @@
+"""The monitor in the service: trips stop releases, people and probation arm again, the verifier derives it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.kit import CONFIG, START, Client, Clock, running
+from ucsearch.records.audit import AuditLog, AuditReader
+from ucsearch.records.canonical import seal
+from ucsearch.service.standing import journal_of
+from ucsearch.verify import verify_log
+
+WATCHED = (
+    CONFIG
+    + """
+[plan.monitor]
+within = 20
+alpha = 0.5
+calm = 10.0
+probation = 3
+"""
+)
+PLAN_DAY = 'period = "day"\n'
+
+
+def members(n: int = 50, level: float = 10.0) -> list[list[float]]:
+    return [[level + 0.1 * j, level + 0.1 * j, level] for j in range(n)]
+
+
+async def day(client: Client, clock: Clock, value: float, *series: str, model: str = "m1") -> list[dict[str, Any]]:
+    """Decide, wait a day, report."""
+    items = [
+        {"series": s, "state": {"on_hand": 3.0}, "forecast": {"members": members(), "model": model}} for s in series
+    ]
+    answer = await client.post("/v1/plans/orders/decisions", {"items": items})
+    assert answer.status_code == 200, answer.text
+    made = answer.json()["items"]
+    clock.now += timedelta(days=1)
+    at = clock.now.isoformat()
+    told = await client.post(
+        "/v1/outcomes", {"items": [{"decision": m["id"], "value": value, "observed_at": at} for m in made]}
+    )
+    assert told.status_code == 201, told.text
+    return made  # type: ignore[no-any-return]
+
+
+def run(folder: Path, go: Any, **options: Any) -> None:
+    from tests.service.kit import PLAN
+
+    clock = Clock()
+
+    async def whole() -> None:
+        async with running(folder, WATCHED, PLAN_DAY + PLAN, clock, **options) as client:
+            await go(client, clock)
+
+    asyncio.run(whole())
+
+
+async def until_tripped(client: Client, clock: Clock, *series: str) -> int:
+    for n in range(30):
+        made = await day(client, clock, 99.0, *series)
+        if made[0]["reason"] == "calibration":
+            return n
+    raise AssertionError("it did not trip")
+
+
+def test_misses_trip_the_monitor_and_releases_stop_until_a_person_arms_it_again(tmp_path: Path) -> None:
+    async def go(client: Client, clock: Clock) -> None:
+        assert (await day(client, clock, 12.0, "A", "B"))[0]["monitor"]["state"] == "armed"
+        await until_tripped(client, clock, "A", "B")
+        made = await day(client, clock, 12.0, "A", "B")
+        assert [(m["outcome"], m["reason"], m["monitor"]["state"]) for m in made] == [
+            ("FALLBACK", "calibration", "tripped")
+        ] * 2
+        found = (await client.get("/v1/monitors/orders")).json()
+        assert found["state"] == "tripped"
+        assert found["pool"]["about"] in ("spread too narrow", "forecasts too low")
+        same = await client.post("/v1/monitors/orders/rearm", {"why": "try again"}, role="admin")
+        assert (same.status_code, same.json()["code"]) == (422, "not_allowed")
+        await day(client, clock, 12.0, "A", "B", model="m2")
+        other = await client.post("/v1/monitors/orders/rearm", {"why": "a new model"}, role="admin")
+        assert other.status_code == 201, other.text
+        twice = await client.post("/v1/monitors/orders/rearm", {"why": "a new model"}, role="admin")
+        assert twice.status_code == 409
+        for name in ("A", "B"):
+            if (await client.get(f"/v1/monitors/orders/{name}")).json()["state"] == "tripped":
+                body = {"why": "looked at it", "series": name, "accept": True}
+                assert (await client.post("/v1/monitors/orders/rearm", body, role="admin")).status_code == 201
+        assert (await day(client, clock, 12.0, "A", "B", model="m2"))[0]["outcome"] == "RELEASED"
+
+    run(tmp_path, go)
+    verdicts = list(verify_log(tmp_path / "log/decisions.db"))
+    assert [str(v) for v in verdicts if v.status != "valid"] == []
+
+
+def test_the_monitor_is_the_same_after_a_restart_and_a_series_earns_its_way_back(tmp_path: Path) -> None:
+    tokens: dict[str, str] = {}
+
+    async def first(client: Client, clock: Clock) -> None:
+        tokens.update(client.tokens)
+        for _ in range(12):  # the others are calm, so the pool is too
+            await day(client, clock, 12.0, *(f"S{i}" for i in range(6)))
+            await day(client, clock, 99.0, "A")
+            if (await client.get("/v1/monitors/orders/A")).json()["state"] == "tripped":
+                return
+        raise AssertionError
+
+    # One stream alone would carry the pool with it: they take turns.
+    run(tmp_path, first)
+    with AuditReader(tmp_path / "log/decisions.db") as log:
+        before = journal_of(log).plans["orders"].monitor.statuses()
+
+    async def second(client: Client, clock: Clock) -> None:
+        clock.now = START + timedelta(days=400)
+        assert client.service.standing.journal.plans["orders"].monitor.statuses() == before
+        if before[0].tripped:
+            body = {"why": "the pool is a person's", "accept": True}
+            assert (await client.post("/v1/monitors/orders/rearm", body, role="admin")).status_code == 201
+        for _ in range(3):
+            await day(client, clock, 12.0, "A")
+        assert (await client.get("/v1/monitors/orders/A")).json()["state"] == "armed"
+        events = (await client.get("/v1/monitors/orders")).json()["events"]
+        assert [e["event"] for e in events if e["series"] == "A"] == ["rearmed", "tripped"]
+
+    run(tmp_path, second, tokens=tokens)
+    assert {v.status for v in verify_log(tmp_path / "log/decisions.db")} == {"valid"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("decision", lambda r: r["gate"]["calibration"].update(drift=0.5)),
+        ("outcome", lambda r: r.update(rank=[0.4, 0.5])),
+        ("outcome", lambda r: r.update(observed_at="2026-03-02T06:00:00+00:00")),
+        ("monitor", lambda r: r.update(evidence=r["evidence"] * 2.0)),
+        ("monitor", lambda r: r.update(series="B")),
+    ],
+)
+def test_the_verifier_finds_what_does_not_follow(tmp_path: Path, kind: str, change: Any) -> None:
+    async def go(client: Client, clock: Clock) -> None:
+        await until_tripped(client, clock, "A")
+
+    run(tmp_path, go)
+    with AuditReader(tmp_path / "log/decisions.db") as log:
+        rows = [(row.record, log.blobs_of(row)) for row in log]
+    places = [i for i, (r, _) in enumerate(rows) if r["kind"] == kind and r.get("event") != "armed"]
+    forged = json.loads(json.dumps(rows[places[-1]][0]))
+    change(forged)
+    forged.pop("id")
+    with AuditLog(tmp_path / "forged.db") as log:
+        for i, (record, blobs) in enumerate(rows):
+            if i == places[-1]:
+                log.append(seal(forged), blobs)
+            elif record["kind"] != "outcome" or i < places[-1]:
+                log.append(record, blobs)
+    assert "invalid" in {v.status for v in verify_log(tmp_path / "forged.db")}
+
+
+def test_a_monitor_without_reports_is_starved(tmp_path: Path) -> None:
+    from tests.service.kit import PLAN
+
+    clock = Clock()
+    config = WATCHED + "max_overdue = 1.0\ngrace_s = 3600.0\n"
+
+    async def whole() -> None:
+        async with running(tmp_path, config, PLAN_DAY + PLAN, clock) as client:
+            for n in range(4):
+                answer = await client.decide("A", members=50)
+                assert answer.json()["items"][0]["reason"] == ("none" if n < 3 else "calibration"), n
+                clock.now += timedelta(days=1)
+            assert (await client.get("/v1/monitors/orders")).json()["overdue"] >= 2
+
+    asyncio.run(whole())
