@@ -110,6 +110,8 @@ TESTS = {
         "tests/property/test_forgery.py",
     ],
 }
+MARK = "_statement_is_reached"
+MOST_EXAMPLES = 60  # of a Hypothesis test: those that notice a mutant do so early
 RECENT = 12  # how many of the tests that noticed the module's mutants before are tried first
 TEST_CPU_S = 20.0  # processor time of one test; an endless loop is a mutant caught
 
@@ -120,7 +122,7 @@ class Mutant(NamedTuple):
     path: str
     key: str
     line: int
-    last: int  # line where what is changed ends; 0: it runs on import
+    statement: int  # line of the innermost statement around the change; 0: it runs on import
     source: str
 
 
@@ -212,7 +214,9 @@ def mutants_of(path: Path, wanted: set[str] | None = None) -> Iterator[Mutant]:
         for change in changes_of(node):
             other = ast.copy_location(change(node), node)
             around = list(_around(node, parents))
-            statement = next((x for x in around if isinstance(x, ast.stmt)), node)
+            statement = next((x for x in around if isinstance(x, ast.stmt)), None)
+            if statement is None:
+                continue
             runs_later = any(
                 isinstance(x, ast.FunctionDef) and node in ast.walk(ast.Module(x.body, [])) for x in around
             )
@@ -225,7 +229,7 @@ def mutants_of(path: Path, wanted: set[str] | None = None) -> Iterator[Mutant]:
                 _swap(parents[node], node, other)
                 source = ast.unparse(ast.fix_missing_locations(tree))
                 _swap(parents[node], other, node)
-            yield Mutant(name, key, node.lineno, (node.end_lineno or 0) if runs_later else 0, source)
+            yield Mutant(name, key, node.lineno, statement.lineno if runs_later else 0, source)
 
 
 def _around(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Iterator[ast.AST]:
@@ -285,14 +289,19 @@ class _Server:
         self.reach: dict[str, Reach] = {}
 
     def pytest_runtestloop(self, session: Any) -> bool:
+        fewer_examples(session.items)
         if self.group == "verify":
             make_records()
         items = [item for item in session.items if "compiled" not in item.name]
         plain = [item for item in items if "as_a_module" not in item.name]
-        # Two controls that must survive: the tree as it is; every module grafted unchanged, and the tests backwards.
+        # Two controls that must survive: every module grafted with a mark before each statement, which says what each
+        # test reaches; every module grafted unchanged, and the tests backwards.
         modules = sorted((self.folder / SOURCE).glob(MODULES[self.group]))
         same = [(p.relative_to(self.folder).as_posix(), p.read_text()) for p in modules]
-        states = [self.run(session, items, [], self.folder / "reach.json")[0], self.run(session, plain[::-1], same)[0]]
+        states = [
+            self.run(session, items, same, self.folder / "reach.json")[0],
+            self.run(session, plain[::-1], same)[0],
+        ]
         self.answer("survived" if set(states) == {"survived"} else " ".join(states))
         if set(states) == {"survived"}:
             self.reach = {name: Reach(*found) for name, found in json.loads(Path("reach.json").read_text()).items()}
@@ -314,12 +323,12 @@ class _Server:
 
     def order(self, items: list[Any], plain: list[Any], task: dict[str, Any]) -> list[Any]:
         """The tests that reach the place, those first that noticed the module's last mutants, then the quick ones."""
-        path, lines = task["path"], set(range(task["line"], task["last"] + 1))
+        path, line = task["path"], task["statement"]
         reached = {x.nodeid: self.reach[x.nodeid].lines.get(path, []) for x in items}
         if path.endswith("__main__.py"):  # run by other processes too, whose lines are not seen
             own = [x for x in items if reached[x.nodeid] or x not in plain]
         else:
-            own = [x for x in plain if not lines or lines & set(reached[x.nodeid])] or plain
+            own = [x for x in plain if not line or line in reached[x.nodeid]] or plain
         rank = {name: i for i, name in enumerate(self.recent.get(path, []))}
         return sorted(own, key=lambda x: (rank.get(x.nodeid, RECENT), self.reach[x.nodeid].cpu_s))
 
@@ -353,6 +362,15 @@ class _Server:
         return ("timeout" if os.WIFSIGNALED(status) else "killed"), test
 
 
+def fewer_examples(items: list[Any]) -> None:
+    from hypothesis import settings
+
+    for item in items:
+        own = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
+        if own is not None and own.max_examples > MOST_EXAMPLES:
+            item.obj._hypothesis_internal_use_settings = settings(own, max_examples=MOST_EXAMPLES)
+
+
 def make_records() -> None:
     """The planner is not mutated with the verifier, so its records can be made once."""
     unit, forgery = sys.modules["test_verify"], sys.modules.get("test_forgery")
@@ -372,36 +390,27 @@ class Reach(NamedTuple):
 def _child(
     session: Any, items: list[Any], grafts: list[tuple[str, str]], writer: int, reach: Path | None
 ) -> None:  # fmt: skip
-    code, found, lines = 1, {}, set()
-
-    def enter(frame: types.FrameType, event: str, argument: Any) -> Any:
-        return follow if frame.f_code.co_filename.startswith(watched) else None
-
-    def follow(frame: types.FrameType, event: str, argument: Any) -> Any:
-        lines.add((frame.f_code.co_filename, frame.f_lineno))
-        return follow
-
-    watched = tuple(str(path) for pattern in MODULES.values() for path in (Path.cwd() / SOURCE).glob(pattern))
+    code, found, lines = 1, {}, {}
     try:
         os.setpgid(0, 0)
         null = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(null, stream)
         for path, source in grafts:
-            graft(path, source)
+            if reach is None:
+                graft(path, source)
+            else:
+                lines[path] = set()
+                graft(path, marked(source), lines[path].add)
         for i, item in enumerate(items):
             signal.setitimer(signal.ITIMER_VIRTUAL, TEST_CPU_S if reach is None else 30.0 * TEST_CPU_S)
             following = items[i + 1] if i + 1 < len(items) else None
             start = time.process_time()
-            if reach is not None:
-                lines.clear()
-                sys.settrace(enter)
+            for seen in lines.values():
+                seen.clear()
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if reach is not None:
-                sys.settrace(None)
-                by_path: dict[str, list[int]] = {}
-                for name, line in lines:
-                    by_path.setdefault(str(Path(name).relative_to(Path.cwd())), []).append(line)
+                by_path = {path: sorted(seen) for path, seen in lines.items() if seen}
                 found[item.nodeid] = Reach(time.process_time() - start, by_path)
             if session.testsfailed:
                 os.write(writer, item.nodeid.encode())
@@ -414,13 +423,42 @@ def _child(
         os._exit(code)
 
 
-def graft(path: str, source: str) -> None:
+class _Marks(ast.NodeTransformer):
+    """A call of MARK with its line before every statement of a function."""
+
+    def __init__(self) -> None:
+        self.inside = 0
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self.inside += 1
+        self.generic_visit(node)
+        self.inside -= 1
+        return node
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        for field in ("body", "orelse", "finalbody"):
+            block = getattr(node, field, None)
+            if self.inside and isinstance(block, list) and not isinstance(node, ast.ClassDef):
+                own = [(ast.Expr(ast.Call(ast.Name(MARK, ast.Load()), [ast.Constant(x.lineno)], [])), x) for x in block]
+                setattr(node, field, [part for pair in own for part in pair])
+        return node
+
+
+def marked(source: str) -> str:
+    return ast.unparse(ast.fix_missing_locations(_Marks().visit(ast.parse(source))))
+
+
+def graft(path: str, source: str, mark: Callable[[int], None] | None = None) -> None:
     """Put a mutant's functions, methods and constants in the place of those that everybody has imported already."""
     name = ".".join(Path(path).with_suffix("").parts[1:]).removesuffix(".__init__")
     module = sys.modules.get(name)
     if module is None:
         return  # imported later, from the copy of the tree
     fresh: dict[str, Any] = {"__name__": name, "__file__": module.__file__, "__package__": module.__package__}
+    if mark is not None:
+        fresh[MARK] = mark
+        setattr(module, MARK, mark)
     exec(compile(source, path, "exec"), fresh)
     users = [m for k, m in list(sys.modules.items()) if k.startswith(("ucsearch", "test_", "tests"))]
     for key, new in fresh.items():
@@ -511,7 +549,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", type=Path, help="modules of the folders that TESTS names")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--timeout", type=float, default=900.0, help="seconds for the tests of one mutant")
+    parser.add_argument("--timeout", type=float, default=3600.0, help="seconds for the tests of one mutant")
     parser.add_argument("--sample", type=int, help="only so many mutants, drawn evenly from the groups")
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--groups", default="", help=f"only these, by commas: {', '.join(MODULES)}")

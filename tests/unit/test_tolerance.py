@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
+from ucsearch.certificate.api import _reconciled
 from ucsearch.certificate.compute import derive
 from ucsearch.check import TaskWarning
 from ucsearch.records.decisions import decision_record
@@ -218,3 +219,18 @@ def test_figures_beyond_the_largest_float_prove_nothing_and_their_record_can_be_
     assert not found.released
     assert verify_record(record, blobs, task).status == "valid"
     assert record["claim"]["tau"] == "inf" or eps_m
+
+
+def test_an_upper_value_that_rounding_left_below_a_known_path_is_that_path() -> None:
+    lower = np.array([[-2.8135365351321844, 1.0, 1.0, np.nan]])
+    upper = np.array(
+        [[-2.813536535133307, 1.0, 2.0, 3.0]]
+    )  # of m4-quarterly Q16374, decision 6; and three without doubt
+    sizes = np.array([[4.0, 5.0, 6.0, np.nan]]), np.array([[3.0, 1.0, 2.0, 3.0]])
+    raised, size, sound = _reconciled(lower, sizes[0], upper, sizes[1], 3)
+    assert raised.tolist() == [[lower[0, 0], 1.0, 2.0, 3.0]]
+    assert size.tolist() == [[4.0, 5.0, 2.0, 3.0]]
+    assert sound.tolist() == [True]
+    below = _reconciled(lower, sizes[0], upper - 1e-3, sizes[1], 3)  # no bound at all: unknown, and said so
+    assert np.isnan(below[0]).tolist() == [[True, True, False, False]]
+    assert below[2].tolist() == [False]
