@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["PYTHON", "code_form", "loads", "nested"]
+__all__ = ["PYTHON", "attributes", "code_form", "loads", "nested"]
 
 PYTHON = f"{sys.implementation.name}-{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -73,6 +73,12 @@ def loads(code: types.CodeType) -> Iterator[tuple[str, tuple[str, ...]]]:
                 yield str(i.argval), tuple(chain)
             elif i.opname == "IMPORT_NAME":
                 yield f"import {i.argval}", ()
+
+
+def attributes(code: types.CodeType) -> set[str]:
+    """Every name that is read off an object, inner functions included."""
+    reads = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR")
+    return {str(i.argval) for one in (code, *nested(code)) for i in dis.get_instructions(one) if i.opname in reads}
 
 
 def nested(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -10,6 +10,7 @@ The digest is the same in every process and with or without source text, for one
 
 from __future__ import annotations
 
+import builtins
 import collections
 import datetime
 import decimal
@@ -26,13 +27,30 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.codeform import code_form, loads
+from ucsearch.codeform import attributes, code_form, loads
 from ucsearch.layout import is_named_tuple_type
 from ucsearch.sources import Unsourced, definition_text
 
 __all__ = ["Reach", "Unhashable", "reach_of", "text_digests"]
 
 _FIXED = frozenset(sys.stdlib_module_names) | {"numpy", "builtins"}
+# Of these the answers follow from the arguments alone. Others read a clock, a file, the environment or another module.
+_PURE = frozenset({
+    "builtins", "math", "cmath", "operator", "_operator", "functools", "_functools", "itertools", "collections",
+    "_collections", "_collections_abc", "statistics", "_statistics", "fractions", "decimal", "_decimal", "_pydecimal",
+    "numbers", "enum", "typing", "types", "dataclasses", "datetime", "_datetime", "_pydatetime", "calendar", "bisect",
+    "_bisect", "heapq", "_heapq", "string", "_string", "re", "_sre", "copy", "copyreg", "abc", "_abc", "contextlib",
+    "array", "struct", "_struct", "binascii", "zlib", "hashlib", "_hashlib", "json", "_json", "graphlib", "textwrap",
+    "unicodedata", "warnings", "_warnings", "reprlib", "__future__", "numpy",
+})  # fmt: skip
+_HARMLESS = frozenset({"time.sleep", "_thread.get_ident"})  # the second is what a data class asks for its repr
+_NUMPY_FILES = frozenset({"load", "loadtxt", "genfromtxt", "fromfile", "memmap", "fromregex", "DataSource"})
+_CLOCKS = frozenset({"now", "utcnow", "today"})  # of the classes of datetime
+# Attributes that lead to what no walk follows: a function's module, frames, and words that leave no mark in its form.
+_UNSEEN = frozenset({
+    "__globals__", "__builtins__", "f_globals", "f_locals", "f_builtins", "f_back", "gi_frame", "cr_frame", "ag_frame",
+    "tb_frame", "__annotations__", "__doc__", "__code__", "co_firstlineno", "co_filename", "__subclasses__",
+})  # fmt: skip
 _MOST = 20_000  # objects; more is a library, not a rule
 _DEEPEST = 100  # objects inside one another
 _BY_REPR = (
@@ -50,6 +68,7 @@ _IDLE = frozenset({
     "__annotations_cache__", "__type_params__",
 })  # fmt: skip
 _MISSING = object()
+_PROVIDED = dict(vars(builtins))
 
 
 class Unhashable(Exception):
@@ -101,13 +120,18 @@ class Reach:
 
 def _same_content(pair: tuple[Any, Any]) -> bool:
     now, kept = pair
-    if len(now) != len(kept):
-        return False
-    if isinstance(now, dict | types.MappingProxyType):
-        return all(now.get(k, _MISSING) is v for k, v in kept.items())
+    if isinstance(now, dict):
+        return dict.__len__(now) == len(kept) and all(dict.get(now, k, _MISSING) is v for k, v in kept.items())
     if isinstance(now, set):
-        return bool(now == kept)
-    return all(a is b for a, b in zip(now, kept, strict=True))
+        return bool(set.__eq__(now, kept))
+    items = _own_items(now)
+    return len(items) == len(kept) and all(a is b for a, b in zip(items, kept, strict=True))
+
+
+def _own_items(value: Any) -> list[Any]:
+    """What a sequence or a set holds, whatever a subclass makes of iteration."""
+    kinds: tuple[Any, ...] = (list, tuple, set, frozenset, collections.deque)
+    return list(next(kind for kind in kinds if isinstance(value, kind)).__iter__(value))
 
 
 # Walks from functions of modules, which live as long as their modules do; tasks that differ in their parameters only
@@ -204,6 +228,8 @@ class _Walk:
         elif kind is re.Pattern:
             yield self.describe((value.pattern, value.flags), path)
         elif (parts := _wrapped(value)) is not None:
+            if isinstance(value, functools._lru_cache_wrapper):
+                value.cache_clear()  # what it kept may be of rules that were in force before
             for name, part in parts:
                 yield f"{name}={self.describe(part, f'{path}.{name}')}"
         elif isinstance(
@@ -222,9 +248,11 @@ class _Walk:
         if not path.endswith(name):
             path = f"{path} -> {name}"
         if (where := _fixed_home(function, function.__globals__.get("__name__"))) and not function.__closure__:
-            yield where
+            yield _pure(where, path)
             return
         code = function.__code__
+        if name != "__repr__" and (unseen := sorted(attributes(code) & _UNSEEN)):
+            raise Unhashable(f"{path}: reads {unseen[0]}, which may lead anywhere")
         for part in ("__code__", "__defaults__", "__kwdefaults__"):
             self.found.parts.append((function, part, getattr(function, part)))
         if self.by_text:
@@ -247,37 +275,46 @@ class _Walk:
                 yield f"{cell_name}={self.describe(held, f'{path} -> {cell_name}')}"
         for read, chain in sorted(set(loads(code))):
             if read.startswith("import "):
-                if read.split()[1].partition(".")[0] not in _FIXED:
+                if read.split()[1].partition(".")[0] not in _FIXED & _PURE:
                     raise Unhashable(f"{path}: {read} inside the function; import it at the top of its module")
                 continue
             if read in cells:
                 if isinstance(cells[read].cell_contents, types.ModuleType):
                     yield from self._through(cells[read].cell_contents, read, chain, path)
                 continue
-            yield from self._global(function.__globals__, read, chain, path)
+            yield from self._global(function, read, chain, path)
         self.found.sizes.append((vars(function), len(vars(function))))
         for key, held in sorted(vars(function).items()):
             self.found.names.append((vars(function), key, held))
             if key != "__wrapped__":
                 yield f".{key}={self.describe(held, f'{path}.{key}')}"
 
-    def _global(self, space: dict[str, Any], read: str, chain: tuple[str, ...], path: str) -> Iterator[str]:
+    def _global(
+        self, function: types.FunctionType, read: str, chain: tuple[str, ...], path: str
+    ) -> Iterator[str]:  # fmt: skip
+        space = function.__globals__
         held = space.get(read, _MISSING)
         self.found.names.append((space, read, held))
         if held is _MISSING:
             if read in _BLIND:
                 raise Unhashable(f"{path}: calls {read}(), which may read anything")
+            own = function.__builtins__.get(read, _MISSING)  # type: ignore[attr-defined]
+            self.found.names.append((function.__builtins__, read, own))  # type: ignore[attr-defined]
+            if isinstance(own, types.FunctionType) or (read in _PROVIDED and own is not _PROVIDED[read]):
+                yield f"instead of builtin {read}: {self.describe(own, f'{path} -> {read}')}"
             yield f"builtin {read}"
         elif isinstance(held, types.ModuleType):
             yield from self._through(held, read, chain, path)
         else:
+            _no_clock(held, chain, f"{path} -> {read}")
             yield f"{read}={self.describe(held, f'{path} -> {read}')}"
 
     def _through(self, module: types.ModuleType, read: str, chain: tuple[str, ...], path: str) -> Iterator[str]:
         """What is read off a module; the rest of the module does not count."""
         value: Any = module
-        for name in chain:
+        for n, name in enumerate(chain):
             if not isinstance(value, types.ModuleType):
+                _no_clock(value, chain[n:], f"{path} -> {read}")
                 break
             held = vars(value).get(name, _MISSING)
             if held is _MISSING:
@@ -299,7 +336,9 @@ class _Walk:
             home = str(getattr(kind or value, "__module__", None) or "builtins")
             if home.partition(".")[0] not in _FIXED:
                 raise Unhashable(f"{path}: {name} is compiled code of {home}")
-            yield f"{home}.{name}"
+            if home == "builtins" and name in _BLIND:
+                raise Unhashable(f"{path}: calls {name}(), which may read anything")
+            yield _pure(f"{home}.{name}", path)
         elif isinstance(owner, _CONTENT) or not _fixed_home(type(owner), type(owner).__module__):
             yield from (name, self.describe(owner, f"{path}.__self__"))
         elif _resolves(value, str(getattr(value, "__module__", "") or ""), name):
@@ -311,7 +350,7 @@ class _Walk:
 
     def _class(self, kind: type, path: str) -> Iterator[str]:
         if where := _fixed_home(kind, kind.__module__):
-            yield where
+            yield _pure(where, path)
             return
         if _is_compiled(kind):
             raise Unhashable(f"{path}: {kind.__name__} is compiled code")
@@ -368,21 +407,26 @@ class _Walk:
         if isinstance(value, types.MappingProxyType):
             value = dict(value)
         if isinstance(value, dict):
-            self.found.contents.append((value, dict(value)))
-            for key, item in value.items():
+            self.found.contents.append((value, dict(dict.items(value))))  # whatever a subclass makes of items()
+            for key, item in dict.items(value):
                 at = f"{path}[{key!r}]" if isinstance(key, str | int | float) else f"{path}[...]"
                 yield f"{self.describe(key, at)}:{self.describe(item, at)}"
             if isinstance(value, collections.defaultdict):
                 yield self.describe(value.default_factory, f"{path}.default_factory")
         elif isinstance(value, set | frozenset):
+            items = _own_items(value)
             if isinstance(value, set):
-                self.found.contents.append((value, set(value)))
-            yield from sorted(self.describe(item, f"{path}: an item") for item in value)
+                self.found.contents.append((value, set(items)))
+            yield from sorted(self.describe(item, f"{path}: an item") for item in items)
         elif isinstance(value, list | tuple | collections.deque):
+            items = _own_items(value)
             if not isinstance(value, tuple):
-                self.found.contents.append((value, list(value)))
-            for i, item in enumerate(value):
+                self.found.contents.append((value, items))
+            for i, item in enumerate(items):
                 yield self.describe(item, f"{path}[{i}]")
+        elif isinstance(value, BaseException):
+            self.found.parts.append((value, "args", value.args))
+            yield self.describe(value.args, f"{path}.args")
         elif isinstance(value, bytearray):
             raise Unhashable(f"{path}: a bytearray may change at any time; use bytes")
         elif isinstance(value, float):
@@ -478,9 +522,25 @@ def _has_state(value: Any, kind: type) -> bool:
     return bool(getattr(value, "__dict__", None)) or bool(vars(kind).get("__slots__", ()))
 
 
+def _pure(where: str, path: str) -> str:
+    """`module.name`, unless it is known to answer by more than its arguments."""
+    root, _, rest = where.partition(".")
+    if root not in _PURE and where not in _HARMLESS:
+        raise Unhashable(f"{path}: {where} may read what no record holds (a clock, a file, the environment)")
+    if root == "numpy" and (rest.startswith("random") or rest.rpartition(".")[2] in _NUMPY_FILES):
+        raise Unhashable(f"{path}: {where} may read what no record holds")
+    return where
+
+
+def _no_clock(value: Any, chain: tuple[str, ...], path: str) -> None:
+    if isinstance(value, type) and issubclass(value, datetime.date) and _CLOCKS & set(chain[:1]):
+        raise Unhashable(f"{path}.{chain[0]} reads a clock")
+
+
 def _fixed_module(module: types.ModuleType, path: str) -> str:
     if module.__name__.partition(".")[0] not in _FIXED:
         raise Unhashable(f"{path}: uses the module {module.__name__!r} as a value; read what is needed off it by name")
+    _pure(f"{module.__name__}.", path)
     return f"module {module.__name__}"
 
 

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
+from ucsearch import reach
 from ucsearch.certificate import api as certificate_api
 from ucsearch.dispatch import last_look as looks
 from ucsearch.dispatch.gate import Reason
+from ucsearch.errors import TaskError
 from ucsearch.pipeline.retold import retell
 from ucsearch.records.canonical import seal
 from ucsearch.records.decisions import decision_record
@@ -217,7 +219,15 @@ def by_the_clock(s: Any, a: float, y: float, p: Any) -> float:
 
 @pytest.mark.parametrize("mode", ["mean", "members"])
 @pytest.mark.parametrize("rule", [by_chance, by_the_clock])
-def test_records_of_rules_that_are_none_are_valid_fallbacks(rule: Any, mode: Any) -> None:
+def test_records_of_rules_that_are_none_are_valid_fallbacks(
+    rule: Any, mode: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = task_of(reward=rule)
+    with pytest.raises(TaskError, match="cannot be recorded: reward -> by_"):
+        _ = task.source_hash
+    # As if nobody had seen where the rule looks; rules of others hide it better.
+    monkeypatch.setattr(reach, "_PURE", reach._PURE | {"os", "posix", "time"})
+    monkeypatch.setattr(reach, "_shared", {})
     task = task_of(reward=rule)
     gate = uc.Gate(certificate=False, min_member_feasible=0.0)  # nothing about values, which would not hold anyway
     found = uc.decide(task, S(0.0), MEMBERS[0], uc.Exact(depth=2, mode=mode), gate=gate, engine="python")

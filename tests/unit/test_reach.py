@@ -79,6 +79,12 @@ PLACES = {
     "a subclass of a dictionary": "class D(dict):\n    def __missing__(self, k): return 7\nd = D()\ndef reward(s, a, y, p): return d[a]",
     "a number of another type": "class N(float): pass\nn = N(7)\ndef reward(s, a, y, p): return n * a",
     "a namespace": "import types\nc = types.SimpleNamespace(k=7)\ndef reward(s, a, y, p): return c.k * a",
+    "a dictionary that hides its items": "class D(dict):\n    def items(self): return []\nd = D(k=7)\ndef reward(s, a, y, p): return d['k'] * a",
+    "a list that hides its items": "class L(list):\n    def __iter__(self): return iter(())\nd = L([7])\ndef reward(s, a, y, p): return d[0] * a",
+    "an exception": "E = ValueError(7)\ndef reward(s, a, y, p): return E.args[0] * a",
+    "another builtin": "import types\ndef bare(s, a, y, p): return max(a, 0)\nreward = types.FunctionType(bare.__code__, {'__builtins__': {'max': lambda a, b: 7 * a}}, 'reward')",
+    "a descriptor": "class D:\n    def __init__(self, k): self.k = k\n    def __get__(self, o, t=None): return self.k\nclass C:\n    K = D(7)\ndef reward(s, a, y, p): return C.K * a",
+    "a metaclass": "class M(type):\n    def __getattr__(c, n): return 7\nclass C(metaclass=M): pass\ndef reward(s, a, y, p): return C.K * a",
     "a getter": "f = operator.itemgetter(7)\nT = (0,) * 9\ndef reward(s, a, y, p): return f(T)",
 }  # fmt: skip
 
@@ -125,6 +131,15 @@ def reward(s: object, a: float,
     assert task_of(short).source_hash == task_of(long).source_hash
 
 
+def test_a_cache_forgets_what_it_kept_of_rules_that_have_changed() -> None:
+    task = task_of("K = 7\n@functools.lru_cache\ndef h(x): return K * x\ndef reward(s, a, y, p): return h(a)")
+    before, state = task.source_hash, task.state(0.0)
+    assert task.reward(state, 1.0, 0.0, None) == 7
+    task.reward.__globals__["K"] = 8
+    assert task.source_hash != before
+    assert task.reward(state, 1.0, 0.0, None) == 8
+
+
 def test_recursion_and_mutual_recursion_end() -> None:
     text = "def f(n): return 1 if n < 1 else g(n - 1)\ndef g(n): return f(n - 1)\ndef reward(s, a, y, p): return f(3)"
     assert task_of(text).source_hash == task_of(text).source_hash
@@ -144,6 +159,17 @@ REFUSED = {
     "a module as a value": ("import types\nm = types.ModuleType('other')\ndef L(): return m", "L()", "module 'other'"),
     "a look through all names": ("def L(): return globals()", "L()", "globals"),
     "an evaluated text": ("def L(): return eval('1')", "L()", "eval"),
+    "the environment by a function": ("def L(): return os.getenv('K')", "L()", "os.getenv"),
+    "a file": ("from pathlib import Path\ndef L(): return Path('k').exists()", "L()", "pathlib.Path"),
+    "an array in a file": ("", "np.load", "numpy.*load"),
+    "the builtin open by its module": ("import builtins", "builtins.open", "open"),
+    "a clock": ("import time", "time.time()", "time.time"),
+    "a clock of datetime": ("from datetime import datetime", "datetime.now()", "datetime.now"),
+    "a module by its name": ("import importlib", "importlib.import_module('math')", "importlib.import_module"),
+    "a module inside the function": ("", "import os", "import os"),
+    "a frame": ("import sys", "sys._getframe().f_globals", "f_globals"),
+    "a helper's globals": ("def L(): pass", "L.__globals__", "__globals__"),
+    "an annotation": ("def L(x: 7): pass", "L.__annotations__", "__annotations__"),
     "a bound method of hidden content": ("L = random.Random(1).random", "L()", "random"),
 }
 
