@@ -426,7 +426,7 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
 
 
 # What a planning job does where its settings do not say: falls back to an action that looks at the forecast and the
-# state; stores value what is left at the end by the forecast.
+# state; stores value what is left at the end by the forecast, stock at what a unit costs.
 _FALLBACKS = {"lead_time_inventory": "level", "capacity_plan": "need", "delayed_exposure": "flat"}
 
 
@@ -441,6 +441,8 @@ def _looking_fallback(content: dict[str, Any]) -> None:
         if content.get("period") in _HOURS:
             more["hours"] = _HOURS[content["period"]]
         content["task"] = {**more, **task}
+    if isinstance(task, dict) and task.get("name") == "lead_time_inventory" and task.get("salvage") != 0:
+        task = content["task"] = {"end_stock": "unit_cost", **task}
     if isinstance(task, dict) and task.get("name") in _FALLBACKS and "fallback_order" not in task:
         content["task"] = {"fallback_rule": _FALLBACKS[task["name"]], **task}
 

@@ -60,7 +60,7 @@ def test_a_row_is_what_decide_says(tmp_path: Path) -> None:
     write_job(tmp_path)
     decide(tmp_path)
     config = LeadTimeInventory(
-        lead_time=1, order_sizes=(0.0, 5.0, 10.0, 15.0), holding=1.0, shortage=9.0, unit_cost=0.5
+        lead_time=1, order_sizes=(0.0, 5.0, 10.0, 15.0), holding=1.0, shortage=9.0, unit_cost=0.5, salvage=0.5
     )
     for i, row in enumerate(read_csv(tmp_path / "out.csv")):
         members = [[float(r[2 + j]) for r in forecast_rows() if r[0] == row["series"]] for j in range(4)]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from tests.planning.kit import STATE_HEAD, TOML, decide, make_settings, read_csv, write_csv, write_job
+from ucsearch import Exact, search
 from ucsearch.cli.main import app
 from ucsearch.inventory.adaptive import forecast_level
 from ucsearch.pipeline.advice import fallback_advice
@@ -215,4 +216,44 @@ def test_the_edge_of_what_was_offered_is_told(tmp_path: Path) -> None:
     decide(tmp_path, parse_settings(text.encode()), out="more.csv")
     rows = [row for row in read_csv(tmp_path / "more.csv") if row["order"] not in ("0", row["action"])]
     assert rows
-    assert all(row["note"] == f"orders {float(row['order']):g} pieces" for row in rows)
+    assert all(row["note"].startswith(f"orders {float(row['order']):g} pieces") for row in rows)
+
+
+def test_an_order_that_outlasts_the_plan_is_told(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    write_csv(tmp_path / "states.csv", STATE_HEAD, [[n, 0.0, 0.0] for n in "ABCDE"])
+    text = TOML.replace("unit_cost = 0.5", "fixed_cost = 40.0").replace("holding = 1.0", "holding = 0.01")
+    decide(tmp_path, parse_settings(text.replace("[0.0, 5.0, 10.0, 15.0]", "[0.0, 90.0, 100.0]").encode()))
+    rows = read_csv(tmp_path / "out.csv")
+    lasting = [row for row in rows if row["action"] == "90"]
+    assert lasting
+    assert all("lasts past the 3 periods planned" in row["note"] for row in lasting)
+
+
+def test_stock_at_the_end_is_worth_what_it_saves() -> None:
+    """Without a value of what is left, nobody would buy for the periods just past the plan."""
+    from_file = parse_settings(TOML.encode()).task
+    assert from_file.params().salvage == 0.5
+    assert from_file.task().terminal is not None
+    assert (
+        parse_settings(TOML.replace("unit_cost = 0.5", "unit_cost = 0.5\nsalvage = 0.25").encode())
+        .task.params()
+        .salvage
+        == 0.25
+    )
+    assert (
+        parse_settings(TOML.replace("unit_cost = 0.5", "unit_cost = 0.5\nsalvage = 0").encode()).task.params().salvage
+        == 0.0
+    )
+    # Units of 4 and no holding: with the value, buying early costs nothing, and shortage decides alone.
+    free = TOML.replace("unit_cost = 0.5", "unit_cost = 8.5").replace("holding = 1.0", "holding = 0.0")
+    config, old = (
+        parse_settings(free.encode()).task,
+        parse_settings((free.replace("shortage", "salvage = 0.0\nshortage")).encode()).task,
+    )
+    trace = Trace.from_members([[4.0, 4.0, 4.0], [4.0, 4.0, 8.0]])
+    found = [
+        search(c.task(), c.state(4.0, [4.0]), trace, Exact(depth=3, mode="members"), engine="python").path
+        for c in (config, old)
+    ]
+    assert sum(found[0]) > sum(found[1])

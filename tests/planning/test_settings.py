@@ -27,8 +27,9 @@ def refused(text: str) -> list[str]:
 def test_tables_become_the_objects_they_describe() -> None:
     s = make_settings("[gate]\nregret_limit = 2.5\n[proof]\nkind = 'oracle'\n")
     assert s.task == LeadTimeInventory(
-        lead_time=1, order_sizes=(0.0, 5.0, 10.0, 15.0), holding=1.0, shortage=9.0, unit_cost=0.5, fallback_rule="level"
-    )
+        lead_time=1, order_sizes=(0.0, 5.0, 10.0, 15.0), holding=1.0, shortage=9.0, unit_cost=0.5,
+        fallback_rule="level", end_stock="unit_cost",
+    )  # fmt: skip
     assert s.policy == uc.Exact(depth=3, risk=0.25)
     assert s.gate == uc.Gate(regret_limit=2.5)
     assert (s.units, s.currency, s.period, s.proof.kind) == ("pieces", "EUR", "any", "oracle")

@@ -402,7 +402,7 @@ def _covering(config: Any, trace: Trace, p: Any, settings: Settings) -> Floats:
 
 def row_note(decision: Decision, order: float | None, units: str) -> str:
     """What a planner should know besides: units that a level or a rounded size orders (`order`), and a release at the
-    edge of what was offered, beyond which a larger order might have been better."""
+    edge of what was looked at: the largest size offered, or an order that outlasts the periods planned."""
     c = decision.certificate
     if c is None or order is None or decision.action is None:
         return ""
@@ -411,6 +411,13 @@ def row_note(decision: Decision, order: float | None, units: str) -> str:
     edge = len(offered) > 1 and decision.action == max(offered) and order > 0.0
     if edge and decision.outcome is Outcome.RELEASED:
         notes.append("the largest size offered: larger ones were not tried")
+    if order > 0.0 and decision.outcome is Outcome.RELEASED and not c.plan.trace.is_scores:
+        plan, w = c.plan, c.plan.window
+        planned = min(plan.policy.depth, plan.trace.horizon)
+        expected = float(np.maximum(plan.trace.mean[0, :planned, 0], 0.0).sum())
+        held = rules.position_of(plan.layout.build(plan.inputs.states[w].tolist()))
+        if held + order > expected:
+            notes.append(f"lasts past the {planned} periods planned: a larger depth might order less or more")
     return "; ".join(notes)
 
 

@@ -48,6 +48,7 @@ class LeadTimeInventory(OnSeries):
     unit_cost: float = 0.0  # currency per unit ordered
     fixed_cost: float = 0.0  # currency per order
     salvage: float = 0.0  # currency per unit in stock or on order at the end of the horizon; at most unit_cost
+    end_stock: Literal["salvage", "unit_cost"] = "salvage"  # without a salvage a unit left is worth 0, or this
     spoilage: float = 0.0  # share of leftovers lost overnight
     capacity: float | None = None  # units in stock and on order together
     ramp: float | None = None  # units by which an order may differ from the one before
@@ -98,6 +99,8 @@ class LeadTimeInventory(OnSeries):
         choice("fallback_rule", self.fallback_rule, ("last", "level"))
         unit_cost = number("unit_cost", self.unit_cost)
         salvage = number("salvage", self.salvage)
+        if choice("end_stock", self.end_stock, ("salvage", "unit_cost")) == "unit_cost" and salvage == 0.0:
+            salvage = unit_cost  # a unit that is there need not be bought
         if not salvage <= unit_cost:
             raise InputError("salvage", salvage, f"at most unit_cost, {unit_cost:g}", hint="Else hoarding would pay.")
         return rules.Params(
