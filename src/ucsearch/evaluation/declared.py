@@ -215,6 +215,15 @@ def _helps(s: Table) -> Plan:
     )  # fmt: skip
 
 
+def _truck(s: Table) -> Plan:
+    trucks = tuple(f"truck {n:02d}" for n in range(s.get("trucks", 6)))
+    return Plan(
+        series={"test": dict.fromkeys(s["families"], trucks)}, windows={"test": 1},
+        decisions={"test": s.get("decisions", 28)},
+        policies={"test": frozenset(("uc", "greedy-gain", "greedy-volume", "proportional-cut"))},
+    )  # fmt: skip
+
+
 _PLANS: dict[str, Callable[[Table], Plan]] = {
     "walkforward": _walkforward,
     "direction": _direction,
@@ -224,6 +233,7 @@ _PLANS: dict[str, Callable[[Table], Plan]] = {
     "scaling": _scaling,
     "known_optimum": _known_optimum,
     "helps": _helps,
+    "truck": _truck,
 }
 
 

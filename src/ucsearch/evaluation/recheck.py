@@ -209,8 +209,10 @@ def _spans(rows: list[Row]) -> dict[str, dict[str, list[int]]]:
     for row in rows:
         start = int(row.get("start") or 0)
         stop = start + int(row.get("decisions") or 1)
-        held = spans.setdefault(row["family"], {}).setdefault(row["series"], [start, stop])
-        held[0], held[1] = min(held[0], start), max(held[1], stop)
+        # A row about several series names them.
+        for one in str(row["items"]).split() if "items" in row else [row["series"]]:
+            held = spans.setdefault(row["family"], {}).setdefault(one, [start, stop])
+            held[0], held[1] = min(held[0], start), max(held[1], stop)
     return spans
 
 

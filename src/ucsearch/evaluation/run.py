@@ -127,7 +127,7 @@ def evaluate(
 def _replaced(suite: Suite, families: Mapping[str, str | Path]) -> dict[str, Path]:
     known = getattr(suite.settings, "families", ())
     for name in families:
-        if suite.kind != "walkforward" or name not in known:
+        if suite.kind not in ("walkforward", "truck") or name not in known:
             raise InputError("--family", repr(name), f"a family of {suite.name}: {', '.join(known) or 'it has none'}")
     return {name: Path(path) for name, path in families.items()}
 

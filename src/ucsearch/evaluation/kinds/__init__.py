@@ -26,6 +26,7 @@ KINDS = {
     "lost_sales": ("lost_sales", "LostSalesSettings"),
     "walkforward": ("walkforward", "WalkForwardSettings"),
     "mechanism": ("mechanism", "MechanismSettings"),
+    "truck": ("truck", "TruckSettings"),
     "helps": ("helps", "HelpsSettings"),
     "known_optimum": ("known_optimum", "KnownOptimumSettings"),
 }
