@@ -22,7 +22,7 @@ from ucsearch.dispatch.gate import Reason
 from ucsearch.errors import InputError
 from ucsearch.frames import make_frame
 
-__all__ = ["Allocation", "Case", "Share", "Shared", "allocate", "allocate_cases"]
+__all__ = ["Allocation", "Case", "Share", "Shared", "allocate", "allocate_cases", "cases_of"]
 
 Floats = NDArray[np.float64]
 Serve = Literal["fallback", "best"]

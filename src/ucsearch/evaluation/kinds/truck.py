@@ -1,8 +1,8 @@
 """One truck for many items: every day the orders of a group share a volume. Who gets how much?
 
 Each item's own values come from closed mode with its proof; what differs is only how the volume is shared. The judged
-policy allocates by shadow price with a proved gap. Its opponents fill greedily, by gain or by gain per volume, or cut all
-wishes in proportion. A series is a truck: its cost is that of its items together.
+policy allocates by shadow price with a proved gap. Its opponents fill greedily, by gain or by gain per volume, or cut
+all wishes in proportion. A series is a truck: its cost is that of its items together.
 """
 
 from __future__ import annotations
@@ -65,23 +65,18 @@ class TruckSettings(BaseModel):
         return self.trucks * self.per_truck
 
     def world(self) -> World:
-        return World(
-            WalkForwardSettings(
-                families=self.families,
-                task=self.task,
-                items=self.items,
-                paths=self.paths,
-                floor=0.0,
-                engine=self.engine,
-            )  # fmt: skip
+        settings = WalkForwardSettings(
+            families=self.families, task=self.task, items=self.items, paths=self.paths, floor=0.0, engine=self.engine
         )
+        return World(settings)
 
 
 def run(suite: Suite, job: Job) -> Findings:
     s: TruckSettings = suite.settings
     world, horizon = s.world(), max(s.depth, s.world().binding.delay + 1) + 1
     pool = Pool({}, {"test": 1}, s.decisions, horizon, s.fit, "none")
-    datasets, files = {}, []
+    datasets: dict[str, str] = {}
+    files: list[Any] = []
     for name in s.families:
         other = job.families.get(name)
         family = load_family(name, job.data_dir) if other is None else load_replaced(name, other)
