@@ -34,13 +34,11 @@ BEGIN, END = "<!-- results: written by scripts/evidence.py -->", "<!-- end of re
 def results_table(folder: Path) -> str:
     """The certification status of all evidence as a Markdown table, under markers."""
     rows = status_rows([read_evidence(one).predicate for one in find_evidence(folder)])
-    lines = [
-        "| paper's gate | suite | endpoint | key figures | value gate | what may be said |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = ["| suite | paper's gate | value gate | what to conclude |", "|---|---|---|---|"]
     for r in rows:
-        cells = (f"**{r['class']}**", f"[`{r['suite']}`](evidence/{r['suite']})", r["endpoint"], r["key"], r["value"])
-        lines.append("| " + " | ".join((*cells, r["interpretation"])) + " |")
+        suite = f"[`{r['suite']}`](evidence/{r['suite']}) {r['endpoint']}"
+        cells = (suite, f"**{r['class']}**: {r['key']}", r["value"], r["conclusion"])
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join([BEGIN, *lines, END])
 
 

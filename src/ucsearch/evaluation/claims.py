@@ -8,12 +8,13 @@ from typing import Any
 
 from ucsearch.errors import InputError
 from ucsearch.evaluation.audit import is_stopped
+from ucsearch.evaluation.conclusions import conclusion
 from ucsearch.evaluation.promotion import is_promoted
 from ucsearch.evaluation.protocol import COMPARATORS, LEVEL, holds
 from ucsearch.evaluation.rows import EvidenceError, Row
 from ucsearch.evaluation.value_gate import is_worth_using
 
-__all__ = ["KINDS", "ClaimError", "claim", "classify", "key_text", "status_rows", "supports"]
+__all__ = ["KINDS", "ClaimError", "claim", "classify", "key_text", "status_rows", "supports", "value_text"]
 
 Predicate = Mapping[str, Any]
 
@@ -207,6 +208,7 @@ def status_rows(predicates: Sequence[Predicate]) -> list[dict[str, str]]:
             "key": key_text(p["verdict"]),
             "value": value_text(p["verdict"], p["value"]),
             "interpretation": p["verdict"]["interpretation"],
+            "conclusion": conclusion(p, predicates),
         }
         for p in predicates
     ]

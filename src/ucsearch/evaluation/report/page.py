@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ucsearch.evaluation.claims import key_text, status_rows
+from ucsearch.evaluation.claims import key_text, status_rows, value_text
+from ucsearch.evaluation.conclusions import conclusion
 from ucsearch.evaluation.report import outcome, sections
 from ucsearch.evaluation.report.deltas import comparisons
 from ucsearch.evaluation.report.parts import frame, paragraph, section, table, tag
 from ucsearch.evaluation.report.source import Evidence
+from ucsearch.evaluation.report.value import value
 from ucsearch.evaluation.report.words import CLASSES
 from ucsearch.report.text import count_text, esc, joined
 
@@ -22,6 +24,7 @@ def suite_page(evidence: Evidence, back: str | None = None) -> str:
     """The report of one evidence folder; `back` is the address of the index, if there is one."""
     found = comparisons(evidence)
     parts = [
+        value(evidence),
         sections.tested(evidence),
         sections.deltas(evidence, found),
         sections.trade_offs(evidence),
@@ -33,7 +36,7 @@ def suite_page(evidence: Evidence, back: str | None = None) -> str:
     ]
     title = str(evidence.get("title") or evidence.suite)
     names = {
-        "tested": "Tested", "deltas": "Deltas", "trade-offs": "Trade-offs", "certificates": "Certificates",
+        "value": "Value gate", "tested": "Tested", "deltas": "Deltas", "trade-offs": "Trade-offs", "certificates": "Certificates",
         "calibration": "Calibration", "tables": "Tables", "failures": "Failures", "rerun": "Run again",
     }  # fmt: skip
     links = [f'<a href="{esc(back)}">All suites</a>'] if back else []
@@ -59,16 +62,17 @@ def index_page(entries: Sequence[tuple[Evidence, str]]) -> str:
             tag(claim),
             str(evidence.verdict.get("endpoint")),
             key_text(evidence.verdict),
-            str(evidence.verdict.get("interpretation")),
+            value_text(evidence.verdict, evidence.get("value")),
+            conclusion(evidence.predicate, [e.predicate for e, _ in entries]),
         ]
         for (evidence, address), claim in zip(entries, claims, strict=True)
     ]
-    heads = ["Suite", "Class", "Endpoint", "Key figures", "What may be said"]
+    heads = ["Suite", "Paper's gate", "Endpoint", "Key figures", "Value gate", "What to conclude"]
     summary = joined(f"{n} {CLASSES[c][0].lower()}" for c, n in counts.items() if n) or "no verdicts"
     body = [
         "<h1>Certification status</h1>",
         paragraph(f"{count_text(len(entries), 'suite')}: {summary}.", "sub"),
-        table("", heads, rows, raw=[0, 1], long=[2, 3, 4], stack=True),
+        table("", heads, rows, raw=[0, 1], long=[2, 3, 4, 5], stack=True),
         section("classes", "What the classes mean", [_meanings()]),
         section("reasons", "Reasons", [_reasons(evidence, address) for evidence, address in entries]),
     ]
