@@ -70,14 +70,15 @@ def _of_gate(p: Predicate, others: Sequence[Predicate]) -> str:
         head = "Stopped on validation"
     else:
         head = f"Not promoted ({key.get('bounds_positive', 0)} of {key.get('bounds', 0)} bounds above 0)"
-    task = (p["settings"].get("walkforward") or {}).get("task")
-    same = [
-        o for o in others if o["value"] is not None and (o["settings"].get("walkforward") or {}).get("task") == task
-    ]
+    same = [o for o in others if o["value"] is not None and _task(o) == _task(p)]
     if same:
         found = [f"`{o['suite']}`: {_against(o)}" for o in same]
         return f"{head}. The same task against practitioners: {'; '.join(found)}."
     return f"{head}; practitioners were not asked."
+
+
+def _task(p: Predicate) -> Any:
+    return (p["settings"].get("walkforward") or {}).get("task")
 
 
 def _against(p: Predicate) -> str:

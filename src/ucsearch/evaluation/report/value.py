@@ -72,19 +72,15 @@ def _times(evidence: Evidence) -> str:
     try:
         times = json.loads(path.read_text("utf-8"))
         own = float((times.get("value") or times["uc"])["us_per_decision"])
-        each = {
-            name: float(times[f"{name} on test"]["us_per_decision"]) for name in TIMED if f"{name} on test" in times
-        }
+        held = [name for name in TIMED if f"{name} on test" in times]
+        each = {name: float(times[f"{name} on test"]["us_per_decision"]) for name in held}
     except (ValueError, KeyError, TypeError, AttributeError):
         return paragraph("The times beside the evidence cannot be read.", "note")
     if not each:
         return ""
-    lines = [
-        [policy(name), us / 1000.0, us / own, mark(1.0 / _EQUAL <= us / own <= _EQUAL)] for name, us in each.items()
-    ]
-    head = paragraph(
-        f"The judged policy took {number(own / 1000.0)} ms of processor time per decision in this run.", "note"
-    )
-    return head + table(
-        "Equal time?", ["Sampler", "ms per decision", "By the judged policy's", "Equal"], lines, raw=[3]
-    )
+    lines = []
+    for name, us in each.items():
+        lines.append([policy(name), us / 1000.0, us / own, mark(1.0 / _EQUAL <= us / own <= _EQUAL)])
+    told = f"The judged policy took {number(own / 1000.0)} ms of processor time per decision in this run."
+    heads = ["Sampler", "ms per decision", "By the judged policy's", "Equal"]
+    return paragraph(told, "note") + table("Equal time?", heads, lines, raw=[3])
