@@ -37,7 +37,8 @@ def suite_page(evidence: Evidence, back: str | None = None) -> str:
     title = str(evidence.get("title") or evidence.suite)
     names = {
         "value": "Value gate", "tested": "Tested", "deltas": "Deltas", "trade-offs": "Trade-offs",
-        "certificates": "Certificates", "calibration": "Calibration", "tables": "Tables", "failures": "Failures", "rerun": "Run again",
+        "certificates": "Certificates", "calibration": "Calibration", "tables": "Tables", "failures": "Failures",
+        "rerun": "Run again",
     }  # fmt: skip
     links = [f'<a href="{esc(back)}">All suites</a>'] if back else []
     links += [f'<a href="#{k}">{n}</a>' for k, n in names.items() if any(f'<section id="{k}"' in p for p in parts)]
