@@ -27,6 +27,7 @@ from ucsearch.records.canonical import encode_number, seal_bytes
 from ucsearch.records.chain import (
     OVERRIDE_SCHEMA,
     ROW_OVERRIDE_SCHEMA,
+    Row,
     Target,
     blob_refs,
     check_members,
@@ -216,10 +217,35 @@ class AuditLog(AuditReader):
                 if draft.request is not None:
                     known[draft.request] = Entry(seq, draft.id, digest, head, repeated=True)
             entries.append(entry)
+        self._insert_rows(connection, rows)
+        return entries
+
+    def _insert_rows(self, connection: Any, rows: Sequence[tuple[Any, ...]]) -> None:
         connection.executemany(
             "INSERT INTO entries (seq, id, digest, head, written_at, body) VALUES (?, ?, ?, ?, ?, ?)", rows
         )
-        return entries
+
+    def set_autocheckpoint(self, pages: int) -> None:
+        """How many pages the write-ahead log may have before SQLite moves them; 0 where another program does that."""
+        with self._guarded() as connection:
+            connection.execute(f"PRAGMA wal_autocheckpoint = {int(pages)}")
+
+    def take_over(self, rows: Sequence[Row], blobs: Mapping[str, bytes]) -> None:
+        """Append entries of another log as they are, numbers, times and heads included; they must follow the last one
+        here."""
+        with self._guarded() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            seq, head = tail(connection)
+            for row in rows:
+                seq, digest = seq + 1, entry_digest(row.body)
+                head = next_head(head, seq, digest, row.written_at)
+                if (row.seq, row.digest, row.head) != (seq, digest, head):
+                    raise RecordError(f"entry {row.seq} does not follow entry {seq - 1} of {self.path}")
+            drafts = [_Draft(row.id, row.body, blob_refs(row.body), None, None) for row in rows]
+            self._insert_blobs(connection, drafts, dict(blobs))
+            stored = [(r.seq, r.id, r.digest, r.head, r.written_at, r.body.decode("utf-8")) for r in rows]
+            self._insert_rows(connection, stored)
+            connection.execute("COMMIT")
 
     def _answered(
         self, connection: sqlite3.Connection, drafts: Sequence[_Draft]

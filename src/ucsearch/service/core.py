@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from ucsearch.errors import RecordError
 from ucsearch.records.audit import AuditLog, Entry
 from ucsearch.records.chain import Checkpoint
+from ucsearch.records.postgres import AnotherService
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request
 from ucsearch.service.access import FILE as TOKENS
@@ -37,6 +38,7 @@ T = TypeVar("T")
 _log = logging.getLogger("ucsearch.service")
 _KEY = re.compile(r"[\x21-\x7e]{1,128}")
 _READERS = 4
+_STANDBY_S = 1.0
 
 
 def request_of(principal: Principal, route: str, key: str | None, raw: bytes) -> Request:
@@ -82,8 +84,17 @@ class Service:
 
     def start(self) -> None:
         """Confirm the checkpoint and begin to work; raises where the log is not the one it was."""
-        confirm(self.config.store, self.folder)
-        self.writer.start()
+        standing_by = False
+        while True:
+            confirm(self.config.store, self.folder)
+            try:
+                self.writer.start()
+                break
+            except AnotherService:
+                if not standing_by:
+                    _log.info("standby: another service holds the log")
+                standing_by = True
+                time.sleep(_STANDBY_S)
         self.started = True
 
     def stop(self) -> None:

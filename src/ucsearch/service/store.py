@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ucsearch.errors import RecordError
+from ucsearch.records import place
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.chain import Checkpoint
 from ucsearch.records.reader import AuditReader
@@ -16,23 +17,28 @@ __all__ = ["confirm", "open_log", "open_reader"]
 
 
 def open_log(store: Store, folder: Path, clock: Callable[[], datetime]) -> AuditLog:
+    """The log to write to. One that is gone although there is a checkpoint of it is not made anew."""
+    if store.is_postgres:
+        return place.open_log(store.log, clock=clock, alone=True)
     path = folder / store.log
     if not path.exists() and (folder / store.checkpoint).exists():
         raise RecordError(f"{path}: there is a checkpoint but no log; restore it, or move {store.checkpoint} away")
     path.parent.mkdir(parents=True, exist_ok=True)
-    return AuditLog(path, clock=clock, max_pages=store.max_pages)
+    log = place.open_log(path, clock=clock, max_pages=store.max_pages)
+    log.set_autocheckpoint(store.wal_autocheckpoint)
+    return log
 
 
 def open_reader(store: Store, folder: Path) -> AuditReader:
-    return AuditReader(folder / store.log)
+    return place.open_reader(store.log if store.is_postgres else folder / store.log)
 
 
 def confirm(store: Store, folder: Path) -> None:
     """The log must hold what the last checkpoint saw: a tail that is shorter, or another one, is refused."""
-    place = folder / store.checkpoint
-    if not place.exists():
+    kept = folder / store.checkpoint
+    if not kept.exists():
         return
-    seen = Checkpoint.read(place)
+    seen = Checkpoint.read(kept)
     if seen.count == 0:
         return
     try:
@@ -44,6 +50,6 @@ def confirm(store: Store, folder: Path) -> None:
     if found != seen.head:
         what = f"ends at {count}" if count < seen.count else "is another one"
         raise RecordError(
-            f"the log does not confirm the checkpoint {place}, taken at entry {seen.count}: it {what}; "
+            f"the log does not confirm the checkpoint {kept}, taken at entry {seen.count}: it {what}; "
             "restore the newest copy, and look for what was released since"
         )

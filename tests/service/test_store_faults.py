@@ -1,0 +1,154 @@
+"""The service over both stores, and what it does when its log fails."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.kit.postgres import Server
+from tests.service.kit import CONFIG, Client, make_folder, open_service, running
+from ucsearch.errors import RecordError
+from ucsearch.records.chain import Checkpoint
+from ucsearch.records.place import open_reader
+
+
+def config_of(place: str) -> str:
+    return CONFIG.replace("log/decisions.db", place)
+
+
+async def ready_again(client: Client, key: str) -> int:
+    for _ in range(100):
+        answer = await client.decide("A", key=key)
+        if answer.status_code == 200:
+            return int(answer.json()["items"][0]["seq"])
+        assert answer.status_code == 503, answer.text
+        assert "retry-after" in answer.headers
+        await asyncio.sleep(0.1)
+    raise AssertionError(answer.text)
+
+
+def test_the_service_works_the_same_over_both_stores(place: str, tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path / "service", config_of(place)) as client:
+            first = await client.decide("A", "B", key="k")
+            assert (await client.decide("A", "B", key="k")).content == first.content
+            made = first.json()["items"][0]
+            body = {"action": 15.0, "why": "a test", "expects": made["id"]}
+            done = await client.post(f"/v1/decisions/{made['id']}/override", body, role="operator")
+            assert done.status_code == 201, done.text
+            at = "2026-03-03T06:00:00+00:00"
+            told = await client.post(
+                "/v1/outcomes", {"items": [{"decision": made["id"], "value": 4.0, "observed_at": at}]}
+            )
+            assert told.status_code == 201, told.text
+            assert (await client.get("/v1/series/A")).json()["effective"] == 15
+            assert len((await client.get("/v1/decisions?plan=orders")).json()["items"]) == 2
+            assert (await client.get("/v1/log/checkpoint")).json()["count"] == 4
+
+    asyncio.run(go())
+    with open_reader(place) as reader:
+        assert reader.verify().ok
+
+
+def test_a_restarted_server_is_found_again_and_repeats_are_answered(tmp_path: Path, postgres: Server) -> None:
+    place = postgres.fresh()
+
+    async def go() -> None:
+        async with running(tmp_path / "service", config_of(place)) as client:
+            before = await client.decide("A", key="before")
+            assert before.status_code == 200
+            postgres.stop("immediate")
+            gone = await client.decide("B", key="b")
+            assert (gone.status_code, gone.json()["code"]) == (503, "audit_unavailable")
+            assert (await client.get("/v1/decisions")).status_code == 503
+            postgres.start()
+            assert await ready_again(client, "b") == 2
+            assert (await client.decide("A", key="before")).content == before.content
+
+    try:
+        asyncio.run(go())
+    finally:
+        postgres._run("pg_ctl", "-D", str(postgres.data), "status")
+    with open_reader(place) as reader:
+        assert reader.count() == 2
+        assert reader.verify().ok
+
+
+def test_a_log_that_is_shorter_than_its_checkpoint_stops_the_start(tmp_path: Path) -> None:
+    tokens = make_folder(tmp_path)
+
+    async def go(*series: str) -> None:
+        async with running(tmp_path, tokens=tokens) as client:
+            for name in series:
+                assert (await client.decide(name)).status_code == 200
+
+    asyncio.run(go("A", "B"))
+    older = tmp_path / "older.db"
+    shutil.copy(tmp_path / "log/decisions.db", older)
+    asyncio.run(go("C"))
+    assert Checkpoint.read(tmp_path / "checkpoint/decisions.json").count == 3
+    for beside in (tmp_path / "log").iterdir():
+        beside.unlink()
+    shutil.copy(older, tmp_path / "log/decisions.db")
+    with pytest.raises(RecordError, match="does not confirm"):
+        open_service(tmp_path).start()
+    (tmp_path / "log/decisions.db").unlink()
+    with pytest.raises(RecordError, match="does not confirm"):
+        open_service(tmp_path).start()
+
+
+def test_a_full_log_is_503_and_nothing_leaves(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path, CONFIG.replace("[store]", "[store]\nmax_pages = 40")) as client:
+            seen: set[int] = set()
+            for n in range(60):
+                answer = await client.decide(f"S{n}", members=40)
+                seen.add(answer.status_code)
+                if answer.status_code != 200:
+                    assert answer.json()["code"] == "audit_unavailable"
+                    break
+            assert seen == {200, 503}
+            assert (await client.get("/v1/decisions")).status_code == 200
+
+    asyncio.run(go())
+    with open_reader(tmp_path / "log/decisions.db") as reader:
+        assert reader.verify().ok
+
+
+def test_a_log_that_cannot_be_written_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ucsearch.records.audit import AuditLog
+
+    real = AuditLog.append_bodies
+    failing = {"on": False}
+
+    def append(self: AuditLog, bodies: object) -> object:
+        if failing["on"]:
+            raise RecordError("disk I/O error")
+        return real(self, bodies)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(AuditLog, "append_bodies", append)
+
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            assert (await client.decide("A")).status_code == 200
+            failing["on"] = True
+            found = await asyncio.gather(*(client.decide(f"B{i}") for i in range(5)))
+            assert {a.status_code for a in found} == {503}
+            failing["on"] = False
+            assert await ready_again(client, "b") == 2
+            assert (await client.http.get("/readyz")).status_code in (200, 401)
+
+    asyncio.run(go())
+
+
+def test_a_nearly_full_disk_is_not_ready(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path, CONFIG.replace("least_free_bytes = 0", f"least_free_bytes = {1 << 60}")) as client:
+            answer = await client.decide("A")
+            assert (answer.status_code, answer.json()["code"]) == (503, "audit_unavailable")
+            assert (await client.get("/v1/readyz")).status_code == 503
+
+    asyncio.run(go())
