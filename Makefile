@@ -12,6 +12,7 @@ VENV_SLOW := .venv-slow
 VENV_PEERS := .venv-peers
 VENV_LEARNED := .venv-learned
 VENV_ADAPTERS := .venv-adapters
+VENV_BROWSER := .venv-browser
 VENV_PY := .venv-$(PY)
 PEERS := bench/peers/requirements.txt
 
@@ -74,6 +75,17 @@ $(VENV_ADAPTERS)/.stamp: requirements/adapters.in pyproject.toml
 	@$(VENV_ADAPTERS)/bin/python -m pip install -qq --no-build-isolation -e ".[io]"
 	@touch $@
 
+# The browser is the system's; axe-core comes from npm, and its test is left out with a word where npm is not there.
+$(VENV_BROWSER)/.stamp: requirements/browser.in requirements/dev.txt pyproject.toml
+	$(call make-env,$(VENV_BROWSER),$(PYTHON))
+	@echo "Installing requirements/browser.in into $(VENV_BROWSER) ..."
+	@$(VENV_BROWSER)/bin/python -m pip install -qq --require-hashes -r requirements/dev.txt
+	@$(VENV_BROWSER)/bin/python -m pip install -qq -r requirements/browser.in
+	@$(VENV_BROWSER)/bin/python -m pip install -qq --no-deps --no-build-isolation -e .
+	@mkdir -p $(VENV_BROWSER)/axe && cd $(VENV_BROWSER)/axe && { npm pack --silent axe-core@4 && tar xzf axe-core-*.tgz; } || \
+		echo "axe-core could not be had from npm; its test will be left out." >&2
+	@touch $@
+
 # The peers are not ours: their environment holds them alone, and the benchmark can do without it.
 $(VENV_PEERS)/.stamp: $(PEERS)
 	$(call make-env,$(VENV_PEERS),$(PYTHON))
@@ -87,6 +99,10 @@ setup: $(VENV)/.stamp ## Create .venv with the locked packages (PYTHON=... to ch
 .PHONY: demo
 demo: setup ## Run the demonstration: one inventory decision, end to end
 	@$(VENV)/bin/ucsearch demo
+
+.PHONY: service-demo
+service-demo: setup ## Start the decision service with a demonstration plan and a simulated stream (DEMO_ARGS="--for 60")
+	@$(VENV)/bin/ucsearch service demo $(DEMO_ARGS)
 
 .PHONY: lint
 lint: setup ## Check style, format and types
@@ -117,6 +133,10 @@ test-learned: $(VENV_LEARNED)/.stamp ## Train tiny DQN and PPO policies, in .ven
 .PHONY: test-adapters
 test-adapters: $(VENV_ADAPTERS)/.stamp ## Read forecasts made by the real libraries, in .venv-adapters
 	$(VENV_ADAPTERS)/bin/python -m pytest tests/adapters_real tests/adapters $(PYTEST_ARGS)
+
+.PHONY: test-browser
+test-browser: $(VENV_BROWSER)/.stamp ## Drive the console with Debian's chromium (UCSEARCH_SHOTS=folder keeps pictures)
+	$(VENV_BROWSER)/bin/python -m pytest tests/browser $(PYTEST_ARGS)
 
 .PHONY: bench-peers-setup
 bench-peers-setup: $(VENV_PEERS)/.stamp ## Create .venv-peers with the libraries the benchmark compares with

@@ -59,7 +59,7 @@ LAYERS = {
     "evaluation": 14,
     "scale": 14,
     "scoreboard": 15,
-    "client": 16,
+    "client": 15,
     "service": 16,
     "cli": 20,
 }

@@ -7,11 +7,14 @@ from typing import Annotated
 
 import typer
 
+from ucsearch.cli.service_demo import demo
+
 __all__ = ["service_app"]
 
 service_app = typer.Typer(no_args_is_help=True, help="The decision service (extra: ucsearch[service]).")
 token_app = typer.Typer(no_args_is_help=True, help="Tokens: who may use the service.")
 service_app.add_typer(token_app, name="token")
+service_app.command()(demo)
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the service.")]
 StoreOption = Annotated[

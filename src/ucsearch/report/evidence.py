@@ -31,7 +31,7 @@ def evidence_curve(
     if d:
         body.append(path(d, "main bar"))
     body.append(line(_LEFT, scale(limit), WIDTH - _RIGHT, scale(limit), "least"))
-    body.append(text(WIDTH - _RIGHT, scale(limit) - 4.0, f"limit {number(limit)}", "s", "end"))
+    body.append(text(_LEFT + 4.0, scale(limit) - 4.0, f"limit {number(limit)}", "s"))
     body.append(text(_LEFT, _HEIGHT - 6.0, ends[0], "s"))
     body.append(text(WIDTH - _RIGHT, _HEIGHT - 6.0, ends[1], "s", "end"))
     peak = max((v for _, v in points), default=0.0)

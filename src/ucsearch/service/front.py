@@ -20,7 +20,7 @@ from ucsearch.service.problems import Refusal
 if TYPE_CHECKING:
     from ucsearch.service.core import Service
 
-__all__ = ["Front", "Rates", "principal_of", "problem", "raw_body"]
+__all__ = ["Front", "Rates", "principal_of", "problem", "proxy_principal", "raw_body"]
 
 _log = logging.getLogger("ucsearch.service")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -122,6 +122,11 @@ def _recognised(request: Request, service: Service) -> Principal | None:
     kind, _, text = given.partition(" ")
     if kind.lower() == "bearer" and text:
         return service.tokens.find(text.strip())
+    return proxy_principal(request, service)
+
+
+def proxy_principal(request: Request, service: Service) -> Principal | None:
+    """The user whom a proxy of ours names; None where there is no such proxy, or it names nobody."""
     server = service.config.server
     if server.proxy_user_header and request.client is not None:
         name = request.headers.get(server.proxy_user_header, "")

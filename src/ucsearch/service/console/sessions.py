@@ -1,0 +1,165 @@
+"""Who is logged in: sessions in memory, their cookie, and what a form must prove before it may change anything."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ucsearch.service.access import Principal, TokenBook, allows
+from ucsearch.service.front import counted, proxy_principal
+from ucsearch.service.problems import Refusal
+
+__all__ = ["COOKIE", "Guard", "LoginNeeded", "Session", "Sessions", "checked_form", "own_site", "person", "set_cookie"]
+
+COOKIE = "ucs_session"
+LIFE_S = 8 * 3600.0
+_MOST = 1_000  # sessions; the oldest go first
+_FORM_BYTES = 64 << 10
+_TRIES, _WITHIN_S = 10, 60.0  # bad logins of one address
+
+
+class LoginNeeded(Exception):
+    """Nobody is logged in."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """Somebody who is logged in."""
+
+    id: str
+    principal: Principal
+    csrf: str  # in every form
+    until: float  # of the sessions' clock
+    proxied: bool = False  # the proxy named the user, and must do so in every request
+
+    def may(self, needed: str) -> bool:
+        return allows(self.principal.role, needed)
+
+
+class Sessions:
+    """In memory: a restart logs everybody out."""
+
+    def __init__(self, book: TokenBook, clock: Callable[[], float] = time.monotonic) -> None:
+        self._book, self._clock = book, clock
+        self._lock = threading.Lock()
+        self._known: dict[str, Session] = {}
+
+    def begin(self, principal: Principal, *, proxied: bool = False) -> Session:
+        made = Session(secrets.token_urlsafe(32), principal, secrets.token_urlsafe(32), self._clock() + LIFE_S, proxied)
+        with self._lock:
+            while len(self._known) >= _MOST:
+                del self._known[next(iter(self._known))]
+            self._known[made.id] = made
+        return made
+
+    def find(self, id: str) -> Session | None:
+        """The session, while it lasts and its token stands."""
+        found = self._known.get(id)
+        if found is None:
+            return None
+        if not self._clock() < found.until or not (found.proxied or self._book.stands(found.principal)):
+            self.end(id)
+            return None
+        return found
+
+    def end(self, id: str) -> None:
+        with self._lock:
+            self._known.pop(id, None)
+
+
+class Guard:
+    """Ten bad logins a minute and address; then nothing is looked at for a while."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._bad: dict[str, deque[float]] = {}
+
+    def check(self, address: str) -> None:
+        now, known = self._clock(), self._bad.get(address)
+        while known and known[0] <= now - _WITHIN_S:
+            known.popleft()
+        if known and len(known) >= _TRIES:
+            raise Refusal("too_many", "too many failed logins", retry_after=max(1, round(known[0] + _WITHIN_S - now)))
+
+    def failed(self, address: str) -> None:
+        if len(self._bad) > 10_000:
+            self._bad.clear()
+        self._bad.setdefault(address, deque(maxlen=_TRIES)).append(self._clock())
+
+
+def address_of(request: Request) -> str:
+    return request.client.host if request.client is not None else ""
+
+
+def person(request: Request, needed: str) -> Session:
+    """Who looks at a page. A user whom the proxy names needs no login."""
+    sessions: Sessions = request.app.state.sessions
+    named = proxy_principal(request, request.app.state.service)
+    found = sessions.find(request.cookies.get(COOKIE, ""))
+    if found is not None and found.proxied and (named is None or named != found.principal):
+        sessions.end(found.id)
+        found = None
+    if found is None and named is not None:
+        found = sessions.begin(named, proxied=True)
+        request.state.new_session = found
+    if found is None:
+        raise LoginNeeded
+    request.state.principal = found.principal.name
+    if not found.may(needed):
+        raise Refusal("forbidden", f"this needs the role {needed}, you have {found.principal.role}")
+    return found
+
+
+def set_cookie(request: Request, response: Response, session: Session | None) -> None:
+    """The session's cookie, or none any more. On a loopback name there may be no TLS; anywhere else there must be."""
+    host = (request.url.hostname or "").strip("[]").lower()
+    secure = host not in ("127.0.0.1", "::1", "localhost")
+    if session is None:
+        response.delete_cookie(COOKIE, path="/console", secure=secure, httponly=True, samesite="strict")
+    else:
+        response.set_cookie(
+            COOKIE, session.id, max_age=int(LIFE_S), path="/console", secure=secure, httponly=True, samesite="strict"
+        )
+
+
+def own_site(request: Request) -> None:
+    """A form must come from a page of this console.
+
+    Browsers say so in Sec-Fetch-Site. Those that do not are asked for Origin, which pages without referrer send as
+    "null" where Sec-Fetch-Site is there to tell.
+    """
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        if site != "same-origin":
+            raise Refusal("bad_origin", "the form does not come from this console")
+        return
+    origin = urlsplit(request.headers.get("origin", ""))
+    own = request.headers.get("host", "").lower()
+    if origin.scheme not in ("http", "https") or origin.netloc.lower() != own:
+        raise Refusal("bad_origin", "the form does not come from this console")
+
+
+async def checked_form(request: Request, session: Session | None) -> dict[str, str]:
+    """The fields of a form that was sent from a page of ours; with a session, by the person who is logged in."""
+    own_site(request)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise Refusal("not_json_type", "expected a form")
+    raw = await counted(request, _FORM_BYTES, request.app.state.service.config.limits.body_s)
+    try:
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, strict_parsing=False, max_num_fields=50)
+        fields = dict(pairs)
+    except (UnicodeDecodeError, ValueError):
+        raise Refusal("bad_request", "the form cannot be read") from None
+    if session is not None and not hmac.compare_digest(fields.get("csrf", "").encode(), session.csrf.encode()):
+        raise Refusal("bad_origin", "the form is not from this session; open the page again")
+    return fields

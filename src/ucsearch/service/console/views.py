@@ -1,0 +1,231 @@
+"""Pages to look at: overview, decisions, a decision, a series, monitors, log, plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from ucsearch.errors import UCSearchError
+from ucsearch.records.canonical import decode_number
+from ucsearch.report.evidence import evidence_curve, rank_histogram
+from ucsearch.service import reads, watching
+from ucsearch.service.console import looking
+from ucsearch.service.console.pages import HEADERS, STYLE, STYLE_PATH, link, page, render
+from ucsearch.service.console.sessions import Session
+from ucsearch.service.core import Service
+from ucsearch.service.problems import Refusal
+from ucsearch.service.routes import service_of
+
+__all__ = ["router"]
+
+router = APIRouter(include_in_schema=False)
+_FILTERS = ("plan", "series", "outcome", "reason", "kind")
+_PER_PAGE = 50
+_CSV_ROWS = 5_000
+_POINTS = 300  # of a curve
+_LONG = 1_000  # characters of a filter
+
+
+@router.get("/")
+async def root(request: Request) -> Response:
+    return RedirectResponse("/console", 303, HEADERS)
+
+
+@router.get(STYLE_PATH)
+async def style(request: Request) -> Response:
+    headers = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
+    return Response(STYLE, 200, headers, "text/css; charset=utf-8")
+
+
+@router.get("/console")
+@page()
+async def overview(request: Request, session: Session) -> Response:
+    """What needs a person first, then every plan."""
+    service = service_of(request)
+    now = service.clock()
+    needs = list(await service.read(looking.needs, now))
+    monitors = {m.plan: m for m in await watching.monitors(service)}
+    for m in monitors.values():
+        needs = [*_monitor_needs(m), *needs] if m.state in ("tripped", "partly") else [*needs, *_monitor_needs(m)]
+    plans = await service.read(reads.plans, service.plans, now)
+    for plan in plans:
+        if plan.paused and plan.pause is not None:
+            text = f"{plan.pause.get('who', '')}: {plan.pause.get('why', '')}"
+            needs.append(looking.Need("warn", "paused", plan.name, "", text, "", ""))
+    problems = service.not_ready()
+    return render(
+        request, session, "overview", plans=plans, monitors=monitors, needs=needs[:100], more=max(0, len(needs) - 100),
+        problems=problems, now=now.isoformat(),
+    )  # fmt: skip
+
+
+def _monitor_needs(m: watching.MonitorView) -> list[looking.Need]:
+    out = []
+    if m.state == "tripped" and m.pool is not None:
+        text = f"All series together: {m.pool.about}. Nothing of the plan is released."
+        out.append(looking.Need("bad", "tripped", m.plan, "", text, "", ""))
+    for s in m.streams:
+        if s.state == "tripped":
+            text = f"{s.about.capitalize()}. The fallback leaves instead."
+            out.append(looking.Need("bad", "tripped", m.plan, s.series, text, "", ""))
+    if m.overdue:
+        text = f"{m.overdue} outcome{'' if m.overdue == 1 else 's'} not reported in time: the monitor starves."
+        out.append(looking.Need("warn", "overdue", m.plan, "", text, "", ""))
+    return out
+
+
+def _filters(request: Request) -> dict[str, str]:
+    given = {name: request.query_params.get(name, "").strip() for name in _FILTERS}
+    if any(len(value) > _LONG for value in given.values()):
+        raise Refusal("invalid", "a filter is too long")
+    if given["kind"] not in ("", "decision", "refusal"):
+        raise Refusal("invalid", "kind is decision or refusal")
+    return {name: value for name, value in given.items() if value}
+
+
+def _before(request: Request) -> int | None:
+    text = request.query_params.get("before", "")
+    if text and not (text.isascii() and text.isdecimal() and 0 < len(text) <= 15):
+        raise Refusal("invalid", "before is a number of an entry")
+    return int(text) if text else None
+
+
+@router.get("/console/decisions")
+@page()
+async def decisions(request: Request, session: Session) -> Response:
+    service, given, before = service_of(request), _filters(request), _before(request)
+
+    def run(reader: Any) -> reads.DecisionPage:
+        return reads.decisions(reader, **given, before=before, limit=_PER_PAGE)
+
+    found = await service.read(run)
+    older = link("/decisions", **given, before=found.next) if found.next is not None else ""
+    newest = link("/decisions", **given) if before is not None else ""
+    return render(
+        request, session, "decisions", lines=found.items, given=given, older=older, newest=newest,
+        csv=link("/decisions.csv", **given), plans=list(service.plans),
+    )  # fmt: skip
+
+
+@router.get("/console/decisions.csv")
+@page()
+async def decisions_csv(request: Request, session: Session) -> Response:
+    service, given = service_of(request), _filters(request)
+
+    def run(reader: Any) -> list[reads.DecisionLine]:
+        lines: list[reads.DecisionLine] = []
+        before: int | None = None
+        while len(lines) < _CSV_ROWS:
+            found = reads.decisions(reader, **given, before=before, limit=500)
+            lines += found.items
+            if (before := found.next) is None:
+                break
+        return lines[:_CSV_ROWS]
+
+    text = looking.csv_text(await service.read(run))
+    headers = {**HEADERS, "Content-Disposition": 'attachment; filename="decisions.csv"'}
+    return Response(text, 200, headers, "text/csv; charset=utf-8")
+
+
+def _came(outcomes: tuple[reads.OutcomeView, ...]) -> dict[int, float]:
+    """The first report of every step, of the first field."""
+    out: dict[int, float] = {}
+    for o in outcomes:
+        value = o.value[0] if isinstance(o.value, list) else o.value
+        if not o.replaces and value is not None:
+            out.setdefault(o.step, float(decode_number(value)))
+    return out
+
+
+async def decision_values(service: Service, id: str) -> dict[str, Any]:
+    """All that the page of a decision shows."""
+    view = await service.read(reads.decision, id)
+    plan = service.plans.get(view.line.plan)
+    told = await service.read(looking.tell, id, plan, _came(view.outcomes))
+    return {"view": view, "told": told, "levels": looking.levels_head(), "verified": None}
+
+
+@router.get("/console/decisions/{id}")
+@page()
+async def decision(request: Request, session: Session) -> Response:
+    values = await decision_values(service_of(request), request.path_params["id"])
+    return render(request, session, "decision", **values)
+
+
+@router.get("/console/series")
+@page()
+async def series(request: Request, session: Session) -> Response:
+    """By query, because a name may hold anything."""
+    service, name = service_of(request), request.query_params.get("name", "")
+    if not name or len(name) > _LONG:
+        raise Refusal("not_found", "there is no decision of this series")
+    view = await service.read(reads.series, name, service.clock())
+    plan = view.newest.plan
+    came = _came(tuple(o for o in view.outcomes if o.decision == view.newest.id))
+    told = await service.read(looking.tell, view.newest.id, service.plans.get(plan), came)
+    settings = service.plans[plan].settings if plan in service.plans else None
+    history = await service.read(looking.history, view, settings.units if settings is not None else "")
+    curve, stream = "", None
+    if plan in service.plans and service.plans[plan].watching is not None:
+        stream = await watching.stream(service, plan, name)
+        curve = await _curve(service, plan, name, stream)
+    return render(
+        request, session, "series", view=view, told=told, levels=looking.levels_head(), curve=curve, stream=stream,
+        history=history,
+    )  # fmt: skip
+
+
+async def _curve(service: Service, plan: str, name: str, stream: watching.StreamView) -> str:
+    try:
+        points = await service.read(watching.curve, plan, name)
+    except UCSearchError:
+        return ""
+    if not points:
+        return ""
+    width = -(-len(points) // _POINTS)
+    thinned = [
+        max(((float(i + 1), v) for i, (_, v) in enumerate(points[lo : lo + width], lo)), key=lambda p: p[1])
+        for lo in range(0, len(points), width)
+    ]
+    ends = (points[0][0][:10], points[-1][0][:10])
+    return evidence_curve("evidence", "Evidence against the forecasts", thinned, stream.limit, ends)
+
+
+@router.get("/console/monitor")
+@page()
+async def monitor(request: Request, session: Session) -> Response:
+    service = service_of(request)
+    found = await watching.monitors(service)
+    shown = []
+    for i, m in enumerate(found):
+        curve = "" if m.pool is None else await _curve(service, m.plan, "", m.pool)
+        title = "Where outcomes fell among the members"
+        words = "High ends: too narrow. A hill: too wide. A slope: biased."
+        ranks = rank_histogram(f"ranks{i}", title, m.histogram, words) if any(m.histogram) else ""
+        shown.append((m, curve.replace('"evidence', f'"evidence{i}').replace(" evidence-", f" evidence{i}-"), ranks))
+    return render(request, session, "monitor", shown=shown)
+
+
+@router.get("/console/log")
+@page()
+async def log(request: Request, session: Session) -> Response:
+    service = service_of(request)
+    view = await service.read(reads.log_view, *service.checkpoint_state())
+    return render(request, session, "log", view=view, store=service.config.store, report=None)
+
+
+@router.get("/console/plans")
+@page()
+async def plans(request: Request, session: Session) -> Response:
+    service = service_of(request)
+    found = await service.read(reads.plans, service.plans, service.clock())
+    texts = {}
+    for name, plan in service.plans.items():
+        try:
+            texts[name] = (service.folder / plan.table.settings).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            texts[name] = ""
+    return render(request, session, "plans", plans=found, texts=texts)

@@ -1,0 +1,42 @@
+"""`ucsearch service demo`: it starts, decides, says where to look, and leaves a complete log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ucsearch.errors import InputError
+from ucsearch.records.audit import AuditReader
+from ucsearch.service import demo
+
+
+def test_it_decides_and_stops_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "PAST", 3)
+    said: list[str] = []
+    assert demo.run_demo(tmp_path, port=0, once=True, say=said.append) == 3
+    text = "\n".join(said)
+    assert "/console" in text
+    assert text.count("ucs_") == len(demo.PEOPLE)
+    assert "Stopped. 3 periods were decided; the log is complete." in text
+    with AuditReader(tmp_path / "log" / "decisions.db") as log:
+        assert log.verify().ok
+        newest = log.newest(demo.HOLDS)
+        assert newest is not None
+        assert newest.record["outcome"]["outcome"] == "HOLD"  # somebody has something to do
+        kinds = [row.record["kind"] for row in log]
+    assert kinds.count("decision") == 3 * len(demo.PRODUCTS)
+    assert kinds.count("outcome") == 2 * len(demo.PRODUCTS)
+    assert (tmp_path / "checkpoint" / "decisions.json").exists()
+
+
+def test_it_stops_after_a_while(tmp_path: Path) -> None:
+    assert demo.run_demo(tmp_path, port=0, seconds=0.5, say=lambda text: None) >= 0
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
+    from ucsearch.cli.service_demo import demo as command
+
+    (tmp_path / "mine").write_text("")
+    with pytest.raises(InputError, match="a new or empty folder"):
+        command(folder=tmp_path, port=0, seconds=1.0, once=True)
