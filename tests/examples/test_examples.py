@@ -62,17 +62,21 @@ def test_readme_example_prints_what_the_readme_shows(tmp_path: Path) -> None:
     assert done.stdout == shown, done.stderr
 
 
-@pytest.mark.parametrize("name", ["tasks-howto.md", "engines.md", "dispatch.md", "monitor.md"])
-def test_documents_run(name: str) -> None:
-    """The blocks of a document in order, in one namespace."""
+@pytest.mark.parametrize("name", ["tasks-howto.md", "engines.md", "dispatch.md", "monitor.md", "gym.md"])
+def test_documents_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The blocks of a document in order, in one namespace; a block of text right after one is what it prints."""
     space: dict[str, Any] = {"__name__": "document"}
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / name).read_text(encoding="utf-8"), re.S)
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```(?:\s*```text\n(.*?)```)?", text, re.S)
     assert blocks
-    for i, block in enumerate(blocks):
+    for i, (block, printed) in enumerate(blocks):
         # Functions are read back by their source, as they would be from a file.
         file = f"<{name} {i}>"
         linecache.cache[file] = (len(block), None, block.splitlines(keepends=True), file)
+        capsys.readouterr()
         exec(compile(block, file, "exec"), space)
+        if printed:
+            assert capsys.readouterr().out == printed
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import ucsearch as uc
 from tests.kit.templates import Stock, stock, stock_reward, stock_step
 
 pytest.importorskip("gymnasium")
+import gymnasium
 from gymnasium.utils.env_checker import check_env
 
 from ucsearch.engine.simulate import Simulator
@@ -132,3 +135,93 @@ def test_the_simulator_refuses_what_is_not_feasible() -> None:
         simulator.step(rows, np.array([0]), np.array([1.0]))
     with pytest.raises(uc.InputError, match="action index"):
         simulator.step(rows, np.array([9]), np.array([1.0]))
+
+
+# -------------------------------------------------------------------- starts, seeds, ends, names
+
+
+def worth(s: Stock, p: Any) -> float:
+    return 3.0 * s.on_hand
+
+
+def test_the_last_reward_contains_the_terminal_value_in_both_environments() -> None:
+    valued = dataclasses.replace(stock, terminal=worth)
+    for length in (1, 4):
+        plain, ours = (TaskEnv(t, START, series(), length=length, engine="python") for t in (stock, valued))
+        many = TaskVectorEnv(valued, START, series(), num_envs=2, length=length, engine="python")
+        for env in (plain, ours, many):
+            env.reset(seed=5)
+        for t in range(length):
+            _, reward, _, truncated, _ = ours.step(1)
+            observed, before, *_ = plain.step(1)
+            both = many.step(np.array([1, 1]))[1]
+            extra = 3.0 * float(observed[0]) if t == length - 1 else 0.0
+            assert reward == pytest.approx(before + extra)
+            assert both[0] == pytest.approx(reward)
+            assert truncated == (t == length - 1)
+
+
+def test_window_i_of_a_vector_is_the_single_environment_with_seed_n_plus_i() -> None:
+    starts = [START, START._replace(on_hand=9.0), START._replace(on_hand=1.0)]
+    common: dict[str, Any] = dict(length=6, engine="python")
+    many = TaskVectorEnv(stock, starts, series(), num_envs=3, **common)
+    for seeds in (11, [40, 7, 23]):
+        first, _ = many.reset(seed=seeds)
+        each = [11, 12, 13] if isinstance(seeds, int) else seeds
+        alone = [TaskEnv(stock, starts, series(), **common) for _ in range(3)]
+        assert first.tolist() == [env.reset(seed=s)[0].tolist() for env, s in zip(alone, each, strict=True)]
+        for _ in range(5):
+            observed, rewards, *_ = many.step(np.array([1, 1, 1]))
+            singles = [env.step(1) for env in alone]
+            assert observed.tolist() == [one[0].tolist() for one in singles]
+            assert rewards.tolist() == [one[1] for one in singles]
+    again, _ = many.reset(seed=[None, 7, None])
+    assert again[1].tolist() == TaskEnv(stock, starts, series(), **common).reset(seed=7)[0].tolist()
+
+
+def test_starts_are_drawn_from_a_list_or_a_function() -> None:
+    def drawn(random: np.random.Generator) -> Stock:
+        return START._replace(on_hand=float(random.integers(5, 8)))
+
+    for start, levels in ((drawn, {5.0, 6.0, 7.0}), ([START, START._replace(on_hand=0.0)], {4.0, 0.0})):
+        env = TaskEnv(stock, start, series(), length=3, engine="python")
+        assert {float(env.reset(seed=s)[0][0]) for s in range(40)} == levels
+    with pytest.raises(uc.InputError, match="at least one state"):
+        TaskEnv(stock, [], series(), length=3, engine="python")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"serie": 1}, "serie"), ({"series": 3}, "from 0 to 2"), ({"series": -1}, "from 0 to 2"),
+        ({"at": 1.5}, "options.at"), ({"at": 58}, "from 0 to 57"), ({"at": True}, "options.at"),
+    ],
+)  # fmt: skip
+def test_options_are_checked(options: dict[str, Any], said: str) -> None:
+    for env in (
+        TaskEnv(stock, START, series(), length=3, engine="python"),
+        TaskVectorEnv(stock, START, series(), num_envs=2, length=3, engine="python"),
+    ):
+        with pytest.raises(uc.InputError, match=said):
+            env.reset(options=options)
+    with pytest.raises(uc.InputError, match="one per window"):
+        TaskVectorEnv(stock, START, series(), num_envs=2, length=3, engine="python").reset(seed=[1])
+
+
+def test_built_in_tasks_are_registered_and_pass_the_checker() -> None:
+    from ucsearch.gym.registered import IDS
+
+    for title in IDS:
+        env = gymnasium.make(f"ucsearch/{title}-v0", engine="python", length=5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            check_env(env.unwrapped, skip_render_check=True)
+        env.reset(seed=0)
+        for _ in range(5):
+            _, reward, over, _, info = env.step(int(np.flatnonzero(env.unwrapped.action_masks())[0]))
+            assert np.isfinite(reward)
+            assert over == info["dead_end"]
+    many = gymnasium.make_vec("ucsearch/LeadTimeInventory-v0", num_envs=3, engine="python", length=5)
+    assert many.reset(seed=1)[0].shape[0] == 3
+    with pytest.raises(uc.InputError, match="zipkin"):
+        gymnasium.make("ucsearch/LeadTimeInventory-v0", instance="zipkin")

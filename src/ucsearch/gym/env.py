@@ -4,13 +4,18 @@ An episode walks along one series: the agent sees the state and the forecast mad
 actions, and the realised outcome moves the state. Only feasible actions are ever taken: `action_masks()` (for masked
 PPO) and `info["action_mask"]` (for the rest) say which. What an agent picks outside the mask is refused
 (`invalid="raise"`) or, by default, replaced by the nearest feasible action, and `info["replaced"]` says so. A state
-without a feasible action ends the episode (`terminated`, `info["dead_end"]`); the end of a series truncates it.
+without a feasible action ends the episode (`terminated`, `info["dead_end"]`); after `length` steps it is truncated, and
+the last reward then contains the task's `terminal` value.
+
+`start` is a state, a list of states of which each episode draws one, or a function of a `numpy.random.Generator`. Every
+window draws from a generator of its own, in the order series, time, start: window i of a vector environment that was
+reset with seed n is the single environment reset with seed n + i, as Gymnasium has it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import gymnasium
@@ -37,8 +42,14 @@ class _World:
         if invalid not in ("nearest", "raise"):
             raise InputError("invalid", repr(invalid), "'nearest' or 'raise'")
         self.invalid = invalid
-        self.layout = task.layout(start)
-        self.start = np.array(self.layout.flatten(start, "start"))
+        self.draw: Callable[[np.random.Generator], Any] | None = start if callable(start) else None
+        several = (
+            [start(np.random.default_rng(0))] if callable(start) else start if isinstance(start, list) else [start]
+        )
+        if not several:
+            raise InputError("start", "an empty list", "at least one state")
+        self.layout = task.layout(several[0])
+        self.starts = np.array([self.layout.flatten(s, "start") for s in several])
         self.series = [self._outcomes(task, y, i) for i, y in enumerate(series)]
         if not self.series:
             raise InputError("series", "none", "at least one series of outcomes")
@@ -56,23 +67,72 @@ class _World:
         self.width = self.layout.size + self.features[0].shape[1]
         self.observation = gymnasium.spaces.Box(-np.inf, np.inf, (self.width,), np.float32)
         self.actions = gymnasium.spaces.Discrete(task.action_array.size)
-        if not self.simulator.mask(self.start[None]).any():
-            raise InputError("start", repr(start), "a state with at least one feasible action")
+        self._some_feasible(self.starts)
 
     def about(self) -> dict[str, Any]:
         """What an episode is made of, for the evidence of a policy trained here."""
         total = hashlib.sha256()
-        for array in (*self.series, *self.features, self.start, self.simulator.params):
+        for array in (*self.series, *self.features, self.starts, self.simulator.params):
             total.update(np.ascontiguousarray(array).tobytes())
         return {
             "task": self.task.name,
             "actions": self.task.action_array.tolist(),
-            "start": self.start.tolist(),
+            "start": "drawn"
+            if self.draw is not None
+            else np.squeeze(self.starts, axis=0).tolist()
+            if len(self.starts) == 1
+            else self.starts.tolist(),
             "series": len(self.series),
             "length": self.length,
             "features": int(self.features[0].shape[1]),
             "digest": total.hexdigest(),
         }
+
+    def begin(self, random: np.random.Generator, options: dict[str, Any] | None = None) -> tuple[int, int, Floats]:
+        """Series, time and flat state of a new episode: drawn, or as the options say."""
+        asked = dict(options or {})
+        which = asked.pop("series", None)
+        which = (
+            int(random.integers(len(self.series)))
+            if which is None
+            else _index("options.series", which, len(self.series) - 1)
+        )
+        last = len(self.series[which]) - self.length
+        at = asked.pop("at", None)
+        at = int(random.integers(last + 1)) if at is None else _index("options.at", at, last)
+        state = asked.pop("state", None)
+        if asked:
+            raise InputError("options", repr(sorted(asked)), "nothing but 'series', 'at' and 'state'")
+        if state is None and self.draw is None:
+            return which, at, self.starts[int(random.integers(len(self.starts))) if len(self.starts) > 1 else 0]
+        if state is None and self.draw is not None:
+            state = self.draw(random)
+        row = np.array(self.layout.flatten(state, "start"))
+        self._some_feasible(row[None])
+        return which, at, row
+
+    def end_value(self, row: Floats) -> float:
+        """What the task says a state is worth after the last step."""
+        task, layout = self.task, self.task.params_layout
+        if task.terminal is None:
+            return 0.0
+        return float(
+            task.terminal(
+                self.layout.build(row.tolist()),
+                None if layout is None else layout.build(self.simulator.params[0].tolist()),
+            )
+        )
+
+    def _some_feasible(self, rows: Floats) -> None:
+        none = np.flatnonzero(~self.simulator.mask(rows).any(axis=1))
+        if none.size:
+            state = self.layout.build(rows[none[0]].tolist())
+            raise InputError(
+                "start",
+                repr(state),
+                "a state with at least one feasible action",
+                index=int(none[0]) if len(rows) > 1 else None,
+            )
 
     def feasible(
         self, index: NDArray[np.int64], mask: NDArray[np.bool_]
@@ -139,22 +199,18 @@ class TaskEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         self.action_space = self._world.actions
         self.render_mode = None
         self._mask = np.zeros(task.action_array.size, np.bool_)
-        self._row = self._world.start
+        self._row = self._world.starts[0]
         self._which, self._at, self._end = 0, 0, 0
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """A random stretch of a random series; `options={"series": i, "at": t}` picks it."""
+        """A random stretch of a random series; `options={"series": i, "at": t, "state": s}` picks what it names."""
         super().reset(seed=seed)
-        world, options = self._world, options or {}
-        self._which = int(options.get("series", self.np_random.integers(len(world.series))))
-        last = len(world.series[self._which]) - world.length
-        self._at = int(options.get("at", self.np_random.integers(last + 1)))
-        if not 0 <= self._at <= last:
-            raise InputError("options.at", self._at, f"a time from 0 to {last}")
+        world = self._world
+        self._which, self._at, row = world.begin(self.np_random, options)
         self._end = self._at + world.length
-        self._row = world.start.copy()
+        self._row = row.copy()
         self._mask = world.simulator.mask(self._row[None])[0]
         return self._observe(), self._info()
 
@@ -174,6 +230,8 @@ class TaskEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         dead = not self._mask.any()
         truncated = self._at >= self._end
         reward = float(done.rewards[0]) + (world.dead_end_reward if dead and not truncated else 0.0)
+        if truncated:
+            reward += world.end_value(self._row)
         return self._observe(), reward, bool(dead and not truncated), bool(truncated), self._info(dead, replaced)
 
     def action_masks(self) -> NDArray[np.bool_]:
@@ -237,18 +295,33 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.i
         self._outcomes = np.concatenate(self._world.series)
         self._known = np.concatenate(self._world.features)
         self._offsets = np.concatenate([[0], np.cumsum(self._lengths)[:-1]])
-        self._rows = np.tile(self._world.start, (num_envs, 1))
+        self._rows = np.tile(self._world.starts[0], (num_envs, 1))
+        self._random = [np.random.default_rng(i) for i in range(num_envs)]  # replaced by the first reset
         self._mask = np.zeros((num_envs, task.action_array.size), np.bool_)
         self._at = np.zeros(num_envs, np.int64)  # position in the concatenated series
         self._end = np.zeros(num_envs, np.int64)
         self._last = np.zeros(num_envs, np.int64)  # the last position of the window's own series
         self._over = np.zeros(num_envs, np.bool_)
+        self._seeded = False
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        super().reset(seed=seed if isinstance(seed, int) else None)
-        self._restart(np.ones(self.num_envs, np.bool_))
+        """New stretches for all. `seed`: n for n, n + 1 and so on, or one for each window (None leaves its generator);
+        options as of one environment hold for every window."""
+        if isinstance(seed, int) or seed is None:
+            super().reset(seed=seed)
+        if seed is None and not self._seeded:
+            seed = int(self.np_random.integers(2**31))
+        if seed is not None:
+            each = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed)
+            if len(each) != self.num_envs:
+                raise InputError("seed", f"{len(each)} seeds", f"one, or {self.num_envs}, one per window")
+            for i, one in enumerate(each):
+                if one is not None:
+                    self._random[i], _ = gymnasium.utils.seeding.np_random(one)
+            self._seeded = True
+        self._restart(np.ones(self.num_envs, np.bool_), options)
         none = np.zeros(self.num_envs, np.bool_)
         return self._observe(), self._info(none, none)
 
@@ -266,6 +339,9 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.i
         dead = ~over & ~self._mask.any(axis=1)
         terminated = dead & ~truncated
         rewards = done.rewards + self._world.dead_end_reward * terminated
+        if self._world.task.terminal is not None:
+            for w in np.flatnonzero(truncated).tolist():
+                rewards[w] += self._world.end_value(self._rows[w])
         self._over = truncated | terminated
         final: dict[str, Any] = {}
         if self._at_once and self._over.any():
@@ -285,15 +361,13 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.i
         """What episodes are made of: task, actions, start, and a digest of series, features and parameters."""
         return self._world.about()
 
-    def _restart(self, which: NDArray[np.bool_]) -> None:
-        count = int(which.sum())
-        series = self.np_random.integers(len(self._lengths), size=count)
-        room = self._lengths[series] - self._world.length
-        self._at[which] = self._offsets[series] + self.np_random.integers(room + 1)
+    def _restart(self, which: NDArray[np.bool_], options: dict[str, Any] | None = None) -> None:
+        for w in np.flatnonzero(which).tolist():
+            series, at, self._rows[w] = self._world.begin(self._random[w], options)
+            self._at[w] = self._offsets[series] + at
+            self._last[w] = self._offsets[series] + self._lengths[series] - 1
         self._end[which] = self._at[which] + self._world.length
-        self._last[which] = self._offsets[series] + self._lengths[series] - 1
-        self._rows[which] = self._world.start
-        self._mask[which] = self._world.simulator.mask(self._world.start[None])[0]
+        self._mask[which] = self._world.simulator.mask(self._rows[which])
         self._over[which] = False
 
     def _observe(self) -> NDArray[np.float32]:
@@ -302,3 +376,9 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.i
 
     def _info(self, dead: NDArray[np.bool_], replaced: NDArray[np.bool_]) -> dict[str, Any]:
         return {"action_mask": self._mask.copy(), "dead_end": dead, "replaced": replaced}
+
+
+def _index(field: str, value: Any, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value <= most:
+        raise InputError(field, repr(value), f"a whole number from 0 to {most}")
+    return int(value)
