@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,35 +50,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A real server in a thread, with something to look at."""
     import httpx
 
-    from ucsearch.service.server import make_server
+    from ucsearch.service.embedded import embedded
 
     folder = tmp_path_factory.mktemp("service")
     tokens = make_folder(folder, '[server]\nbind = "127.0.0.1:0"\n' + WATCHED, RAMPED)
     service = open_service(folder)
-    service.start()
-    address: list[str] = []
-    ready = threading.Event()
+    with embedded(service) as url:
 
-    def listen(found: str) -> None:
-        address.append(found)
-        ready.set()
+        async def work() -> dict[str, str]:
+            async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+                client = Client(service, tokens, http)
+                await fill(client)
+                return {name: await id_of(client, name) for name in ("on hold", "fine", EVIL, DRIFTS)}
 
-    server = make_server(service, listen)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    assert ready.wait(60)
-    url = f"http://{address[0]}"
-
-    async def work() -> dict[str, str]:
-        async with httpx.AsyncClient(base_url=url, timeout=60) as http:
-            client = Client(service, tokens, http)
-            await fill(client)
-            return {name: await id_of(client, name) for name in ("on hold", "fine", EVIL, DRIFTS)}
-
-    ids = asyncio.run(work())
-    yield Site(url, tokens, ids)
-    server.should_exit = True
-    thread.join(30)
+        yield Site(url, tokens, asyncio.run(work()))
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,9 @@ def monitor(
         Path | None,
         typer.Option("--outcomes", help="What came, .csv or .parquet; not needed where the log holds outcomes."),
     ] = None,
+    plan: Annotated[
+        str | None, typer.Option("--plan", help="Only decisions of this plan, where a service wrote several.")
+    ] = None,
     period: Annotated[
         str, typer.Option("--period", help="Step of dates, such as day; read off the file where it is not given.")
     ] = "any",
@@ -56,7 +59,7 @@ def monitor(
             max_undercoverage=undercoverage, watch=watch, within=within, alpha=alpha, lags=steps,
             calm=min(1_000.0, 0.002 * within / alpha) if 0.0 < alpha < 1.0 else 1_000.0,
         )  # fmt: skip
-        report = run_watch(log, outcomes, settings=settings, period=period)
+        report = run_watch(log, outcomes, settings=settings, period=period, plan=plan)
         typer.echo(watch_text(report))
         if out is not None:
             typer.echo(f"{write_watch(report, out)} rows written to {out}")

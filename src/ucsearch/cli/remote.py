@@ -89,9 +89,9 @@ def override(
     with _connected(url, token_file) as client:
         if (action is None) != withdraw:
             raise InputError("ACTION", repr(action), "an action, or --withdraw without one")
-        newest = client.series(series)["newest"]
+        seen = client.series(series)
         taken: float | str | None = None if action is None else _action(action)
-        client.override(newest["id"], taken, why, key=key)
+        client.override(seen["newest"]["id"], taken, why, expects=seen.get("expects"), key=key)
         found = client.series(series)
         label = found.get("effective_label") or ""
         counts = "nothing" if found["effective"] is None else f"{found['effective']} {label}".strip()

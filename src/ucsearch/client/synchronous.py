@@ -87,7 +87,7 @@ class Client(Base):
         key: str | None = None,
     ) -> Receipt:  # fmt: skip
         """A person's action (a number or label; None withdraws) in place of the newest decision's of a series.
-        `expects` is the newest id of the series that you have seen; the decision itself by default."""
+        `expects` is what you have seen of the series (`series(name)["expects"]`); the decision itself by default."""
         return self.send(exchanges.override(decision, action, why, expects, key or self.new_key()))
 
     def outcomes(self, items: Sequence[Outcome], *, key: str | None = None) -> tuple[Receipt, ...]:

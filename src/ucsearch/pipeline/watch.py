@@ -101,11 +101,14 @@ class WatchReport:
 
 def run_watch(
     log: str | Path, outcomes: str | Path | None = None, *, settings: Settings | None = None, period: str = "any",
+    plan: str | None = None,
 ) -> WatchReport:  # fmt: skip
-    """Replay the monitor over a log, with outcomes from a file, from the log itself, or both."""
+    """Replay the monitor over a log, with outcomes from a file, from the log itself, or both; of one plan where a
+    service wrote several."""
     wanted = Settings() if settings is None else settings
     given = None if outcomes is None else read_outcomes(outcomes, period)
     found = _Matched(wanted.lags)
+    plans: set[str] = set()
     with AuditReader(log) as reader:
         reported = _logged(reader)
         if given is None and not reported:
@@ -114,7 +117,11 @@ def run_watch(
             )
         for row in reader:
             record = row.record
-            if record.get("kind") == "decision":
+            if record.get("kind") == "decision" and plan in (None, record.get("plan", "")):
+                plans.add(str(record.get("plan", "")))
+                if len(plans) > 1:
+                    names = ", ".join(sorted(plans))
+                    raise InputError("--plan", "nothing", f"one plan of this log, such as {names}")
                 try:
                     found.add(reader, row.id, record, given, reported.get(row.id, {}))
                 except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:

@@ -1,0 +1,132 @@
+"""The client against a real service: over a socket, and in this process for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.service.console_kit import DRIFTS, EVIL, RAMPED, WATCHED, fill
+from tests.service.kit import START, make_folder, open_service, running
+from ucsearch.client import AsyncClient, Client, Forecast, Item, Outcome, ServiceProblem
+from ucsearch.pipeline.watch import run_watch
+from ucsearch.service.embedded import embedded
+
+MEMBERS = [[8.0 + 0.1 * j + h for h in range(3)] for j in range(60)]
+
+
+def item(series: str, order: float = 5.0) -> Item:
+    cutoff = START.isoformat()
+    return Item(series, {"on_hand": 3.0, "open_orders": [order]}, Forecast(members=MEMBERS, cutoff=cutoff, model="m"))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str], Path]]:
+    folder = tmp_path_factory.mktemp("service")
+    tokens = make_folder(folder, '[server]\nbind = "127.0.0.1:0"\n' + WATCHED, RAMPED)
+    with embedded(open_service(folder)) as url:
+        yield url, tokens, folder
+
+
+def test_a_day_in_the_life_of_a_client(site: Any) -> None:
+    url, tokens, _ = site
+    odd = "a/b?c#d ü%2F"
+    with Client(url, tokens["agent"]) as agent, Client(url, tokens["operator"]) as operator:
+        answers = agent.decide("orders", [item(odd), item("held", order=97.0)], key="morning")
+        assert [a.series for a in answers] == [odd, "held"]
+        assert [a.outcome for a in answers] == ["RELEASED", "HOLD"]
+        assert math.isnan(answers[1].action)
+        assert answers[0].monitor == "armed"
+        # The same again is the same, to the byte; another body under the key is refused.
+        assert agent.decide("orders", [item(odd), item("held", order=97.0)], key="morning") == answers
+        with pytest.raises(ServiceProblem) as caught:
+            agent.decide("orders", [item(odd)], key="morning")
+        assert (caught.value.status, caught.value.code) == (422, "key_reused")
+        # What people do.
+        with pytest.raises(ServiceProblem) as caught:
+            agent.override(answers[1].id, 95.0, "an agent may not")
+        assert caught.value.status == 403
+        with pytest.raises(ServiceProblem) as caught:
+            operator.override(answers[1].id, 40.0, "against the rules")
+        assert (caught.value.status, caught.value.code) == (422, "not_allowed")
+        assert operator.override(answers[1].id, 95.0, "placed by hand").new
+        with pytest.raises(ServiceProblem) as caught:
+            operator.override(answers[1].id, 96.0, "without having seen the first one")
+        assert (caught.value.status, caught.value.code) == (409, "not_newest")
+        assert operator.series("held")["effective"] == 95.0
+        seen = operator.series("held")["expects"]
+        operator.override(answers[1].id, None, "taken back", expects=seen)
+        assert operator.series("held")["effective"] is None
+        assert operator.series(odd)["newest"]["id"] == answers[0].id
+        # What came.
+        when = START + timedelta(hours=1)
+        report = [Outcome(answers[0].id, 9.0, when, taken=answers[0].action)]
+        assert [r.new for r in agent.outcomes(report, key="evening")] == [True]
+        (again,) = agent.outcomes(report)
+        assert not again.new
+        assert operator.monitors("orders")["plan"] == "orders"
+        assert operator.monitors("orders", odd)["outcomes"] == 1
+        # Pages, records, pauses.
+        operator.pause("orders", "stocktaking")
+        assert agent.decide("orders", [item("paused")])[0].reason == "paused"
+        operator.resume("orders", "counted")
+        listed = [x["id"] for x in operator.decisions(limit=1)]
+        assert len(listed) == 3
+        assert set(listed) >= {a.id for a in answers}
+        assert operator.decision(answers[0].id).startswith(b"{")
+        assert operator.verify(answers[0].id)["status"] == "valid"
+        assert "order" in operator.explain(answers[0].id)["text"]
+        assert operator.checkpoint()["count"] >= 3
+        assert [p["name"] for p in operator.plans()["items"]] == ["orders"]
+
+
+def test_remote_override_sees_what_stands(site: Any) -> None:
+    from ucsearch.cli import app
+
+    url, tokens, _ = site
+    with Client(url, tokens["agent"]) as agent:
+        agent.decide("orders", [item("by hand", order=97.0)])
+    for action in ("95", "96"):  # the second one knows of the first
+        done = CliRunner().invoke(
+            app, ["remote", "override", "by hand", action, "--why", "for a test", "--url", url],
+            env={"UCSEARCH_TOKEN": tokens["operator"]},
+        )  # fmt: skip
+        assert done.exit_code == 0, done.output
+        assert f"what counts now is {action}" in done.output
+
+
+def test_the_async_client_in_this_process(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path, WATCHED, RAMPED) as raw:
+            transport = raw.http._transport
+            async with AsyncClient("http://127.0.0.1:8411", raw.tokens["agent"], transport=transport) as client:
+                both = await asyncio.gather(*(client.decide("orders", [item("A")], key="once") for _ in range(4)))
+                assert len({b[0].seq for b in both}) == 1  # one row, whoever asks how often
+                (receipt,) = await client.outcomes([Outcome(both[0][0].id, 9.0, START + timedelta(hours=1))])
+                assert receipt.new
+                assert [x["series"] async for x in client.decisions(limit=1)] == ["A"]
+
+    asyncio.run(go())
+
+
+def test_the_offline_monitor_reads_what_the_service_recorded(tmp_path: Path) -> None:
+    async def go() -> Any:
+        async with running(tmp_path, WATCHED, RAMPED) as raw:
+            await fill(raw)
+            return (await raw.get("/v1/monitors/orders")).json()
+
+    online = asyncio.run(go())
+    report = run_watch(tmp_path / "log" / "decisions.db")
+    assert [s.series for s in report.series if s.status.tripped] == [DRIFTS]
+    by_name = {s["series"]: s for s in online["streams"]}
+    for s in report.series:
+        assert s.status.evidence == pytest.approx(float(by_name[s.series]["evidence"]), rel=1e-9)
+        assert (by_name[s.series]["state"] == "tripped") == s.status.tripped
+    assert {s.series for s in report.series} == {DRIFTS, EVIL}
+    assert run_watch(tmp_path / "log" / "decisions.db", plan="orders").outcomes == report.outcomes
