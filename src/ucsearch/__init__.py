@@ -1,6 +1,7 @@
 """ucsearch: from forecasts with uncertainty to decisions under hard rules.
 
-Every public name is on this screen; each is loaded when first used, so that importing the package is cheap.
+What is public is on this screen: the names in `_HOME` and, of the sub-packages in `PACKAGES`, what their `__all__`
+lists. Everything else may change without notice. Names are loaded when first used, so importing the package is cheap.
 """
 
 import sys
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ucsearch.certificate.record import Certificate as Certificate
     from ucsearch.certificate.warm import warm as warm
     from ucsearch.check import check_task as check_task
+    from ucsearch.dispatch.api import Filing as Filing
     from ucsearch.dispatch.api import decide as decide
     from ucsearch.dispatch.api import decide_panel as decide_panel
     from ucsearch.dispatch.decision import Decision as Decision
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from ucsearch.dispatch.gate import Gate as Gate
     from ucsearch.dispatch.gate import Reason as Reason
     from ucsearch.dispatch.view import frame_of as frame_of
+    from ucsearch.effort import Proof as Proof
+    from ucsearch.effort import Run as Run
     from ucsearch.engine.api import search as search
     from ucsearch.engine.api import search_panel as search_panel
     from ucsearch.engine.panel import PanelPlan as PanelPlan
@@ -57,7 +61,6 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOME = {
-    "MCTS": "policies",
     "Allocation": "allocation.api",
     "AuditLog": "records.audit",
     "Calibration": "dispatch.gate",
@@ -69,13 +72,17 @@ _HOME = {
     "Decision": "dispatch.decision",
     "DecisionPanel": "dispatch.decision",
     "Exact": "policies",
+    "Filing": "dispatch.api",
     "Gate": "dispatch.gate",
     "InputError": "errors",
+    "MCTS": "policies",
     "Outcome": "dispatch.decision",
     "PanelPlan": "engine.panel",
     "ParetoBeam": "policies",
     "Plan": "engine.plan",
+    "Proof": "effort",
     "Reason": "dispatch.gate",
+    "Run": "effort",
     "Shared": "allocation.shared",
     "Status": "engine.status",
     "Task": "task",
@@ -97,6 +104,11 @@ _HOME = {
     "warm": "certificate.warm",
 }
 
+PACKAGES = (
+    "adapters", "backtest", "check", "client", "comparators", "data", "evaluation", "forecast", "gym", "inventory",
+    "learned", "monitor", "pipeline", "records", "settings", "tasks", "verify",
+)  # fmt: skip
+
 __all__ = sorted(_HOME)
 
 
@@ -107,8 +119,8 @@ if not TYPE_CHECKING:  # typed, it would make every misspelt name an `Any`
             from importlib.metadata import version
 
             return version("ucsearch")
-        if name == "gym":  # needs the `gym` extra
-            return import_module("ucsearch.gym")
+        if name in PACKAGES:  # some need an extra
+            return import_module(f"ucsearch.{name}")
         if name not in _HOME:
             raise AttributeError(f"module 'ucsearch' has no attribute {name!r}")
         value = getattr(import_module(f"ucsearch.{_HOME[name]}"), name)
@@ -117,4 +129,4 @@ if not TYPE_CHECKING:  # typed, it would make every misspelt name an `Any`
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, *PACKAGES, "__version__"]

@@ -24,6 +24,8 @@ from typing import Annotated, Any, Literal, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from ucsearch.dispatch.gate import Calibration, Gate
+from ucsearch.effort import Proof
+from ucsearch.effort import Run as Work
 from ucsearch.errors import InputError, UCSearchError
 from ucsearch.forecast.recalibrate import Recalibration
 from ucsearch.policies import MCTS, CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
@@ -142,14 +144,6 @@ class Forecast(_Table):
     floor: float | None = Field(default=None, description="no recalibrated member goes below; the forecaster's if none")
 
 
-class Proof(_Table):
-    """How hard to try to prove each decision."""
-
-    kind: Literal["auto", "oracle", "bound"] = Field(default="auto", description="exact values, or admissible bounds")
-    eps_m: float = Field(default=0.0, ge=0.0, description="claimed bound on the model error of a plan's score")
-    node_budget: int = Field(default=20_000, ge=1, description="nodes per decision before it counts as not proved")
-
-
 class SharedLimit(_Table):
     """A limit that the decisions of all series share; `ucsearch allocate` keeps it."""
 
@@ -177,20 +171,13 @@ class Backtest(_Table):
     seed: int = Field(default=1, ge=0, description="of the forecaster's sample paths")
 
 
-class Run(_Table):
+@dataclass(frozen=True, kw_only=True)
+class Run(Work):
     """How the work is done; nothing here changes a decision."""
 
-    chunk: int = Field(default=1_000, ge=1, le=100_000, description="series decided and logged at a time")
-    engine: Literal["auto", "python", "compiled"] = Field(
-        default="auto", description="auto compiles when there is enough to decide"
-    )
-    threads: int | None = Field(default=None, ge=1, le=1024, description="all cores when not given")
-    max_fallback_share: float = Field(
-        default=0.2, ge=0.0, le=1.0, description="with more fallbacks a run ends with exit code 1 and says why"
-    )
-    segment_from: int = Field(
-        default=5_000, ge=1, description="runs of at least so many series are logged as a segment (needs pyarrow)"
-    )
+    chunk: int = 1_000  # series decided and logged at a time
+    max_fallback_share: float = 0.2  # with more fallbacks a run ends with exit code 1 and says why
+    segment_from: int = 5_000  # runs of at least so many series are logged as a segment (needs pyarrow)
 
 
 class Log(_Table):
@@ -289,7 +276,17 @@ def field_notes(cls: type[Any]) -> dict[str, str]:
 
 
 # A time budget is not offered: a run that is resumed, or moved to another machine, must decide the same.
-_LEFT_OUT = {Gate: ("time_budget_s",)}
+_LEFT_OUT: dict[type[Any], tuple[str, ...]] = {Gate: ("time_budget_s",), Run: ("clock", "progress")}
+# What a file may say of a record's field, where that is less than the record takes, and its default in files.
+_IN_FILES: dict[type[Any], dict[str, dict[str, Any]]] = {
+    Proof: {"eps_m": {"ge": 0.0}, "node_budget": {"ge": 1, "default": 20_000}},
+    Run: {
+        "threads": {"ge": 1, "le": 1024},
+        "chunk": {"ge": 1, "le": 100_000},
+        "max_fallback_share": {"ge": 0.0, "le": 1.0},
+        "segment_from": {"ge": 1},
+    },
+}
 
 
 @lru_cache(maxsize=64)
@@ -304,7 +301,8 @@ def _model_of(cls: Any, name: str) -> Any:
         if isinstance(default, float) and not math.isfinite(default):
             default = None  # JSON Schema cannot say infinity; None keeps the class's own default
         kind = hints[item.name] | None if default is None else hints[item.name]
-        fields[item.name] = (kind, Field(default, description=notes.get(item.name)))
+        more = {"default": default, "description": notes.get(item.name), **_IN_FILES.get(cls, {}).get(item.name, {})}
+        fields[item.name] = (kind, Field(**more))
     doc = inspect.cleandoc(cls.__doc__ or "").split("\n\n")[0].replace("\n", " ")
     return create_model(cls.__name__, __base__=_Table, __doc__=doc, **fields)
 
@@ -335,13 +333,13 @@ def _file_model() -> type[BaseModel]:
         policy=(_one_of(_policies()), ...),
         gate=(_model_of(Gate, ""), Field(_model_of(Gate, "")())),
         calibration=(_model_of(Calibration, ""), Field(_model_of(Calibration, "")())),
-        proof=(Proof, Proof()),
+        proof=(_model_of(Proof, ""), Field(_model_of(Proof, "")())),
         actions=(Actions, Actions()),
         forecast=(Forecast, Forecast()),
         forecaster=(_one_of(forecaster), Field(fallback)),
         columns=(Columns, Columns()),
         backtest=(Backtest, Backtest()),
-        run=(Run, Run()),
+        run=(_model_of(Run, ""), Field(_model_of(Run, "")())),
         log=(Log, Log()),
         shared=(tuple[SharedLimit, ...], ()),
     )
@@ -395,6 +393,7 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
     policy = make("policy", _policies()[found.policy.name], found.policy)
     gate = make("gate", Gate, found.gate)
     calibration = make("calibration", Calibration, found.calibration)
+    proof, run = Proof(**found.proof.model_dump()), Run(**found.run.model_dump())
     forecaster = make("forecaster", forecaster_classes()[found.forecaster.name], found.forecaster)
     if found.policy.mode == "scores":
         problems.append(f"{file}: policy.mode: saw 'scores', expected 'mean' or 'members': files hold forecasts")
@@ -419,9 +418,9 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
         task = dataclasses.replace(task, merge_arrivals=True)  # the same costs, far fewer states
     return Settings(
         file=file, digest=hashlib.sha256(data).hexdigest(), units=found.units, currency=found.currency,
-        period=found.period, task=task, policy=policy, gate=gate, calibration=calibration, proof=found.proof,
+        period=found.period, task=task, policy=policy, gate=gate, calibration=calibration, proof=proof,
         actions=found.actions, forecast=found.forecast, forecaster=forecaster, columns=found.columns,
-        backtest=found.backtest, run=found.run, shared=found.shared, log=found.log,
+        backtest=found.backtest, run=run, shared=found.shared, log=found.log,
     )  # fmt: skip
 
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from ucsearch.backtest.choosers import Deterministic, How, Searched, point_forecast
+import ucsearch as uc
+from ucsearch.backtest.choosers import Deterministic, Searched, point_forecast
 from ucsearch.backtest.ordering import critical_ratio_of
 from ucsearch.backtest.panel import Panel, Stretch
 from ucsearch.backtest.practice import CalendarStaffing, PriceRule, QuantileStaffing
@@ -21,7 +22,7 @@ from ucsearch.task import Task
 from ucsearch.tasks import CapacityPlan, LeadTimeInventory, Storage
 from ucsearch.trace import Trace
 
-PYTHON = How("python", 1)
+PYTHON = uc.Run(engine="python", threads=1)
 ITEM = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 5.0, 10.0, 15.0), unit_cost=0.5)
 
 

@@ -57,7 +57,7 @@ def short(settings: Settings, steps: int) -> Settings:
     return dataclasses.replace(
         settings, policy=dataclasses.replace(settings.policy, depth=steps),
         forecaster=dataclasses.replace(settings.forecaster, paths=5),
-        run=settings.run.model_copy(update={"engine": "python"}),
+        run=dataclasses.replace(settings.run, engine="python"),
         backtest=settings.backtest.model_copy(update={"periods": 6, "warmup": 0}),
     )  # fmt: skip
 

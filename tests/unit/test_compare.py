@@ -19,7 +19,7 @@ import typer
 from typer.testing import CliRunner
 
 import ucsearch as uc
-from ucsearch.backtest.choosers import How, Searched
+from ucsearch.backtest.choosers import Searched
 from ucsearch.backtest.intervals import by_series, paired
 from ucsearch.backtest.metrics import cvar20, max_drawdown
 from ucsearch.backtest.panel import Panel
@@ -36,7 +36,7 @@ from ucsearch.scoreboard.rivals import hindsight
 from ucsearch.scoreboard.words import board_text
 
 SMALL = Plan(task="delayed_exposure", series=4, windows=1, steps=3, depth=2, width=3, top_k=3, seeds=2, engine="python")
-PYTHON = How("python", 1)
+PYTHON = uc.Run(engine="python", threads=1)
 
 
 @pytest.fixture(scope="module")

@@ -34,6 +34,7 @@ LAYERS = {
     "trace": 4,
     "joint": 5,
     "policies": 5,
+    "effort": 5,
     "engine": 6,
     "certificate": 7,
     "dispatch": 8,

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ucsearch.backtest.choosers import Certified as Certified
     from ucsearch.backtest.choosers import Deterministic as Deterministic
-    from ucsearch.backtest.choosers import How as How
     from ucsearch.backtest.choosers import Learned as Learned
     from ucsearch.backtest.choosers import Searched as Searched
     from ucsearch.backtest.choosers import point_forecast as point_forecast
@@ -57,7 +56,6 @@ _HOME = {
     "Chooser": "walk",
     "Deterministic": "choosers",
     "Entry": "roster",
-    "How": "choosers",
     "Interval": "intervals",
     "Learned": "choosers",
     "Nothing": "practice",

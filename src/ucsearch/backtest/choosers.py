@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.backtest.walk import Choice, Seen
-from ucsearch.certificate.api import Kind
 from ucsearch.comparators import CEM, MPPI
 from ucsearch.dispatch.api import decide_panel
 from ucsearch.dispatch.decision import DecisionPanel
-from ucsearch.dispatch.gate import Gate
+from ucsearch.dispatch.gate import Calibration, Gate
+from ucsearch.effort import Proof, Run
 from ucsearch.engine.api import search_panel
 from ucsearch.errors import InputError
 from ucsearch.inventory.adaptive import fractile
@@ -22,7 +21,7 @@ from ucsearch.policies import Policy
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["FIGURES", "FLAGS", "Certified", "Deterministic", "How", "Learned", "Searched", "point_forecast"]
+__all__ = ["COMPILED", "FIGURES", "FLAGS", "Certified", "Deterministic", "Learned", "Searched", "point_forecast"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,25 +33,16 @@ FLAGS = (
 FIGURES = ("margin", "gap", "eps_a", "proxy_slack", "regret_bound")
 
 
-@dataclass(frozen=True)
-class How:
-    """How the work is done; changes times only."""
-
-    engine: Literal["auto", "python", "compiled"] = "compiled"
-    threads: int | None = None
-
-    @property
-    def simulator(self) -> Literal["python", "compiled"]:
-        return "python" if self.engine == "python" else "compiled"
+COMPILED = Run(engine="compiled")  # of a walk, which decides often
 
 
 class Searched:
     """A search policy or comparator without a certificate. Iterated samplers may start from their last plan."""
 
     def __init__(
-        self, task: Task, policy: Policy, how: How | None = None, *, warm: bool = True, foresees: bool = False
+        self, task: Task, policy: Policy, how: Run | None = None, *, warm: bool = True, foresees: bool = False
     ) -> None:
-        self.task, self.policy, self.how = task, policy, how or How()
+        self.task, self.policy, self.how = task, policy, how or COMPILED
         self.warm, self.foresees = warm, foresees
         self._last: Any = None
 
@@ -64,7 +54,7 @@ class Searched:
             policy = policy.warmed(self._last, seen.state, seen.trace, seen.actions)
         plan = search_panel(
             self.task, seen.state, seen.trace, policy, params=seen.params, actions=seen.actions,
-            threads=self.how.threads, engine=self.how.engine,
+            run=self.how,
         )  # fmt: skip
         plan.raise_for_errors()
         self._last = plan
@@ -75,20 +65,21 @@ class Certified:
     """The product itself: a searched action leaves with a certificate, otherwise the fallback does."""
 
     def __init__(
-        self, task: Task, policy: Policy, *, kind: Kind = "auto", how: How | None = None, gate: Gate | None = None,
+        self, task: Task, policy: Policy, *, proof: Proof | None = None, how: Run | None = None,
+        gate: Gate | None = None,
         keep: Callable[[int, DecisionPanel], None] | None = None, law: Callable[[Seen], Trace] | None = None,
-        **proof: Any,
+        calibration: Calibration | None = None,
     ) -> None:  # fmt: skip
-        self.task, self.policy, self.kind, self.how, self.keep = task, policy, kind, how or How(), keep
+        self.task, self.policy, self.how, self.keep = task, policy, how or COMPILED, keep
+        self.proof, self.calibration = proof, calibration
         self.law = law  # what makes a law of the outcomes out of the forecast, for mode "closed"
         self.gate = Gate(certificate=True) if gate is None else gate
-        self.proof = proof  # further arguments of decide_panel: eps_m, node_budget, calibration
 
     def __call__(self, seen: Seen) -> Choice:
         trace = seen.trace if self.law is None else self.law(seen)
         panel = decide_panel(
-            self.task, seen.state, trace, self.policy, gate=self.gate, kind=self.kind, params=seen.params,
-            actions=seen.actions, threads=self.how.threads, engine=self.how.engine, **self.proof,
+            self.task, seen.state, trace, self.policy, gate=self.gate, proof=self.proof, params=seen.params,
+            actions=seen.actions, run=self.how, calibration=self.calibration,
         )  # fmt: skip
         if self.keep is not None:
             self.keep(seen.t, panel)
@@ -107,15 +98,15 @@ class Certified:
 class Deterministic:
     """What most planners do: take one number per step from the forecast and plan as if it were certain."""
 
-    def __init__(self, task: Task, policy: Policy, *, quantile: float | None = None, how: How | None = None) -> None:
+    def __init__(self, task: Task, policy: Policy, *, quantile: float | None = None, how: Run | None = None) -> None:
         if quantile is not None and not 0.0 < quantile < 1.0:
             raise InputError("quantile", quantile, "a number between 0 and 1, or None for the mean")
-        self.task, self.policy, self.quantile, self.how = task, policy, quantile, how or How()
+        self.task, self.policy, self.quantile, self.how = task, policy, quantile, how or COMPILED
 
     def __call__(self, seen: Seen) -> Choice:
         plan = search_panel(
             self.task, seen.state, point_forecast(seen.trace, self.quantile), self.policy, params=seen.params,
-            actions=seen.actions, threads=self.how.threads, engine=self.how.engine,
+            actions=seen.actions, run=self.how,
         )  # fmt: skip
         plan.raise_for_errors()
         return Choice.at(seen, plan.outputs.out_i[:, 1], np.array(plan.expansions, np.int64))

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ucsearch.backtest import ordering
-from ucsearch.backtest.choosers import Certified, Deterministic, How, Searched
+from ucsearch.backtest.choosers import COMPILED, Certified, Deterministic, Searched
 from ucsearch.backtest.ordering import Ordering
 from ucsearch.backtest.panel import Panel
 from ucsearch.backtest.practice import CalendarStaffing, PriceRule, QuantileStaffing, Threshold, critical_share
@@ -33,6 +33,7 @@ from ucsearch.comparators import (
     key_from,
     matched_samples,
 )
+from ucsearch.effort import Proof, Run
 from ucsearch.errors import InputError
 from ucsearch.policies import MCTS, CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
 from ucsearch.tasks import CapacityPlan, Intervention, LeadTimeInventory, Storage
@@ -89,7 +90,7 @@ class Entry:
 
 
 def roster(
-    panel: Panel, budget: Budget, *, seeds: int = 10, rng: np.random.Generator | None = None, how: How | None = None
+    panel: Panel, budget: Budget, *, seeds: int = 10, rng: np.random.Generator | None = None, how: Run | None = None
 ) -> dict[str, Entry]:
     """All of them, in the order of a table: searches, comparators, and what practice would do on this task."""
     found = [*searches(panel, budget, seeds=seeds, rng=rng, how=how), *practitioners(panel, budget, how=how)]
@@ -97,12 +98,12 @@ def roster(
 
 
 def searches(
-    panel: Panel, budget: Budget, *, seeds: int = 10, rng: np.random.Generator | None = None, how: How | None = None
+    panel: Panel, budget: Budget, *, seeds: int = 10, rng: np.random.Generator | None = None, how: Run | None = None
 ) -> list[Entry]:
     """Search policies and comparators at one budget."""
     if seeds < 1:
         raise InputError("--seeds", seeds, "at least 1")
-    task, delay, how = panel.task, panel.delay, how or How()
+    task, delay, how = panel.task, panel.delay, how or COMPILED
     d, samples = budget.depth, budget.samples
     common: dict[str, Any] = dict(depth=d, risk=budget.risk, mode=budget.mode)
     wide: dict[str, Any] = dict(width=budget.width, top_k=budget.top_k)
@@ -127,7 +128,7 @@ def searches(
         one("pareto-beam", ParetoBeam(**common, **wide), shape),
         one("certified-beam", CertifiedBeam(**common, **wide), shape),
         Entry(
-            "constrained-beam", "search", lambda: Certified(task, constrained, how=how, node_budget=NODES),
+            "constrained-beam", "search", lambda: Certified(task, constrained, how=how, proof=Proof(node_budget=NODES)),
             f"{shape}, with proof",
         ),
         one("mcts", MCTS(**common, simulations=samples, top_k=budget.top_k), f"{samples} simulations"),
@@ -147,9 +148,9 @@ def searches(
     ]  # fmt: skip
 
 
-def practitioners(panel: Panel, budget: Budget, *, how: How | None = None) -> list[Entry]:
+def practitioners(panel: Panel, budget: Budget, *, how: Run | None = None) -> list[Entry]:
     """What would really be used instead, each with its knobs."""
-    how, task = how or How(), panel.task
+    how, task = how or COMPILED, panel.task
 
     def deterministic(quantile: float | None = None) -> Chooser:
         policy = Exact(depth=budget.depth, risk=0.0, node_budget=NODES)
@@ -198,7 +199,7 @@ def practitioners(panel: Panel, budget: Budget, *, how: How | None = None) -> li
     return found
 
 
-def ordering_rules(panel: Panel, *, free: bool = False, round_to: float = 0.0, how: How | None = None) -> list[Entry]:
+def ordering_rules(panel: Panel, *, free: bool = False, round_to: float = 0.0, how: Run | None = None) -> list[Entry]:
     """The ordering rules on the table of orders; `free`: any order that the limits allow."""
     task = panel.task
     lead = int(panel.config.lead_time)

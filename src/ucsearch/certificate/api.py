@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +15,8 @@ from ucsearch.certificate.compute import Claims, Evidence, action_set, columns, 
 from ucsearch.certificate.record import Certificate, certificate_of
 from ucsearch.certificate.route import Route, choose
 from ucsearch.certificate.tolerance import path_size, tolerance
-from ucsearch.engine.api import Engine, search_panel, thread_count
+from ucsearch.effort import Kind, Proof, ProofWords, Run, RunWords, no_more, one_record
+from ucsearch.engine.api import search_panel, thread_count
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.status import First, Status
 from ucsearch.errors import InputError
@@ -26,7 +26,6 @@ from ucsearch.trace import Trace
 
 __all__ = ["CertifiedPanel", "certify", "certify_panel"]
 
-Kind = Literal["auto", "oracle", "bound"]
 Floats = NDArray[np.float64]
 CLOSED = "closed_exact"  # the kind of a proof against every policy
 _FEW_PLANS = 4_096  # common plans below which members mode is solved by enumeration
@@ -73,26 +72,35 @@ class CertifiedPanel:
         return out
 
 
+_PROOF, _RUN = Proof(), Run()
+
+
+class Words(ProofWords, RunWords, total=False):
+    """Fields of `proof` and `run` as keywords."""
+
+
 def certify(
     task: Task,
     state: Any,
     trace: Trace,
     policy: Policy,
     *,
-    kind: Kind = "auto",
-    eps_m: float = 0.0,
+    proof: Proof | None = None,
+    run: Run | None = None,
     params: Any = None,
     actions: ArrayLike | None = None,
-    engine: Engine = "auto",
-    node_budget: int = 2_000_000,
+    **words: Unpack[Words],
 ) -> Certificate:
-    """Search one window and say what is proved about its first action."""
+    """Search one window and say what is proved about its first action. Fields of `proof` and `run` are taken as
+    keywords too."""
     task.layout(state)
     if trace.panel and trace.windows != 1:
         raise InputError("trace", f"{trace.windows} windows", "one window", hint="Use certify_panel.")
+    asked, how = one_record("proof", proof, _PROOF, words), one_record("run", run, _RUN, words)
+    no_more(words)
     panel = certify_panel(
-        task, [state], trace, policy, kind=kind, eps_m=eps_m, params=params, actions=actions, engine=engine,
-        node_budget=node_budget, threads=1,
+        task, [state], trace, policy, proof=asked, run=dataclasses.replace(how, threads=1), params=params,
+        actions=actions,
     )  # fmt: skip
     panel.plan.raise_for_errors()
     return panel[0]
@@ -104,57 +112,53 @@ def certify_panel(
     traces: Any,
     policy: Policy,
     *,
-    kind: Kind = "auto",
-    eps_m: float = 0.0,
+    proof: Proof | None = None,
+    run: Run | None = None,
     params: Any = None,
     actions: ArrayLike | None = None,
-    threads: int | None = None,
-    engine: Engine = "auto",
-    node_budget: int = 2_000_000,
-    progress: Callable[[int], None] | None = None,
     stop: Callable[[], bool] | None = None,
+    **words: Unpack[Words],
 ) -> CertifiedPanel:
     """Certify W windows. Kind `oracle` solves every first action exactly; `bound` proves by admissible bounds; `auto`
     takes the bound where the task has one. `eps_m` is a claimed bound on a path's model-score error. `stop` as in
     `search_panel`: a window whose search or proof it ended is OUT_OF_TIME, and nothing is said of it."""
-    if not 0.0 <= eps_m < math.inf:
-        raise InputError("eps_m", eps_m, "a finite number of at least 0")
-    if kind not in ("auto", "oracle", "bound"):
-        raise InputError("kind", repr(kind), "'auto', 'oracle' or 'bound'")
-    common: dict[str, Any] = dict(params=params, actions=actions, threads=threads, engine=engine, stop=stop)
-    plan = search_panel(task, states, traces, policy, progress=progress, keep_paths=True, **common)
+    asked, how = one_record("proof", proof, _PROOF, words), one_record("run", run, _RUN, words)
+    no_more(words)
+    eps_m, node_budget, threads = asked.eps_m, asked.node_budget, how.threads
+    common: dict[str, Any] = dict(params=params, actions=actions, threads=threads, engine=how.engine, stop=stop)
+    plan = search_panel(task, states, traces, policy, progress=how.progress, keep_paths=True, **common)
     protect = isinstance(policy, CertifiedBeam) and policy.protect
     constrained = isinstance(policy, ConstrainedBeam)
-    chosen = _kind(kind, plan, protect or constrained)
+    chosen = _kind(asked.kind, plan, protect or constrained)
     every = chosen == "oracle"
     # In closed mode the search is its own proof: it has the value of every policy.
     exact = policy if chosen == CLOSED else exact_of(policy, policy.risk, node_budget, every)
 
-    def run(p: Policy) -> PanelPlan:
+    def searched_by(p: Policy) -> PanelPlan:
         # An exact policy is its own proof. Paths without risk are needed only where they are put in.
         keep = protect or constrained or p == exact
         return plan if p == policy else search_panel(task, states, plan.trace, p, keep_paths=keep, **common)
 
-    proof = run(exact)
-    reward_only = proof if policy.risk == 0.0 else run(dataclasses.replace(exact, risk=0.0))
+    proven = searched_by(exact)
+    reward_only = proven if policy.risk == 0.0 else searched_by(dataclasses.replace(exact, risk=0.0))
     certain = reward_only
     if policy.mode == "members":
-        certain = run(dataclasses.replace(exact, risk=0.0, mode="mean", spread=None))
+        certain = searched_by(dataclasses.replace(exact, risk=0.0, mode="mean", spread=None))
     if stop is not None:
-        _end(stop, plan, proof, reward_only, certain, bounded=not every and not task.continuations)
+        _end(stop, plan, proven, reward_only, certain, bounded=not every and not task.continuations)
     reward_lower, reward_upper, reward_size = columns(reward_only.outputs.table, 0, 3, 6)  # at risk 0 size is gross
-    upper = reward_upper if proof is reward_only else columns(proof.outputs.table, 3)[0]
+    upper = reward_upper if proven is reward_only else columns(proven.outputs.table, 3)[0]
     count = thread_count(threads)
-    upper, extra_nodes = _upper(task, plan, proof, every, upper, count)
+    upper, extra_nodes = _upper(task, plan, proven, every, upper, count)
     reward_upper, more_nodes = _upper(task, plan, reward_only, every, reward_upper, count)
     certain_lower, certain_upper, certain_size = reward_lower, reward_upper, reward_size
     if certain is not reward_only:
         certain_lower, certain_upper, certain_size = columns(certain.outputs.table, 0, 3, 6)
-    dead = np.bitwise_and(proof.outputs.flags, First.DEAD)
+    dead = np.bitwise_and(proven.outputs.flags, First.DEAD)
     flags = np.bitwise_or(plan.outputs.flags, dead).astype(np.uint8, order="F")
     in_a = action_set(flags) & ~(upper == -np.inf)
     if protect or constrained:
-        values, paths = _put_in(plan, proof, in_a, protect, constrained, reward_only)
+        values, paths = _put_in(plan, proven, in_a, protect, constrained, reward_only)
         selected = _select(values, in_a)
     else:
         values, selected = plan.outputs.table[:, :, _PATH], plan.outputs.out_i[:, 1]
@@ -166,8 +170,8 @@ def certify_panel(
     if protect or constrained:
         searched, own_uncertainty, own_gross = columns(plan.outputs.table, 0, 2, 6)
         searched_size = path_size(own_gross, own_uncertainty, settings, settings.risk)
-    by_path = proof.outputs.flags & First.EXACT != 0
-    proof_uncertainty, proof_gross = columns(proof.outputs.table, 2, 6)
+    by_path = proven.outputs.flags & First.EXACT != 0
+    proof_uncertainty, proof_gross = columns(proven.outputs.table, 2, 6)
     upper_size = np.where(by_path, path_size(proof_gross, proof_uncertainty, settings, settings.risk), np.abs(upper))
     upper, upper_size, sound = _reconciled(np.where(in_a, score, np.nan), size, upper, upper_size, settings.reach)
     evidence = Evidence(
@@ -177,7 +181,7 @@ def certify_panel(
         lower_uncertainty=np.where(in_a, uncertainty, np.nan),
         searched=searched,
         upper=upper,
-        exact=_all_exact(proof, in_a) & sound,
+        exact=_all_exact(proven, in_a) & sound,
         reward_lower=reward_lower,
         reward_upper=reward_upper,
         certain_lower=certain_lower,
@@ -194,9 +198,9 @@ def certify_panel(
     if isinstance(policy, ConstrainedBeam):
         route = _route(plan, policy, evidence, reward_only)
         evidence = evidence._replace(selected=route.released)
-    nodes = extra_nodes if proof is plan else proof.expansions + extra_nodes
+    nodes = extra_nodes if proven is plan else proven.expansions + extra_nodes
     activity = np.zeros(len(plan), np.int64)
-    if reward_only is not proof:
+    if reward_only is not proven:
         activity = activity + reward_only.expansions + more_nodes
     if certain is not reward_only:
         activity = activity + certain.expansions
@@ -211,7 +215,7 @@ def certify_panel(
         route=route,
         released=np.where(np.isin(plan.status, (Status.TASK_ERROR, Status.OUT_OF_TIME)), -1, evidence.selected),
         paths=paths,
-        upper_paths=np.where(unreached[:, :, None], proof.outputs.paths[:, : in_a.shape[1]], np.int32(-1)),
+        upper_paths=np.where(unreached[:, :, None], proven.outputs.paths[:, : in_a.shape[1]], np.int32(-1)),
         oracle_nodes=nodes + activity,
         activity_nodes=activity,
     )

@@ -5,30 +5,32 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ucsearch.answers import as_allowed, as_number, guarded
-from ucsearch.certificate.api import CertifiedPanel, Kind, certify_panel
+from ucsearch.certificate.api import CertifiedPanel, Words, certify_panel
 from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome, Refused
 from ucsearch.dispatch.gate import Calibration, Context, Gate, Reason, evaluate, unconfirmed
 from ucsearch.dispatch.last_look import last_look
 from ucsearch.dispatch.watch import Watch
 from ucsearch.dispatch.words import explain_fallback
-from ucsearch.engine.api import Engine
+from ucsearch.effort import Proof, Run, no_more, one_record
 from ucsearch.errors import InputError
 from ucsearch.policies import Policy
 from ucsearch.task import CHECKED, Task
 from ucsearch.trace import Trace
 
-__all__ = ["Log", "decide", "decide_panel", "refuse"]
+__all__ = ["Filing", "Log", "decide", "decide_panel", "refuse"]
 
 _log = logging.getLogger("ucsearch")
 _ADVISED = "_kept_advised"
+_PROOF, _RUN = Proof(), Run()
 
 
 class Log(Protocol):
@@ -39,6 +41,30 @@ class Log(Protocol):
         `request` is given only where the caller passed one."""
 
 
+@dataclass(frozen=True)
+class Filing:
+    """Where decisions are filed: the log, and under what."""
+
+    log: Log
+    series: Sequence[str] | str = ""
+    where: str = ""  # module:NAME of the task object, for the verifier
+    request: Any = None  # a text or a `records.Request`: the same request is recorded once
+
+    def write(self, decisions: Any) -> tuple[str, ...]:
+        """On disk when it returns; the ids of the records, of a log that says what it wrote."""
+        asked = {} if self.request is None else {"request": self.request}
+        entries = self.log.write(decisions, series=self.series, where=self.where, **asked)
+        return tuple(str(e.id) for e in entries) if isinstance(entries, Sequence) else ()
+
+
+class FilingWords(Words, total=False):
+    """Fields of `proof`, `run` and `Filing` as keywords."""
+
+    series: Sequence[str] | str
+    where: str
+    request: Any
+
+
 def decide(
     task: Task,
     state: Any,
@@ -46,41 +72,40 @@ def decide(
     policy: Policy,
     *,
     gate: Gate | None = None,
+    proof: Proof | None = None,
+    run: Run | None = None,
     now: datetime | None = None,
-    clock: Callable[[], float] | None = None,
     calibration: Calibration | None = None,
-    kind: Kind = "auto",
-    eps_m: float = 0.0,
     params: Any = None,
     actions: ArrayLike | None = None,
-    engine: Engine = "auto",
-    node_budget: int = 2_000_000,
-    log: Log | None = None,
-    series: str = "",
-    where: str = "",
-    request: Any = None,
+    log: Log | Filing | None = None,
+    **words: Unpack[FilingWords],
 ) -> Decision:
     """One decision. Run `check_task` on the task once before you trust this with it.
 
     A refused trace or a broken task is a fallback with its reason, not an exception; a wrong state,
     policy or gate is the caller's mistake and raises. With a `log` the decision is on disk before it is returned; every
-    call is an entry of its own unless it repeats a `request` (a text, or a `records.Request`)."""
+    call is an entry of its own unless it repeats the request of its `uc.Filing`. The fields of `proof`, `run` and
+    `Filing` are taken as keywords too."""
     gate = Gate() if gate is None else gate
     task.layout(state)
-    _recordable(task, log)
+    filing = _filing(log, words)
+    asked, how = one_record("proof", proof, _PROOF, words), one_record("run", run, _RUN, words)
+    no_more(words)
+    _recordable(task, filing)
     if not isinstance(trace, Trace):
         try:
             trace = Trace.from_members(trace)
         except InputError as error:
             refused = refuse(task, state, gate, str(error), params=params, actions=actions, now=now)
-            return _written(refused, log, series, where, request)
+            return _written(refused, filing)
     if trace.windows != 1:
         raise InputError("trace", f"{trace.windows} windows", "one window", hint="Use decide_panel.")
     panel = decide_panel(
-        task, [state], trace, policy, gate=gate, now=now, clock=clock, calibration=calibration, kind=kind, eps_m=eps_m,
-        params=params, actions=actions, engine=engine, node_budget=node_budget, threads=1,
+        task, [state], trace, policy, gate=gate, proof=asked, run=dataclasses.replace(how, threads=1), now=now,
+        calibration=calibration, params=params, actions=actions,
     )  # fmt: skip
-    return _written(panel[0], log, series, where, request)
+    return _written(panel[0], filing)
 
 
 def decide_panel(
@@ -90,37 +115,33 @@ def decide_panel(
     policy: Policy,
     *,
     gate: Gate | None = None,
+    proof: Proof | None = None,
+    run: Run | None = None,
     now: datetime | None = None,
-    clock: Callable[[], float] | None = None,
     calibration: Calibration | Sequence[Calibration] | None = None,
     paused: bool = False,
-    kind: Kind = "auto",
-    eps_m: float = 0.0,
     params: Any = None,
     actions: ArrayLike | None = None,
-    threads: int | None = None,
-    engine: Engine = "auto",
-    node_budget: int = 2_000_000,
-    progress: Callable[[int], None] | None = None,
-    log: Log | None = None,
-    series: Sequence[str] | str = "",
-    where: str = "",
-    request: Any = None,
+    log: Log | Filing | None = None,
+    **words: Unpack[FilingWords],
 ) -> DecisionPanel:
-    """W decisions. `now` is compared with the traces' issue times, `clock` (seconds, read from all threads) with the
-    time budget, which also ends a running search; docs/dispatch.md says what it cannot end. With a `log` all of them
-    are on disk before any is returned; `where` names the task object for the verifier."""
+    """W decisions. `now` is compared with the traces' issue times, the clock of `run` with the time budget, which also
+    ends a running search; docs/dispatch.md says what it cannot end. With a `log` all of them are on disk before any is
+    returned."""
     gate = Gate() if gate is None else gate
     if not isinstance(gate, Gate):
         raise InputError("gate", type(gate).__name__, "a uc.Gate")
-    _recordable(task, log)
+    filing = _filing(log, words)
+    asked, how = one_record("proof", proof, _PROOF, words), one_record("run", run, _RUN, words)
+    no_more(words)
+    _recordable(task, filing)
     _recommend_check(task)
+    clock = how.clock
     if gate.time_budget_s is not None and clock is None:
         raise InputError("clock", "nothing", "a clock such as time.perf_counter, because gate.time_budget_s is set")
     watch = None if clock is None else Watch(clock, gate.time_budget_s)
     certified = certify_panel(
-        task, states, traces, policy, kind=kind, eps_m=eps_m, params=params, actions=actions, threads=threads,
-        engine=engine, node_budget=node_budget, progress=progress,
+        task, states, traces, policy, proof=asked, run=how, params=params, actions=actions,
         stop=watch.is_over if watch is not None and watch.budget_s is not None else None,
     )  # fmt: skip
     elapsed = math.nan if watch is None else watch.elapsed()
@@ -153,14 +174,21 @@ def decide_panel(
         now="" if now is None else _utc(now).isoformat(),
         doubts=doubts,
     )
-    if log is None:
-        return panel
-    return dataclasses.replace(panel, records=_ids(log.write(panel, series=series, where=where, **_asked(request))))
+    return panel if filing is None else dataclasses.replace(panel, records=filing.write(panel))
 
 
-def _recordable(task: Task, log: Log | None) -> None:
+def _filing(log: Log | Filing | None, words: Any) -> Filing | None:
+    given = {name: words.pop(name) for name in ("series", "where", "request") if name in words} if words else {}
+    if isinstance(log, Filing):
+        if given:
+            raise InputError(next(iter(given)), "a keyword", "nothing beside a uc.Filing, which has it")
+        return log
+    return None if log is None else Filing(log, **given)
+
+
+def _recordable(task: Task, filing: Filing | None) -> None:
     """With a log, a task whose rules cannot be hashed is refused before any work: `TaskError` names the part."""
-    if log is not None and isinstance(task, Task):
+    if filing is not None and isinstance(task, Task):
         _ = task.source_hash
 
 
@@ -174,21 +202,12 @@ def _recommend_check(task: Any) -> None:
         _log.info("task %r was not checked in this process: run uc.check_task(task, state, outcomes) once", task.name)
 
 
-def _asked(request: Any) -> dict[str, Any]:
-    return {} if request is None else {"request": request}
-
-
-def _written(decision: Decision, log: Log | None, series: str, where: str, request: Any) -> Decision:
+def _written(decision: Decision, filing: Filing | None) -> Decision:
     """The decision, on disk if there is a log, and then with the id of its record."""
-    if log is None:
+    if filing is None:
         return decision
-    ids = _ids(log.write(decision, series=series, where=where, **_asked(request)))
+    ids = filing.write(decision)
     return dataclasses.replace(decision, record_id=ids[0] if ids else "")
-
-
-def _ids(entries: Any) -> tuple[str, ...]:
-    """Of a log that says what it wrote."""
-    return tuple(str(e.id) for e in entries) if isinstance(entries, Sequence) else ()
 
 
 def _causes(conditions: tuple[Any, ...], count: int) -> tuple[Reason, ...]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ucsearch.effort import Engine, Run
 from ucsearch.engine.arrays import Inputs, Outputs
 from ucsearch.engine.choose import WORTH_COMPILING, choose_kernel, edges_asked
-from ucsearch.engine.compiled.engine import call_single, ready_kernel, run
+from ucsearch.engine.compiled.engine import call_single, ready_kernel
+from ucsearch.engine.compiled.engine import run as run_compiled
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.plain.run import run_window
 from ucsearch.engine.plain.window import TaskFault
@@ -25,7 +27,6 @@ from ucsearch.trace import Trace
 
 __all__ = ["search", "search_panel", "thread_count"]
 
-Engine = Literal["auto", "python", "compiled"]
 Floats = NDArray[np.float64]
 Faults = dict[int, TaskFault]  # by window
 
@@ -41,8 +42,11 @@ def search(
     params: Any = None,
     actions: ArrayLike | None = None,
     engine: Engine = "auto",
+    run: Run | None = None,
 ) -> Plan:
-    """Search one window. A dead end is an answer (`plan.action` is None); a broken task raises `TaskError`."""
+    """Search one window. A dead end is an answer (`plan.action` is None); a broken task raises `TaskError`. The engine
+    may come with `run`."""
+    engine = engine if run is None else run.engine
     known = _known(task, state, trace, policy, params, actions, engine)
     settings, layout = known.settings, known.layout
     grid, own = known.grid, known.params
@@ -87,13 +91,17 @@ def search_panel(
     keep_paths: bool = False,
     progress: Callable[[int], None] | None = None,
     stop: Callable[[], bool] | None = None,
+    run: Run | None = None,
 ) -> PanelPlan:
     """Search W windows. `states`: (W, n) array, State of arrays or a sequence of states; `params` and `actions`
     ((W, m), NaN = unavailable) may differ by window. A broken window has status TASK_ERROR and stops no other.
     `keep_paths` also keeps the best path of every first action; `progress` is called with windows done. `stop` ends the
     search when it says so: it is asked between nodes by the plain engine and between chunks of windows by the compiled
-    one, from all threads; windows not done by then have status OUT_OF_TIME.
+    one, from all threads; windows not done by then have status OUT_OF_TIME. Engine, threads and progress may come with
+    `run`.
     """
+    if run is not None:
+        engine, threads, progress = run.engine, run.threads, run.progress
     if not isinstance(task, Task):
         raise InputError("task", type(task).__name__, "a uc.Task")
     trace = _panel_trace(traces)
@@ -113,7 +121,7 @@ def search_panel(
     if unstructured.all():
         pass
     elif kernel is not None:
-        run(kernel, settings, inputs, outputs, plainly, count, progress, stop)
+        run_compiled(kernel, settings, inputs, outputs, plainly, count, progress, stop)
     else:
         for w in range(trace.windows):
             plainly(w)

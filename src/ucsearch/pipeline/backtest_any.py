@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.backtest.choosers import Certified, How
+from ucsearch.backtest.choosers import Certified
 from ucsearch.backtest.intervals import Interval, paired
 from ucsearch.backtest.linear import LinearStorage, has_solver
 from ucsearch.backtest.panel import Panel, Stretch, make_panel
@@ -26,6 +26,7 @@ from ucsearch.backtest.roster import Budget, Entry, practitioners
 from ucsearch.backtest.tune import tune
 from ucsearch.backtest.walk import Choice, Chooser, Seen, Walk, parts_of, walk
 from ucsearch.dispatch.decision import DecisionPanel, Outcome
+from ucsearch.effort import Run
 from ucsearch.engine.api import search_panel
 from ucsearch.engine.choose import engine_for
 from ucsearch.errors import DataError, InputError
@@ -197,7 +198,7 @@ def _replay(
     periods = settings.backtest.periods
     wanted: Any = settings.run.engine
     engine: Any = engine_for(len(group) * periods) if wanted == "auto" else wanted
-    how = How(engine, settings.run.threads)
+    how = Run(engine=engine, threads=settings.run.threads)
     panel = _panel(group, settings, 0, periods)
     entries = _entries(panel, settings, how)
     reasons: Counter[str] = Counter()
@@ -229,11 +230,9 @@ def _replay(
     gate = dataclasses.replace(settings.gate, max_trace_age_s=None)  # forecasts are fresh here by construction
     if gate.is_empty:
         gate = dataclasses.replace(gate, certificate=True)
-    proof: dict[str, Any] = dict(
-        calibration=settings.calibration, eps_m=settings.proof.eps_m, node_budget=settings.proof.node_budget
-    )
     certified = Certified(
-        panel.task, settings.policy, kind=settings.proof.kind, how=how, gate=gate, keep=count, **proof
+        panel.task, settings.policy, proof=settings.proof, how=how, gate=gate, keep=count,
+        calibration=settings.calibration,
     )  # fmt: skip
     add(POLICY, panel, certified)
     for entry in entries:
@@ -255,7 +254,7 @@ def _replay(
     return _Replayed(found, reasons, knobs, notes)
 
 
-def _entries(panel: Panel, settings: Settings, how: How) -> list[Entry]:
+def _entries(panel: Panel, settings: Settings, how: Run) -> list[Entry]:
     depth = min(settings.policy.depth, panel.members.shape[3])
     return practitioners(panel, Budget(depth=depth, risk=0.0), how=how)
 
@@ -317,7 +316,7 @@ def _outcomes(panel: Panel, done: Walk) -> Outcomes:
     return Outcomes(done.rewards, parts)
 
 
-def _hindsight(panel: Panel, how: How) -> Outcomes | None:
+def _hindsight(panel: Panel, how: Run) -> Outcomes | None:
     """The best plan for what really came, by one exact search over all periods; None where it is not proved."""
     actions, params = panel.grids(panel.trace(panel.decisions - 1))
     known = Trace.from_members(panel.realised[:, None], model="hindsight")

@@ -27,6 +27,7 @@ import numpy as np
 from ucsearch.dispatch.api import decide_panel, refuse
 from ucsearch.dispatch.decision import Decision, DecisionPanel
 from ucsearch.dispatch.gate import Calibration
+from ucsearch.effort import Run
 from ucsearch.engine.choose import engine_for
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.archive import extend_archive, read_corrections
@@ -369,9 +370,8 @@ def _decide_group(
         trace = shortened(trace, kept_steps(trace, resolve_reach(kind.task, settings.policy, trace.horizon), keep))
     panel = decide_panel(
         kind.task, states, trace, settings.policy, gate=settings.gate, now=now, calibration=calibration,
-        paused=known is not None and known.paused, kind=settings.proof.kind, eps_m=settings.proof.eps_m, params=params,
-        actions=actions, threads=settings.run.threads, engine=plan.engines[kind.number],
-        node_budget=settings.proof.node_budget,
+        paused=known is not None and known.paused, proof=settings.proof, params=params, actions=actions,
+        run=Run(engine=plan.engines[kind.number], threads=settings.run.threads),
     )  # fmt: skip
     names = [v.series for v in values]
     sources = [plan.forecasts.source(name) for name in names] if keep == "reference" else None

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.backtest.choosers import Certified, Deterministic, How
+from ucsearch.backtest.choosers import Certified, Deterministic
 from ucsearch.backtest.foresight import foreseen
 from ucsearch.backtest.panel import Panel, Stretch
 from ucsearch.backtest.roster import Budget, Entry, ordering_rules, practitioners
 from ucsearch.backtest.walk import Chooser, Seen, Walk, parts_of, walk
 from ucsearch.comparators import DelayAwareGreedy
 from ucsearch.dispatch.decision import DecisionPanel, Outcome
+from ucsearch.effort import Run
 from ucsearch.errors import DataError, InputError
 from ucsearch.forecast.recalibrate import LEAST_PATHS
 from ucsearch.forecast.streams import draw_key, series_stream
@@ -277,22 +278,18 @@ class Replay:
         return sizes.multiples is not None or sizes.lots > 0
 
     @property
-    def how(self) -> How:
-        return How(self.engine, self.settings.run.threads)
+    def how(self) -> Run:
+        return Run(engine=self.engine, threads=self.settings.run.threads)
 
     def policy(self, panel: Panel) -> Chooser:
         s = self.settings
         gate = dataclasses.replace(s.gate, max_trace_age_s=None)  # forecasts are fresh here by construction
         if gate.is_empty:
             gate = dataclasses.replace(gate, certificate=True)
-        proof: dict[str, Any] = {
-            "calibration": s.calibration,
-            "eps_m": s.proof.eps_m,
-            "node_budget": s.proof.node_budget,
-        }
         return Certified(
-            panel.task, s.policy, kind=s.proof.kind, how=self.how, gate=gate, keep=self._count, law=self._law, **proof
-        )
+            panel.task, s.policy, proof=s.proof, how=self.how, gate=gate, keep=self._count, law=self._law,
+            calibration=s.calibration,
+        )  # fmt: skip
 
     def _law(self, seen: Seen) -> Trace:
         layout = self.kind.task.params_layout

@@ -14,6 +14,7 @@ from ucsearch.records.canonical import (
     seal,
 )
 from ucsearch.records.chain import ChainReport, Checkpoint, Row
+from ucsearch.records.decisions import decision_record
 from ucsearch.records.reader import AuditReader, Effective
 from ucsearch.records.requests import Request
 
@@ -30,6 +31,7 @@ __all__ = [
     "Sealed",
     "blob_id",
     "blob_ref",
+    "decision_record",
     "decode_array",
     "decode_floats",
     "decode_number",

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.backtest.choosers import How
 from ucsearch.backtest.intervals import Interval, paired
 from ucsearch.backtest.metrics import cvar20, max_drawdown, total_reward
 from ucsearch.backtest.panel import Panel
 from ucsearch.backtest.roster import Budget, Entry
 from ucsearch.backtest.walk import Walk, walk
+from ucsearch.effort import Run
 from ucsearch.errors import DataError, InputError
 from ucsearch.records.files import whole_file
 from ucsearch.scoreboard.rivals import hindsight
@@ -114,7 +114,7 @@ class Board:
 
 
 def run_board(
-    title: str, panel: Panel, budget: Budget, found: list[Entry], *, reference: str, seed: int, how: How,
+    title: str, panel: Panel, budget: Budget, found: list[Entry], *, reference: str, seed: int, how: Run,
     clock: Callable[[], float], progress: Progress | None = None,
 ) -> Board:  # fmt: skip
     """Walk every policy through the windows and compare it with `reference`."""

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.backtest.choosers import How, Learned
+from ucsearch.backtest.choosers import Learned
 from ucsearch.backtest.roster import Budget, Entry
 from ucsearch.backtest.walk import Chooser
+from ucsearch.effort import Run
 from ucsearch.errors import InputError
 from ucsearch.forecast.ridge import RidgePaths
 from ucsearch.forecast.streams import draw_key
@@ -79,7 +80,7 @@ def run_compare(
     horizon = max(plan.depth, setup.delay + 1)
     sources = _sources(plan, setup.outcome == "changes")
     rng = np.random.default_rng(plan.seed)
-    key, how = draw_key(rng), How(plan.engine, plan.threads)
+    key, how = draw_key(rng), Run(engine=plan.engine, threads=plan.threads)
     common: dict[str, Any] = dict(steps=plan.steps, horizon=horizon, key=key)
     panel = make_problem(setup, sources, windows=plan.windows, **common)
     earlier = make_problem(setup, sources, windows=1, skip=plan.windows * plan.steps, **common)

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.backtest.choosers import How, Searched
+from ucsearch.backtest.choosers import Searched
 from ucsearch.backtest.panel import Panel
 from ucsearch.backtest.roster import NODES, Budget, Entry, roster
 from ucsearch.backtest.walk import walk
 from ucsearch.comparators import ExposureMatch, RiskGreedy, match_exposure
+from ucsearch.effort import Run
 from ucsearch.engine.api import search_panel
 from ucsearch.policies import Exact, Policy, UCBeam
 from ucsearch.trace import Trace
@@ -24,7 +25,7 @@ MATCHED = "exposure-matched risk-greedy"
 
 
 def rivals(
-    panel: Panel, budget: Budget, *, seeds: int, rng: np.random.Generator, matched: ExposureMatch, how: How
+    panel: Panel, budget: Budget, *, seeds: int, rng: np.random.Generator, matched: ExposureMatch, how: Run
 ) -> list[Entry]:
     """All of them, in the order of the table."""
     found = list(roster(panel, budget, seeds=seeds, rng=rng, how=how).values())
@@ -35,7 +36,7 @@ def rivals(
     return found
 
 
-def matched_risk(panel: Panel, budget: Budget, how: How) -> ExposureMatch:
+def matched_risk(panel: Panel, budget: Budget, how: Run) -> ExposureMatch:
     """The risk at which risk-greedy is exposed as much as the beam, on windows before those compared."""
 
     def exposure(policy: Policy) -> float:
@@ -50,7 +51,7 @@ def matched_risk(panel: Panel, budget: Budget, how: How) -> ExposureMatch:
     )
 
 
-def hindsight(panel: Panel, how: How) -> tuple[Floats, Bools]:
+def hindsight(panel: Panel, how: Run) -> tuple[Floats, Bools]:
     """(N,) the best total that any feasible actions could have reached, and whether it is proved to be the best; where
     it is not, the figure is a proved upper bound."""
     trace = Trace.from_members(panel.realised[:, None], model="hindsight")

@@ -103,7 +103,7 @@ def load_plan(table: PlanTable, folder: Path) -> Plan:
         top = math.nextafter(watching.limit, 0.0)
         gate = dataclasses.replace(gate, max_drift=min(top, limit or top), max_overdue=overdue)
     engine = "python" if settings.run.engine == "python" else "compiled"
-    run = settings.run.model_copy(update={"engine": engine, "threads": 1, "chunk": 100_000})
+    run = dataclasses.replace(settings.run, engine=engine, threads=1, chunk=100_000)
     return Plan(table.name, table, dataclasses.replace(settings, gate=gate, run=run), watching)
 
 

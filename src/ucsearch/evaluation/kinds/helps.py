@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from ucsearch.backtest.choosers import How, Searched
+from ucsearch.backtest.choosers import Searched
 from ucsearch.backtest.panel import Panel, Stretch
 from ucsearch.backtest.statistics import scale_free_delta
 from ucsearch.backtest.walk import Chooser, Seen, walk
 from ucsearch.comparators import DelayAwareGreedy
 from ucsearch.dispatch.api import decide_panel
+from ucsearch.effort import Run
 from ucsearch.errors import InputError
 from ucsearch.evaluation.job import Findings, Job
 from ucsearch.evaluation.suite import Suite
@@ -205,7 +206,7 @@ def _members(d: _Drawn, quality: Quality) -> Floats:
 
 
 def _policies(s: HelpsSettings, panel: Panel, kind: str) -> dict[str, Chooser]:
-    task, how, delay = panel.task, How(engine=s.engine, threads=1), panel.delay
+    task, how, delay = panel.task, Run(engine=s.engine, threads=1), panel.delay
 
     def searched(policy: Any) -> Chooser:
         return Searched(task, policy, how)
@@ -228,7 +229,7 @@ def _policies(s: HelpsSettings, panel: Panel, kind: str) -> dict[str, Chooser]:
 class _Closed:
     """Closed mode with its certificate."""
 
-    def __init__(self, s: HelpsSettings, panel: Panel, how: How) -> None:
+    def __init__(self, s: HelpsSettings, panel: Panel, how: Run) -> None:
         self.s, self.panel, self.how = s, panel, how
 
     def __call__(self, seen: Seen) -> Any:

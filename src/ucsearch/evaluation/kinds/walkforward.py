@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from ucsearch.backtest.metrics import cvar20, max_drawdown, utility
 from ucsearch.backtest.panel import Panel, Stretch
 from ucsearch.backtest.walk import Walk, walk
 from ucsearch.comparators import key_from
+from ucsearch.effort import Proof
 from ucsearch.errors import InputError
 from ucsearch.evaluation.audit import audit_rows, is_stopped
 from ucsearch.evaluation.drawn import Drawn
@@ -144,10 +146,12 @@ class _Run:
     def certified(self, candidate: dict[str, Any], **more: Any) -> Certified:
         """A candidate as the product would run it."""
         c = self.s.candidates
-        budget: dict[str, Any] = {} if c.nodes is None else {"node_budget": c.nodes}
+        proof = Proof(kind=c.kind(candidate))
+        if c.nodes is not None:
+            proof = dataclasses.replace(proof, node_budget=c.nodes)
         return Certified(
-            self.binding.task, c.policy(candidate), kind=c.kind(candidate), how=self.s.how(self.job.threads),
-            law=self.world.law(candidate), **budget, **more,
+            self.binding.task, c.policy(candidate), proof=proof, how=self.s.how(self.job.threads),
+            law=self.world.law(candidate), **more,
         )  # fmt: skip
 
     def _learned(self, name: str) -> Walk:

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ucsearch.backtest.choosers import How
-from ucsearch.certificate.api import Kind
+from ucsearch.effort import Kind, Run
 from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
 
 __all__ = ["Candidates", "Comparators", "Items", "Option", "Splits", "WalkForwardSettings"]
@@ -194,8 +193,8 @@ class WalkForwardSettings(_Table):
 
     engine: Literal["python", "compiled"] = Field(default="compiled", description="of everything; results are equal")
 
-    def how(self, threads: int | None) -> How:
-        return How(engine=self.engine, threads=threads)
+    def how(self, threads: int | None) -> Run:
+        return Run(engine=self.engine, threads=threads)
 
     @model_validator(mode="after")
     def _both_or_none(self) -> WalkForwardSettings:
