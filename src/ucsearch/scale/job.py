@@ -71,5 +71,4 @@ def _settings(toml: bytes, digest: str) -> Settings:
     found = parse_settings(toml)
     if found.digest != digest:
         raise InputError("settings digest", found.digest[:12], f"{digest[:12]}, which the run began with")
-    engine = "compiled" if found.run.engine == "auto" else found.run.engine
-    return replace(found, run=found.run.model_copy(update={"engine": engine, "threads": 1}))
+    return replace(found, run=replace(found.run, engine=found.run.simulator, threads=1))

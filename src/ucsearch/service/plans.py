@@ -102,8 +102,7 @@ def load_plan(table: PlanTable, folder: Path) -> Plan:
         # Just below the limit at which a stream trips: there it is latched, and must fail.
         top = math.nextafter(watching.limit, 0.0)
         gate = dataclasses.replace(gate, max_drift=min(top, limit or top), max_overdue=overdue)
-    engine = "python" if settings.run.engine == "python" else "compiled"
-    run = dataclasses.replace(settings.run, engine=engine, threads=1, chunk=100_000)
+    run = dataclasses.replace(settings.run, engine=settings.run.simulator, threads=1, chunk=100_000)
     return Plan(table.name, table, dataclasses.replace(settings, gate=gate, run=run), watching)
 
 
