@@ -106,7 +106,7 @@ _HOME = {
 
 PACKAGES = (
     "adapters", "backtest", "check", "client", "comparators", "data", "evaluation", "forecast", "gym", "inventory",
-    "learned", "monitor", "pipeline", "records", "settings", "tasks", "verify",
+    "learned", "monitor", "pipeline", "records", "scale", "settings", "tasks", "verify",
 )  # fmt: skip
 
 __all__ = sorted(_HOME)
