@@ -6,24 +6,29 @@
 
 A suite is run in a folder of its own and then takes the place of the committed evidence: the same code, settings and
 platform give the same bytes, and it is said where they do not. Every look goes to the one ledger, evidence/looks.jsonl.
+
+A run that was killed goes on: within a suite with the windows it had done, and past the suites that it had finished
+with the same code (--again runs those too). A test split is opened underpowered only if asked for, or if that look was
+made before: then it is a repeat and shows nothing new.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import shutil
 import sys
 import time
 from pathlib import Path
 
 from ucsearch.evaluation.claims import status_rows
-from ucsearch.evaluation.ledger import LEDGER
+from ucsearch.evaluation.ledger import LEDGER, code_sha256
 from ucsearch.evaluation.manifest import find_evidence, read_evidence
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.report.write import write_reports
 from ucsearch.evaluation.run import evaluate
-from ucsearch.evaluation.suite import suite_names
+from ucsearch.evaluation.suite import load_suite, suite_names
 
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE, README = ROOT / "evidence", ROOT / "README.md"
@@ -59,39 +64,61 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, help="local copies of public data; else UCSEARCH_DATA")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--underpowered", action="store_true", help="open test splits whatever the power")
+    parser.add_argument("--again", action="store_true", help="also what a killed run had finished")
     parser.add_argument("--table", action="store_true", help="run nothing, only write README's table")
     arguments = parser.parse_args()
     names = [] if arguments.table else arguments.suites or suite_names(mini=False)
     begun = time.perf_counter()
+    work = ROOT / "build" / "evidence"
+    finished = work / "finished.json"
+    done: dict[str, str] = {} if arguments.again or not finished.exists() else json.loads(finished.read_text("utf-8"))
+    code = code_sha256()
     for n, name in enumerate(names):
         started = time.perf_counter()
-        work = ROOT / "build" / "evidence"
+        place = EVIDENCE / name
+        mark = hashlib.sha256(f"{code} {load_suite(name).text}".encode()).hexdigest()
+        if done.get(name) == mark and (place / "manifest.json").exists():
+            print(f"{name}: finished before with this code", flush=True)
+            continue
 
         def progress(label: str, done: int, total: int, name: str = name, n: int = n) -> None:
             if sys.stdout.isatty():
                 print(f"[{n + 1}/{len(names)}] {name}: {label} {done}/{total}", end="\x1b[K\r", flush=True)
 
+        def say(text: str, name: str = name) -> None:
+            print(f"{name}: {text}", flush=True)
+
         found = evaluate(
             name, work, data_dir=arguments.data_dir, threads=arguments.threads, progress=progress, ledger=LEDGER_FILE,
-            underpowered=arguments.underpowered, say=lambda text, name=name: print(f"{name}: {text}", flush=True),
+            underpowered=arguments.underpowered or _was_underpowered(place), say=say,
         )  # fmt: skip
         verdict = verify_evidence(found.folder, ledger=LEDGER_FILE)
         if not verdict.ok:
             raise SystemExit(f"{name}: the evidence does not verify: {verdict.problems or verdict.malformed}")
-        write_reports(found.folder)
-        place = EVIDENCE / name
         same = ""
         if (place / "manifest.json").exists():
             same = ", as committed" if _digest(place) == _digest(found.folder) else ", NOT as committed"
             shutil.rmtree(place)
         EVIDENCE.mkdir(exist_ok=True)
         shutil.move(str(found.folder), place)
+        write_reports(place)  # here, beside the ledger
         clear = "\x1b[K" if sys.stdout.isatty() else ""
         print(f"{name}: {found.verdict['class']}, {time.perf_counter() - started:.0f} s{same}{clear}", flush=True)
+        done[name] = mark
+        finished.write_text(json.dumps(done), "utf-8")
+    if names == suite_names(mini=False):
+        finished.unlink(missing_ok=True)  # the next run of all suites is a new one
     README.write_text(with_table(README.read_text("utf-8"), results_table(EVIDENCE)), "utf-8")
     if names:
         write_reports(EVIDENCE)
         print(f"{len(names)} suites in {(time.perf_counter() - begun) / 60.0:.1f} minutes")
+
+
+def _was_underpowered(folder: Path) -> bool:
+    """Whether the committed evidence was opened so; the same selection again is no new look."""
+    path = folder / "selection.json"
+    record = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return bool((record.get("value") or {}).get("underpowered", False))
 
 
 def _digest(folder: Path) -> str:
