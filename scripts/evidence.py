@@ -23,6 +23,7 @@ import time
 from pathlib import Path
 
 from ucsearch.evaluation.claims import status_rows
+from ucsearch.evaluation.heatmap import heat_map
 from ucsearch.evaluation.ledger import LEDGER, code_sha256
 from ucsearch.evaluation.manifest import find_evidence, read_evidence
 from ucsearch.evaluation.recheck import verify_evidence
@@ -32,6 +33,7 @@ from ucsearch.evaluation.suite import load_suite, suite_names
 
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE, README = ROOT / "evidence", ROOT / "README.md"
+MAP = ROOT / "docs" / "when-it-helps.svg"
 LEDGER_FILE = EVIDENCE / LEDGER
 BEGIN, END = "<!-- results: written by scripts/evidence.py -->", "<!-- end of results -->"
 
@@ -109,9 +111,18 @@ def main() -> None:
     if names == suite_names(mini=False):
         finished.unlink(missing_ok=True)  # the next run of all suites is a new one
     README.write_text(with_table(README.read_text("utf-8"), results_table(EVIDENCE)), "utf-8")
+    write_map()
     if names:
         write_reports(EVIDENCE)
         print(f"{len(names)} suites in {(time.perf_counter() - begun) / 60.0:.1f} minutes")
+
+
+def write_map() -> None:
+    """The map of gains, for the page that tells a user whether the tool is for them."""
+    folder = EVIDENCE / "where-search-helps"
+    if (folder / "manifest.json").exists():
+        tables = read_evidence(folder).predicate["tables"]
+        MAP.write_text(heat_map(next(t for t in tables if t["name"] == "gains")), "utf-8")
 
 
 def _was_underpowered(folder: Path) -> bool:

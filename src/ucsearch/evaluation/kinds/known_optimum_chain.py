@@ -88,17 +88,18 @@ class Chain:
             after = np.arange(len(stock))[:, None] + z
             return np.where(after < len(stock), reached[np.minimum(after, len(stock) - 1)], np.inf) + paid
         now, left = self._after(stock, pmf)
+        share = np.zeros((len(stock), len(stock)))  # of the stock after the period, by the stock before it
+        np.add.at(share, (np.arange(len(stock))[:, None], left - self.low), pmf)
+        places = np.minimum(
+            np.arange(len(stock))[:, None] + z, len(stock) - 1
+        )  # stock and what arrives, within the box
+        fits = np.arange(len(stock))[:, None] + z < len(stock)
         if self.lead == 1:
-            after = left[:, :, None] - self.low + z  # (S, D, Z)
-            inside = after < len(stock)
-            mean = np.einsum("sdz,d->sz", np.where(inside, later[np.minimum(after, len(stock) - 1)], 1e12), pmf)
-            return np.where(inside.all(axis=1), now[:, None] + mean, np.inf) + paid
+            return np.where(fits, now[:, None] + share @ later[places], np.inf) + paid
         table = later.reshape(self.shape)  # next (stock, order due)
-        arrives = left[:, :, None] - self.low + z  # (S, D, due)
-        inside = arrives < len(stock)
-        mean = np.einsum("sdqz,d->sqz", table[np.minimum(arrives, len(stock) - 1)], pmf)
+        mean = np.stack([share @ table[places[:, due]] for due in z], axis=1)  # (S, due, Z)
         found = now[:, None, None] + mean + paid
-        found[~inside.all(axis=1)] = np.inf  # no room for what is due, whatever is ordered
+        found[~fits] = np.inf  # no room for what is due, whatever is ordered
         # An order must have room too: nothing may be ordered beyond the box's position.
         room = stock[:, None, None] + z[None, :, None] + z[None, None, :] <= self.high
         return np.where(room | (z == 0), found, np.inf).reshape(len(self.states), -1)

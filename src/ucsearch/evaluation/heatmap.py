@@ -1,0 +1,114 @@
+"""The map of gains as an SVG: a row for every way decisions hang together, a column for every cost and forecast.
+
+It stands alone (colours are its own), so that a document can show it; figures come from the suite's own table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ucsearch.report.text import esc
+
+__all__ = ["heat_map"]
+
+_PANELS = {
+    "search": "search over greedy",
+    "members": "members over the mean",
+    "closed": "closed loop over common plans",
+    "risk": "risk 0.5 over risk 0",
+}
+_NAME = re.compile(r"(?P<row>.+) k(?P<kink>\d+) (?P<quality>\w+)$")
+_CELL, _LINE, _LABEL, _TOP = 34, 20, 190, 66
+_FULL = 0.15  # a gain from which on the colour is full
+_GOOD, _BAD, _NONE = (33, 102, 172), (178, 24, 43), (247, 247, 247)
+
+
+def heat_map(table: Mapping[str, Any]) -> str:
+    """`table`: the suite's table of gains by family and policy, as the manifest has it."""
+    names = [column["name"] for column in table["columns"]]
+    at = 2 + names.index("Gain, mean")
+    found = {(line[0], line[1]): line[at] for line in table["rows"]}
+    rows, columns = _axes([family for family, _ in found])
+    panels = [name for name in _PANELS if any(found.get((family, name)) is not None for family, _ in found)]
+    height_of = _TOP + _LINE * len(rows) + 24
+    width, height = _LABEL + _CELL * len(columns) + 10, height_of * len(panels)
+    body = [_panel(name, found, rows, columns, n * height_of) for n, name in enumerate(panels)]
+    title = "Gains of search, members, closed loop and risk, by problem"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img" '
+        f'aria-label="{title}" font-family="sans-serif" font-size="10">'
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>{"".join(body)}</svg>\n'
+    )
+
+
+def _axes(families: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    rows: list[str] = []
+    columns: list[tuple[str, str]] = []
+    for family in families:
+        place = _NAME.match(family)
+        if place is None:
+            continue
+        row, column = place["row"], (place["kink"], place["quality"])
+        if row not in rows:
+            rows.append(row)
+        if column not in columns:
+            columns.append(column)
+    return sorted(rows, key=lambda row: (row.startswith("capacity"), row)), sorted(columns, key=_column)
+
+
+def _column(column: tuple[str, str]) -> tuple[int, int]:
+    order = {"right": 0, "narrow": 1, "blind": 2}
+    return int(column[0]), order.get(column[1], len(order))
+
+
+def _panel(
+    name: str, found: Mapping[tuple[str, str], float | None], rows: Sequence[str], columns: Sequence[tuple[str, str]],
+    top: int,
+) -> str:  # fmt: skip
+    out = [_text(4, top + 16, _PANELS[name], size=13, bold=True)]
+    for i, (kink, quality) in enumerate(columns):
+        x = _LABEL + _CELL * i + _CELL // 2
+        if i == 0 or columns[i - 1][0] != kink:
+            out.append(_text(x - _CELL // 2, top + 36, f"shortage {int(kink)}:1"))
+        out.append(_text(x, top + 54, quality, middle=True))
+    for r, row in enumerate(rows):
+        y = top + _TOP + _LINE * r
+        out.append(_text(4, y + 13, _row_words(row)))
+        for i, (kink, quality) in enumerate(columns):
+            value = found.get((f"{row} k{kink} {quality}", name))
+            x = _LABEL + _CELL * i
+            if value is None:
+                continue
+            tip = f"{_row_words(row)}, shortage {int(kink)}:1, forecast {quality}: {value:+.3f}"
+            ink = "#ffffff" if abs(value) > 0.6 * _FULL else "#222222"
+            out.append(
+                f'<rect x="{x}" y="{y}" width="{_CELL - 2}" height="{_LINE - 2}" fill="{_colour(value)}">'
+                f"<title>{esc(tip)}</title></rect>"
+            )
+            out.append(_text(x + _CELL // 2 - 1, y + 13, f"{100.0 * value:+.0f}", middle=True, ink=ink, size=9))
+    return "".join(out)
+
+
+def _row_words(row: str) -> str:
+    order = re.match(r"order L(\d+) K(\d+) P(\d+)$", row)
+    if order:
+        lead, fixed, pack = (int(x) for x in order.groups())
+        return f"lead {lead}, fixed cost {fixed} d, pack {pack} d"
+    capacity = re.match(r"capacity up(\d+)$", row)
+    return f"capacity, stays up {int(capacity[1])}" if capacity else row
+
+
+def _colour(value: float) -> str:
+    share = min(abs(value) / _FULL, 1.0)
+    end = _GOOD if value > 0.0 else _BAD
+    mixed = [round(a + share * (b - a)) for a, b in zip(_NONE, end, strict=True)]
+    return "#{:02x}{:02x}{:02x}".format(*mixed)
+
+
+def _text(
+    x: float, y: float, text: str, *, size: int = 10, bold: bool = False, middle: bool = False, ink: str = "#222222"
+) -> str:
+    more = (' font-weight="bold"' if bold else "") + (' text-anchor="middle"' if middle else "")
+    return f'<text x="{x}" y="{y}" font-size="{size}" fill="{ink}"{more}>{esc(text)}</text>'
