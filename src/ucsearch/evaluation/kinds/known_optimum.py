@@ -62,6 +62,7 @@ class KnownOptimumSettings(BaseModel):
     closed_mean: float = Field(0.002, gt=0.0, description="wanted of the true law: mean gap, as a share of the optimum")
     closed_max: float = Field(0.01, gt=0.0, description="the same, largest gap")
     sampled_mean: float = Field(0.005, gt=0.0, description="wanted of sampled members: mean gap")
+    engine: Literal["python", "compiled"] = Field("compiled", description="of the product where it is asked")
     ppo: str | None = Field(None, description="file of stored order tables, below the evaluation package")
 
 
@@ -191,7 +192,7 @@ def _asked(
         # The chain's stock has arrived already; the product's first open order arrives now.
         state = config.state(0.0, [float(stock), *map(float, due)])
         decided = decide(config.task(), state, trace, Exact(depth=periods, mode="closed", node_budget=20_000_000),
-                         node_budget=20_000_000, engine="python")  # fmt: skip
+                         node_budget=20_000_000, engine=s.engine)  # fmt: skip
         differs += decided.action != float(orders[i])
     return {"asked": float(len(chosen)), "differs": float(differs)}
 
