@@ -183,7 +183,9 @@ class WalkForwardSettings(_Table):
     sampled: int = Field(default=6, ge=1, description="decisions drawn for the verifier")
     items: Items | None = Field(default=None, description="order in lots; then there are no multiples")
     lattice: float | None = Field(
-        default=None, gt=0.0, description="unit of outcomes in closed mode, where items do not say it"
+        default=None,
+        gt=0.0,
+        description="unit of outcomes in closed mode, where items do not; none: all members",
     )
     recalibrate: Literal["off", "rolling"] = Field(default="off", description="members by phase of the season")
     value_gate: ValueSettings | None = Field(default=None, description="ask for the value gate too")

@@ -70,7 +70,7 @@ class World:
         if items is None:
             unit = self.s.lattice
             if unit is None:
-                raise InputError("lattice", "nothing", "the unit of outcomes for candidates in mode closed")
+                return lambda seen: seen.trace.declare("independent")
             return lambda seen: seen.trace.on_lattice(unit, POINTS)
 
         def law(seen: Seen) -> Trace:
