@@ -174,7 +174,7 @@ def _asked(
     from ucsearch.trace import Trace
 
     config = LeadTimeInventory(
-        lead_time=lead, order_sizes=tuple(float(z) for z in range(chain.orders + 1)), shortage=system.penalty,
+        lead_time=lead, order_sizes=tuple(float(z) for z in range(MOST_ORDERS + 1)), shortage=system.penalty,
         fixed_cost=system.fixed, unmet="lost" if system.unmet == "lost" else "backordered",
         capacity=float(chain.high), merge_arrivals=True,
     )  # fmt: skip
@@ -186,17 +186,20 @@ def _asked(
     ).declare("independent")
     states = [i for i in range(len(chain.states)) if chain.position[i] <= chain.high // 2]
     chosen = [states[round(x)] for x in np.linspace(0, len(states) - 1, s.checked)]
+    sizes = np.arange(MOST_ORDERS + 1, dtype=np.float64)
+    available = np.where(sizes <= chain.orders, sizes, np.nan)
     differs = 0
     for i in chosen:
         stock, *due = chain.states[i].tolist()
         # The chain's stock has arrived already; the product's first open order arrives now.
         state = config.state(0.0, [float(stock), *map(float, due)])
         decided = decide(config.task(), state, trace, Exact(depth=periods, mode="closed", node_budget=20_000_000),
-                         node_budget=20_000_000, engine=s.engine)  # fmt: skip
+                         actions=available, node_budget=20_000_000, engine=s.engine)  # fmt: skip
         differs += decided.action != float(orders[i])
     return {"asked": float(len(chosen)), "differs": float(differs)}
 
 
+MOST_ORDERS = 60  # of any system: one grid, so that a lead time needs one kernel
 ASKED_PERIODS = 2  # past the lead time: the plain engine walks every transition
 
 
