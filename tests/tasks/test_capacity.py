@@ -122,3 +122,26 @@ def test_the_page_shows_what_its_example_prints(capsys: pytest.CaptureFixture[st
     (shown,) = re.findall(r"```text\n(.*?)```", text, re.S)
     exec(compile(code, PAGE.name, "exec"), {"__name__": "page"})
     assert capsys.readouterr().out == shown
+
+
+def test_the_lattice_changes_no_expected_earning() -> None:
+    """Nine points a step instead of sixty, and the same values of every first action as the block means."""
+    rng = np.random.default_rng(5)
+    plan = CapacityPlan(startup_delay=1, minimum_up_time=2, unit_output=1.5, start_cost=0.5, largest=6)
+    trace = uc.Trace.from_members(rng.gamma(4.0, 1.0, (60, 4)))
+    made = plan.lattice(trace, points=6)
+    assert made.unit == 1.5
+    assert all(y[0] % 1.5 == 0.0 for points in made.trace.law().points for y in points)
+    policy = uc.Exact(depth=4, mode="closed")
+    state = plan.state(2)
+    found = uc.search(made.plan.task(), state, made.trace, policy, engine="python")
+    assert found.proved
+    assert found.reached * 5 < found.expansions
+    blocks = np.sort(trace.members[0, :, :, 0], axis=0).reshape(6, 10, 4).mean(axis=1)
+    same = uc.search(plan.task(), state, uc.Trace.from_members(blocks, coupling="independent"), policy, engine="python")
+    for own, other in zip(found.first_actions, same.first_actions, strict=True):
+        assert own.score == pytest.approx(other.score, rel=1e-9)
+    with pytest.raises(uc.InputError, match="unit"):
+        plan.lattice(trace, unit=0.0)
+    with pytest.raises(uc.InputError, match="trace"):
+        plan.lattice(uc.Trace.from_scores(np.zeros((4, 5)), np.zeros((4, 5))))

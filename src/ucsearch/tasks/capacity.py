@@ -297,6 +297,15 @@ class CapacityPlan(StablePlan):
         half = self.largest // 2
         return Fit("relative", max(half, 1) * self.unit_output, 0.0, {"online": half})
 
+    def lattice(self, trace: Trace, *, unit: float | None = None, points: int = 9) -> Lattice:
+        """What closed mode needs: the trace on a lattice of `unit`, by default the output of one unit. Units are
+        counted, so states repeat whatever the demand; and what a step earns bends only where demand meets the output
+        of whole units, so that splitting demand onto these multiples changes no expected earning."""
+        if trace.is_scores:
+            raise InputError("trace", "a trace of action scores", "a trace of members")
+        spacing = self.unit_output if unit is None else number("unit", unit, 0.0, np.inf)
+        return Lattice(float(spacing), trace.on_lattice(float(spacing), points), self)
+
     @classmethod
     def instances(cls) -> dict[str, CapacityPlan]:
         """Named instances, for tests, documents and benchmarks."""
@@ -309,6 +318,14 @@ class CapacityPlan(StablePlan):
             "on-demand": cls(startup_delay=0, ramp=2.0, largest=20),
             "steady": cls(startup_delay=2, minimum_up_time=2, stability_cost=0.5, change_budget=6.0),
         }  # fmt: skip
+
+
+class Lattice(NamedTuple):
+    """A capacity plan with the law of its demand."""
+
+    unit: float  # demand between neighbouring points
+    trace: Trace
+    plan: CapacityPlan
 
 
 def label(action: float) -> str:
