@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
+from tests.kit.unjitted import plain_kernels
 from ucsearch.allocation.later import levels, upper_bound
 from ucsearch.dispatch.gate import Reason
 from ucsearch.engine.graph import joined, of_windows, reachable
@@ -191,6 +192,19 @@ def test_the_graph_of_some_windows_is_that_of_a_smaller_panel() -> None:
     parts = joined([of_windows(whole, np.array([0, 1])), of_windows(whole, np.array([2, 3]))])
     for name in ("first", "layers", "classes", "sedge", "eact", "efirst", "emean", "euse", "tto", "ends", "weights"):
         assert (getattr(whole, name) == getattr(parts, name)).all(), name
+
+
+def test_both_engines_keep_the_same_graph() -> None:
+    plan = decided(4).certified.plan
+    counts = plan.outputs.out_i[:, [4, 3, 2]]
+    plain = reachable(plan.task, plan.layout, plan.settings, plan.inputs, counts, compiled=False)
+    with plain_kernels():
+        text = reachable(plan.task, plan.layout, plan.settings, plan.inputs, counts, compiled=True, threads=2)
+    plan.task.__dict__.pop("_kept_graphs")  # it is no compiled one
+    for name in ("first", "layers", "classes", "sedge", "eact", "efirst", "emean", "euse", "tto", "ends", "weights"):
+        assert getattr(plain, name).tobytes() == getattr(text, name).tobytes(), name
+    with pytest.raises(uc.UCSearchError, match="when it was searched"):
+        reachable(plan.task, plan.layout, plan.settings, plan.inputs, counts + 1, compiled=False)
 
 
 def test_the_bound_on_a_mean() -> None:

@@ -136,6 +136,19 @@ def test_both_engines_give_the_same_bytes():
                 assert one.tobytes() == other.tobytes()
 
 
+@pytest.mark.compiled
+def test_threads_change_no_byte():
+    """The kernel is that of the test above."""
+    r = np.random.default_rng(3)
+    panel = uc.Trace.from_members(r.poisson(4.0, (40, 20, 4)).astype(float)).on_lattice(1.0, 4)
+    states = [INVENTORY.state(float(x), (float(y),)) for x, y in r.integers(0, 8, (40, 2))]
+    one, two = (
+        uc.search_panel(TASK, states, panel, closed(), engine="compiled", threads=n, keep_paths=True) for n in (1, 2)
+    )
+    for a, b in zip(one.outputs, two.outputs, strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
 def test_a_panel_is_its_windows():
     r = np.random.default_rng(3)
     members = r.poisson(4.0, (6, 20, 4)).astype(float)
