@@ -28,7 +28,7 @@ input[type=text],input[type=password],input[type=search],input[type=number],sele
 color:var(--ink);background:var(--bg);border:1px solid var(--soft);border-radius:6px;padding:7px 10px;width:100%;
 max-width:32rem}
 textarea{min-height:5rem}
-.hint{color:var(--soft);font-size:.88rem;margin:2px 0 0}
+label.hint{font-weight:400}.hint{color:var(--soft);font-size:.88rem;margin:2px 0 0}
 .row{display:flex;flex-wrap:wrap;gap:10px 16px;align-items:end}
 .row label{margin:0 0 4px}.row>div{flex:1 1 9rem;max-width:18rem}
 .actions{display:flex;flex-wrap:wrap;gap:10px;margin:16px 0}
@@ -57,6 +57,7 @@ dl.facts dt{color:var(--soft)}dl.facts dd{margin:0;overflow-wrap:anywhere}
 pre.log{white-space:pre-wrap;overflow-wrap:anywhere;max-height:28rem;overflow:auto}
 @media screen and (max-width:640px){dl.facts{grid-template-columns:1fr}dl.facts dd{margin-bottom:6px}
 .stack td.n{text-align:left}.stack td:empty{display:none}
+.stack td[data-head]::before{display:inline;content:attr(data-head) ": ";margin:0}.stack tr{padding:6px 12px;margin:0 0 8px}
 header.bar .inner{padding:6px 10px}header.bar nav a{padding:6px 8px}}
 @media (prefers-contrast:more){:root{--soft:var(--ink)}}
 @media print{header.bar,.actions,form{display:none}}
