@@ -27,7 +27,7 @@ from ucsearch.service.config import Config
 from ucsearch.service.metrics import Metrics
 from ucsearch.service.plans import Plan, load_plan
 from ucsearch.service.problems import Refusal
-from ucsearch.service.reads import Verified, find_row
+from ucsearch.service.reads import Tally, Verified, find_row
 from ucsearch.service.standing import Standing
 from ucsearch.service.store import confirm, open_log, open_reader
 from ucsearch.service.writer import Desk, Writer
@@ -71,6 +71,7 @@ class Service:
         self._readers = ThreadPoolExecutor(_READERS, "ucsearch-read")
         self._local = threading.local()
         self.verifying = asyncio.Semaphore(1)
+        self.tally = Tally()
         self.writer = Writer(
             self._open_log, self._open_reader, self.standing, self.clock, self.metrics,
             queue_items=config.limits.queue_items, batch_items=config.limits.batch_items, after=self._after,

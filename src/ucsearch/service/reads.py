@@ -6,6 +6,7 @@ Every function takes an `AuditReader` first and is run by `Service.read`. Number
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -33,6 +34,7 @@ __all__ = [
     "OverrideView",
     "PlanView",
     "SeriesView",
+    "Tally",
     "decision",
     "decisions",
     "find_row",
@@ -157,6 +159,7 @@ class PlanView:
     pause: dict[str, str] | None
     monitored: bool
     today: dict[str, int]  # decisions by outcome since midnight UTC
+    whole: bool  # they are all; False: there were more than could be counted after a start
 
 
 @dataclass(frozen=True)
@@ -337,27 +340,59 @@ def series(
     )  # fmt: skip
 
 
-def plans(reader: AuditReader, known: Mapping[str, Plan], now: datetime) -> tuple[PlanView, ...]:
+class Tally:
+    """Decisions of a day by plan and outcome. Every look reads only what is new, so that a page costs the same at noon
+    and at midnight; the first look of a process goes back so far and no further."""
+
+    def __init__(self, most: int = 2_000) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._day = ""
+        self._seen: dict[tuple[str, str], int] = {}  # newest entry that was counted, by plan and kind
+        self._counts: dict[str, Counter[str]] = {}
+        self._whole: dict[str, bool] = {}  # nothing of the day was left out
+
+    def look(self, reader: AuditReader, plan: str, now: datetime) -> tuple[dict[str, int], bool]:
+        """Counts by outcome since midnight UTC, and whether they are all."""
+        with self._lock:
+            day = now.date().isoformat()
+            if day != self._day:
+                self._day, self._seen, self._counts, self._whole = day, {}, {}, {}
+            counts = self._counts.setdefault(plan, Counter())
+            whole = True
+            for kind in _KINDS:
+                last = newest = self._seen.get((plan, kind), 0)
+                fresh, before, done = 0, None, False
+                while not done and fresh < self._most:
+                    rows = reader.list(
+                        plan=plan, kind=kind, newest_first=True, before=before, limit=16 if before is None else 256
+                    )
+                    done = not rows
+                    for row in rows:
+                        record = row.record if row.seq > last else {}
+                        if not record or not record["gate"]["now"] >= day:
+                            done = True
+                            break
+                        counts[record["outcome"]["outcome"]] += 1
+                        fresh, newest = fresh + 1, max(newest, row.seq)
+                    before = rows[-1].seq if rows else None
+                whole &= done
+                self._seen[plan, kind] = newest
+            self._whole[plan] = self._whole.get(plan, True) and whole
+            return dict(sorted(counts.items())), self._whole[plan]
+
+
+def plans(reader: AuditReader, known: Mapping[str, Plan], now: datetime, tally: Tally) -> tuple[PlanView, ...]:
     out = []
-    day = now.date().isoformat()
     for plan in known.values():
         pause = pause_of(reader, plan.name)
         held = pause is not None and pause.holds(now)
-        today: Counter[str] = Counter()
-        before: int | None = None
-        while True:  # newest first, until yesterday
-            page = decisions(reader, plan=plan.name, before=before, limit=500)
-            mine = [line for line in page.items if line.now >= day]
-            today.update(line.outcome for line in mine)
-            before = page.next
-            if before is None or len(mine) < len(page.items):
-                break
+        today, whole = tally.look(reader, plan.name, now)
         s = plan.settings
         out.append(
             PlanView(
                 plan.name, s.digest, s.task.task().name, type(s.policy).__name__, s.run.engine, plan.table.valid_for_s,
                 held, None if pause is None or not held else {k: str(v) for k, v in pause._asdict().items()},
-                plan.watching is not None, dict(sorted(today.items())),
+                plan.watching is not None, today, whole,
             )
         )  # fmt: skip
     return tuple(out)

@@ -32,7 +32,7 @@ health = APIRouter(tags=["health"])
 async def list_plans(request: Request) -> Response:
     principal_of(request, "viewer")
     service = service_of(request)
-    found = await service.read(reads.plans, service.plans, service.clock())
+    found = await service.read(reads.plans, service.plans, service.clock(), service.tally)
     return as_json({"items": reads.plain(found)})
 
 

@@ -50,7 +50,7 @@ async def overview(request: Request, session: Session) -> Response:
     monitors = {m.plan: m for m in await watching.monitors(service)}
     for m in monitors.values():
         needs = [*_monitor_needs(m), *needs] if m.state in ("tripped", "partly") else [*needs, *_monitor_needs(m)]
-    plans = await service.read(reads.plans, service.plans, now)
+    plans = await service.read(reads.plans, service.plans, now, service.tally)
     for plan in plans:
         if plan.paused and plan.pause is not None:
             text = f"{plan.pause.get('who', '')}: {plan.pause.get('why', '')}"
@@ -221,7 +221,7 @@ async def log(request: Request, session: Session) -> Response:
 @page()
 async def plans(request: Request, session: Session) -> Response:
     service = service_of(request)
-    found = await service.read(reads.plans, service.plans, service.clock())
+    found = await service.read(reads.plans, service.plans, service.clock(), service.tally)
     texts = {}
     for name, plan in service.plans.items():
         try:
