@@ -13,6 +13,7 @@ import ucsearch as uc
 from ucsearch.certificate.api import _reconciled
 from ucsearch.certificate.compute import derive
 from ucsearch.check import TaskWarning
+from ucsearch.records.canonical import seal
 from ucsearch.records.decisions import decision_record
 from ucsearch.verify import verify_record
 
@@ -234,3 +235,13 @@ def test_an_upper_value_that_rounding_left_below_a_known_path_is_that_path() -> 
     below = _reconciled(lower, sizes[0], upper - 1e-3, sizes[1], 3)  # no bound at all: unknown, and said so
     assert np.isnan(below[0]).tolist() == [[True, True, False, False]]
     assert below[2].tolist() == [False]
+
+
+def test_a_size_that_is_said_to_be_infinite_is_not() -> None:
+    found = uc.decide(NOISY, At(0.0), [[1.0, 1.0], [2.0, 2.0]], uc.Exact(depth=2, risk=0.5), engine="python")
+    record, blobs = decision_record(found)
+    for k in range(len(record["rivals"])):
+        for name in ("size", "upper_size", "reward_only_size", "certain_size"):
+            rivals = [{**rival, name: "inf"} if i == k else rival for i, rival in enumerate(record["rivals"])]
+            forged = seal({**{x: v for x, v in record.items() if x != "id"}, "rivals": rivals})
+            assert verify_record(forged, blobs, NOISY).status == "invalid", (k, name)

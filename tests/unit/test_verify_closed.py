@@ -93,6 +93,12 @@ def test_forged_values_are_found(name):
     assert forged(name, rivals=lambda x: x[1:]).status == "invalid"
 
 
+@pytest.mark.parametrize("name", ["lattice", "risk", "joint"])
+def test_a_policy_is_not_valued_under_another_spread(name):
+    for spread in (0, 1, 2):
+        assert forged(name, settings__spread=spread).where == "settings.spread"
+
+
 @pytest.mark.parametrize("name", ["lattice", "weighted", "markov", "tree", "independent"])
 def test_forged_laws_are_found(name):
     law = made(name)[0]["claim"]["law"]

@@ -260,7 +260,8 @@ class _Decision:
 
         def fits(n: Node) -> bool:
             own = prover.p.size(n)
-            close = own == wanted or abs(own - wanted) <= 1e-9 * max(own, wanted)  # the first where both are infinite
+            largest = max(own, wanted)
+            close = own == wanted or (largest < math.inf and abs(own - wanted) <= 1e-9 * largest)
             return n.score <= score + room and close
 
         best = self.bests.get(first)

@@ -144,6 +144,7 @@ def _settings(r: Record, p: Problem) -> None:
     closed = s["mode"] == CLOSED
     expect("settings.kind", s["kind"] == "closed_exact", closed)
     require("settings.spread", s["spread"] != CVAR or s["mode"] in (MEMBERS, CLOSED), s["spread"], "another spread")
+    require("settings.spread", s["spread"] == CVAR or not closed, s["spread"], "cvar, the only one of policies")
     require("settings.tail", 0 < s.get("tail", 0.2) <= 1, s.get("tail"), "in (0, 1]")
     known = ("closed", 0) if closed and s["policy"] == "Exact" else POLICIES.get(s["policy"])
     free = known is None and s["algorithm"] not in UNUSED  # another planner: its paths are witnesses, no more
