@@ -237,8 +237,9 @@ def test_an_upper_value_that_rounding_left_below_a_known_path_is_that_path() -> 
     assert below[2].tolist() == [False]
 
 
-def test_a_size_that_is_said_to_be_infinite_is_not() -> None:
-    found = uc.decide(NOISY, At(0.0), [[1.0, 1.0], [2.0, 2.0]], uc.Exact(depth=2, risk=0.5), engine="python")
+@pytest.mark.parametrize("mode", ["mean", "members"])
+def test_a_size_that_is_said_to_be_infinite_is_not(mode: Any) -> None:
+    found = uc.decide(NOISY, At(0.0), [[1.0, 1.0], [2.0, 2.0]], uc.Exact(depth=2, risk=0.5, mode=mode), engine="python")
     record, blobs = decision_record(found)
     for k in range(len(record["rivals"])):
         for name in ("size", "upper_size", "reward_only_size", "certain_size"):
