@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ucsearch.errors import InputError
-from ucsearch.pipeline.cases import StateFile
+from ucsearch.pipeline.cases import StateFile, state_columns
 from ucsearch.pipeline.columns import forecast_layout, usual_names
 from ucsearch.pipeline.decide import Standing, Work, decided, logged
 from ucsearch.pipeline.forecasts import LARGEST, ForecastFile, Values
@@ -58,20 +58,26 @@ def rows_work(
     if not given:
         raise InputError("rows", "none", "at least one")
     names = settings.columns
+    lists = {mine for mine, ours in names.rename.items()} | set(state_columns(settings.task).several)
     states, asked, seen = [], {}, set()
     for i, row in enumerate(given):
         state, forecast = dict(row), row.get("forecast")
         series = row.get(names.series)
-        if not isinstance(series, str) or not series:
-            raise InputError(f"rows[{i}].{names.series}", repr(series), "the name of a series")
+        if not isinstance(series, str) or not series.isprintable() or series != series.strip() or not series:
+            expected = "the name of a series, without control characters and spaces around it"
+            raise InputError(f"rows[{i}].{names.series}", repr(series), expected)
         if series in seen:
             raise InputError(f"rows[{i}].{names.series}", f"{series!r} again", "each series once")
         seen.add(series)
         if not isinstance(forecast, Mapping):
             kind = type(forecast).__name__
             raise InputError(f"rows[{i}].forecast", kind, "an object with members, mean and std, or quantiles")
+        for name in _SAID:
+            said = forecast.get(name)
+            if not isinstance(said, str | datetime | None) or (isinstance(said, str) and not said.isprintable()):
+                raise InputError(f"rows[{i}].forecast.{name}", repr(said), "printable text")
         state.pop("forecast")
-        states.append(_spread_out(state, i))
+        states.append(_spread_out(state, i, lists))
         asked[series] = forecast
     forecasts = _quick(asked, settings)
     if forecasts is None:  # something is unusual: cell by cell, as in a file
@@ -153,13 +159,15 @@ def _table(forecast: Mapping[str, Any], prefix: str) -> tuple[tuple[str, ...], A
     return (tuple(columns), table) if bool((np.abs(table) <= LARGEST).all()) else ((), None)
 
 
-def _spread_out(state: Mapping[str, Any], i: int) -> dict[str, Any]:
+def _spread_out(state: Mapping[str, Any], i: int, lists: set[str]) -> dict[str, Any]:
     """Lists under numbered names, as the columns of a file: `open_orders` becomes `open_orders_1`, ..."""
     out: dict[str, Any] = {}
     for name, value in state.items():
         if not isinstance(name, str):
             raise InputError(f"rows[{i}]", f"the key {name!r}", "names")
         if isinstance(value, list | tuple):
+            if not value and name not in lists:  # it would leave no column, and so no complaint
+                raise InputError(f"rows[{i}].{name}", "an empty list", "a number")
             out.update({f"{name}_{k + 1}": x for k, x in enumerate(value)})
         elif value is not None:
             out[name] = value

@@ -9,9 +9,11 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ucsearch.errors import RecordError
+from ucsearch.pipeline.cases import state_columns
 from ucsearch.records.canonical import loads
 from ucsearch.service.config import Limits
 from ucsearch.service.problems import Refusal, shown
+from ucsearch.settings import Settings
 
 __all__ = [
     "ALL", "DecideBody", "OutcomeItem", "OutcomesBody", "OverrideBody", "PauseBody", "RearmBody", "ResumeBody",
@@ -117,8 +119,12 @@ def _place(loc: Sequence[int | str]) -> str:
     return out or "body"
 
 
-def rows_of(body: DecideBody, limits: Limits, series_column: str, quantile_prefix: str) -> list[dict[str, Any]]:
+def rows_of(body: DecideBody, limits: Limits, settings: Settings) -> list[dict[str, Any]]:
     """The items as `decide_cases` takes them, after the limits were looked at."""
+    names = settings.columns
+    series_column, quantile_prefix = names.series, names.quantiles
+    known = {"series", *state_columns(settings.task).words}
+    texts = {names.date, *names.ignore, *known, *(mine for mine, ours in names.rename.items() if ours in known)}
     if len(body.items) > limits.items:
         raise Refusal("too_large", f"{len(body.items)} items, at most {limits.items}")
     rows = []
@@ -133,6 +139,9 @@ def rows_of(body: DecideBody, limits: Limits, series_column: str, quantile_prefi
                 raise Refusal("invalid", "a reserved name", where=(f"items[{i}].state.{name}: not a state",))
             if not name.isprintable() or len(name) > 200 or (isinstance(value, str) and not value.isprintable()):
                 raise Refusal("invalid", "an odd name", where=(f"items[{i}].state: names and words are printable",))
+            if isinstance(value, str) and name not in texts:
+                # A file has only texts; here a text that looks like a number is somebody's mistake.
+                raise Refusal("invalid", "a text", where=(f"items[{i}].state.{shown(name)}: a number is expected",))
         rows.append(
             {"series": item.series, **item.state, "forecast": _forecast(item.forecast, i, limits, quantile_prefix)}
         )

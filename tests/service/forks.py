@@ -1,0 +1,75 @@
+"""Services as processes that can be killed: one process has everything imported and forks a service for each order.
+
+Run as `python -m tests.service.forks FOLDER`; a line on stdin starts a service, a line on stdout says `PID PORT`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["Forks", "Running"]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Running(NamedTuple):
+    pid: int
+    port: int
+
+
+class Forks:
+    """The process that forks."""
+
+    def __init__(self, folder: Path) -> None:
+        path = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.service.forks", str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, bufsize=1, cwd=ROOT, env={**os.environ, "PYTHONPATH": path},
+        )  # fmt: skip
+
+    def start(self) -> Running:
+        """A new service on the folder; the one before it must be gone."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("start\n")
+        pid, port = self.process.stdout.readline().split()
+        return Running(int(pid), int(port))
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(30)
+
+
+def main() -> None:
+    import signal
+
+    import uvicorn.lifespan.on
+    import uvicorn.loops.auto
+    import uvicorn.protocols.http.httptools_impl  # noqa: F401 - what a service would import when it starts
+
+    from ucsearch.service import server  # noqa: F401
+    from ucsearch.service.metrics import set_up_logging
+    from ucsearch.service.start import run
+
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the killed
+    set_up_logging(level=50)
+    for _ in sys.stdin:
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+            def ready(address: str) -> None:
+                print(os.getpid(), address.rpartition(":")[2], flush=True)
+
+            try:
+                run(sys.argv[1], bind="127.0.0.1:0", ready=ready)
+            finally:
+                os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
