@@ -47,15 +47,26 @@ class Forks:
 
 def main() -> None:
     import signal
+    from datetime import UTC, datetime
 
     import uvicorn.lifespan.on
     import uvicorn.loops.auto
     import uvicorn.protocols.http.httptools_impl  # noqa: F401 - what a service would import when it starts
 
-    from ucsearch.service import server  # noqa: F401
+    from ucsearch.records.requests import Request
+    from ucsearch.service import server
+    from ucsearch.service.config import load_config
+    from ucsearch.service.core import Service
     from ucsearch.service.metrics import set_up_logging
+    from ucsearch.service.plans import Item
     from ucsearch.service.start import run
 
+    config, place = load_config(sys.argv[1])
+    warm = Service.open(config, place)
+    server.make_app(warm)
+    item = Item({"series": "A", "on_hand": 3.0, "forecast": {"members": [[4.0, 5.0, 6.0]]}}, Request.named("warm"))
+    for plan in warm.plans.values():
+        plan.decide([item], datetime.now(UTC), {}, False)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the killed
     set_up_logging(level=50)
     for _ in sys.stdin:

@@ -11,6 +11,7 @@ import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -85,6 +86,14 @@ class StateColumns(NamedTuple):
 
 def state_columns(config: Any) -> StateColumns:
     """What a states file for this task may hold, from the task's own signature and fields."""
+    try:
+        return _known_columns(config)
+    except TypeError:  # a record of parameters of somebody's own that cannot be hashed
+        return _known_columns.__wrapped__(config)
+
+
+@lru_cache(maxsize=256)
+def _known_columns(config: Any) -> StateColumns:
     single: list[str] = []
     several: list[str] = []
     required: list[str] = []
