@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ucsearch.policies import ParetoBeam as ParetoBeam
     from ucsearch.policies import UCBeam as UCBeam
     from ucsearch.records.audit import AuditLog as AuditLog
+    from ucsearch.task import Condition as Condition
     from ucsearch.task import Continuation as Continuation
     from ucsearch.task import Task as Task
     from ucsearch.task import View as View
@@ -67,6 +68,7 @@ _HOME = {
     "Certificate": "certificate.record",
     "CertifiedBeam": "policies",
     "CertifiedPanel": "certificate.api",
+    "Condition": "task",
     "ConstrainedBeam": "policies",
     "Continuation": "task",
     "Decision": "dispatch.decision",

@@ -33,7 +33,7 @@ from ucsearch.layout import Layout, as_finite, is_named_tuple_type
 from ucsearch.reach import Reach, reach_of, text_digests
 from ucsearch.sources import describe_functions
 
-__all__ = ["Continuation", "Task", "View"]
+__all__ = ["SITE", "Condition", "Continuation", "Task", "View"]
 
 CHECKED = "_kept_checked"  # kept on a task that `check_task` has found right
 
@@ -75,6 +75,35 @@ class Continuation:
             )
 
 
+SITE = "site:"  # before the names of their rows
+_OPERATORS = ("<=", ">=", ">", "==")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What a site asks of an action before it leaves, beside the gate: `figure(s, a, p)` against a limit.
+
+    Asked of the action put forward. A figure that raises, or is no finite number, fails. The rules' hash covers it, and
+    the verifier asks it again.
+    """
+
+    name: str  # of its row in records, in letters, digits and underscores
+    figure: Callable[..., float]  # (s, a, p)
+    operator: str  # "<=", ">=", ">" or "=="
+    limit: float
+    words: str  # what is so when it holds, such as "the order fits the truck"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.isidentifier():
+            raise InputError("condition.name", repr(self.name), "letters, digits and underscores")
+        _check_function("condition.figure", self.figure, 3, "(s, a, p)")
+        if self.operator not in _OPERATORS:
+            raise InputError("condition.operator", repr(self.operator), f"one of {', '.join(_OPERATORS)}")
+        object.__setattr__(self, "limit", float(as_finite(self.limit, "condition.limit").reshape(())))
+        if not isinstance(self.words, str) or not self.words.strip():
+            raise InputError("condition.words", repr(self.words), "what is so when it holds")
+
+
 TIMED = ("feasible", "step", "reward")  # these may take the step index before the parameters
 _ARITY = {
     "feasible": (3, "(s, a, p) or (s, a, h, p)"),
@@ -110,6 +139,7 @@ class Task:
     bound_spreads: Sequence[str] = ("variance", "std", "downside")  # that a `prepare` with a view knows
     label_of: Callable[[float], str] | None = None  # a value's name, such as "order {:g}".format, on any window's grid
     uses: Mapping[str, Callable[..., float]] = field(default_factory=dict)  # (s, a, p) -> units of something shared
+    conditions: Sequence[Condition] = ()  # of the site: what an action must meet besides the gate before it leaves
     action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only
     named: bool = field(init=False, repr=False)  # whether labels name positions, not values
 
@@ -155,6 +185,12 @@ class Task:
         for name, function in self.uses.items():
             _check_function(f"uses[{name!r}]", function, 3, "(s, a, p)")
         object.__setattr__(self, "uses", dict(self.uses))
+        object.__setattr__(self, "conditions", tuple(self.conditions))
+        for i, one in enumerate(self.conditions):
+            if not isinstance(one, Condition):
+                raise InputError("task.conditions", type(one).__name__, "a uc.Condition", index=i)
+        if len({one.name for one in self.conditions}) != len(self.conditions):
+            raise InputError("task.conditions", [one.name for one in self.conditions], "a name of its own for each")
         if self.params is not None:
             Layout.of(self.params, "task.params")
 
@@ -261,11 +297,14 @@ class Task:
 
     def _roles(self) -> dict[str, Any]:
         kinds = {"state": self.state, "outcome": self.outcome, "params": self.params and type(self.params)}
-        return {**self.functions(), **{f"the {name} class": kind for name, kind in kinds.items()}}
+        site = {f"condition {one.name}": one.figure for one in self.conditions}
+        return {**self.functions(), **site, **{f"the {name} class": kind for name, kind in kinds.items()}}
 
     def _digest(self, reached: dict[str, str]) -> str:
         grids = [c.grid for c in self.continuations]  # type: ignore[union-attr]
         body = {"name": self.name, "version": self.version, "reached": reached, "grids": grids}
+        if self.conditions:
+            body["conditions"] = [[one.name, one.operator, one.limit] for one in self.conditions]
         return hashlib.sha256(b"ucsearch.rules/2\0" + json.dumps(body, sort_keys=True).encode()).hexdigest()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ucsearch.answers import as_allowed, as_number, guarded
 from ucsearch.certificate.api import CertifiedPanel, Words, certify_panel
+from ucsearch.dispatch.conditions import evaluate, unconfirmed
 from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome, Refused
-from ucsearch.dispatch.gate import Calibration, Context, Gate, Reason, evaluate, unconfirmed
+from ucsearch.dispatch.gate import Calibration, Context, Gate, Reason
 from ucsearch.dispatch.last_look import last_look
 from ucsearch.dispatch.watch import Watch
 from ucsearch.dispatch.words import explain_fallback

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ucsearch.certificate.api import CertifiedPanel
 from ucsearch.certificate.record import Certificate
-from ucsearch.dispatch.gate import FAILURES, IN_TIME, Condition, Context, Gate, Reason
+from ucsearch.dispatch.conditions import Checked
+from ucsearch.dispatch.gate import FAILURES, IN_TIME, Context, Gate, Reason
 from ucsearch.dispatch.view import brief, brief_panel, frame_of, html_of, html_panel
 from ucsearch.dispatch.words import (
     explain_condition,
@@ -97,9 +98,10 @@ class Decision:
     def explain(self) -> str:
         """Several lines: the sentence, the gate's rows, and how the alternatives stand."""
         lines = [f"{self.outcome.value}: {self.sentence}"]
+        site = () if self.certificate is None else self.certificate.plan.task.conditions
         for row in self.rows:
             lines.append(
-                f"  {explain_condition(row.name, f'{row.left:g}', row.operator, f'{row.right:g}', row.passed)}"
+                f"  {explain_condition(row.name, f'{row.left:g}', row.operator, f'{row.right:g}', row.passed, site)}"
             )  # fmt: skip
         if self.certificate is not None:
             plan = self.certificate.plan
@@ -130,7 +132,7 @@ class DecisionPanel:
 
     certified: CertifiedPanel
     gate: Gate
-    conditions: tuple[Condition, ...]
+    conditions: tuple[Checked, ...]
     context: Context
     outcome: NDArray[np.str_]  # (W,)
     action: NDArray[np.float64]  # (W,) NaN on HOLD

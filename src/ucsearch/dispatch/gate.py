@@ -1,9 +1,12 @@
-"""The gate: conditions that must all hold before a searched action leaves. No condition at all refuses."""
+"""The gate: what is asked before a searched action leaves. No condition at all refuses.
+
+`ucsearch.dispatch.conditions` has the conditions themselves.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -11,8 +14,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.certificate.api import CertifiedPanel
-from ucsearch.engine.status import Status
 from ucsearch.errors import InputError
 
 __all__ = [
@@ -20,12 +21,9 @@ __all__ = [
     "IN_TIME",
     "LAST_LOOK",
     "Calibration",
-    "Condition",
     "Context",
     "Gate",
     "Reason",
-    "evaluate",
-    "unconfirmed",
 ]
 
 Bools = NDArray[np.bool_]
@@ -53,6 +51,7 @@ class Reason(StrEnum):
     STALE_TRACE = "stale_trace"
     CALIBRATION = "calibration"
     PAUSED = "paused"  # a person stopped releases
+    SITE = "site"  # a condition that the site added to the task
     NODE_BUDGET = "node_budget"
     TIME_BUDGET = "time_budget"
     TASK_ERROR = "task_error"
@@ -138,86 +137,3 @@ class Context(NamedTuple):
 
     def figures(self, name: str) -> list[float] | float:
         return [getattr(c, name) for c in self.each] if self.each else float(getattr(self.calibration, name))
-
-
-class Condition(NamedTuple):
-    """One row of the gate for all windows: `left operator right`."""
-
-    name: str
-    left: Floats  # (W,) truth values as 0 and 1
-    operator: str
-    right: float
-    passed: Bools  # (W,)
-    reasons: tuple[Reason, ...]  # (1,) for all, or one per window
-
-
-def evaluate(gate: Gate, panel: CertifiedPanel, context: Context) -> list[Condition]:
-    """Conditions in the order in which the first failure names the reason."""
-    count, claims, status = len(panel), panel.claims, panel.plan.status
-    rows: list[Condition] = []
-
-    def add(name: str, left: object, operator: str, right: float, *reasons: Reason) -> None:
-        values = np.broadcast_to(np.asarray(left, dtype=np.float64), (count,))
-        rows.append(Condition(name, values, operator, float(right), _holds(values, operator, right), reasons))
-
-    add("task", status == Status.TASK_ERROR, "==", 0, Reason.TASK_ERROR)
-    if (status == Status.OUT_OF_TIME).any():
-        add(IN_TIME, status != Status.OUT_OF_TIME, "==", 1, Reason.TIME_BUDGET)
-    if gate.is_empty:
-        add("conditions", 0, ">=", 1, Reason.NOT_PROVED)
-    if gate.max_trace_age_s is not None:
-        age = np.asarray(context.age_s, dtype=np.float64)
-        add("trace_issued_before_now", age, ">=", 0.0, Reason.STALE_TRACE)
-        add("trace_age_s", age, "<=", gate.max_trace_age_s, Reason.STALE_TRACE)
-    for name, limit in gate.measured():
-        add(name, context.figures(name), "<=", limit, Reason.CALIBRATION)
-    if gate.pausable:
-        add("released_by_operator", not context.paused, "==", 1, Reason.PAUSED)
-    if panel.plan.policy.mode == "closed":
-        add("law", status != Status.NO_STRUCTURE, "==", 1, Reason.NO_INFORMATION_STRUCTURE)
-        add("transitions_within_budget", status != Status.NOT_PROVED, "==", 1, Reason.NODE_BUDGET)
-    add("completion", status != Status.DEAD_END, "==", 1, Reason.DEAD_END)
-    add("path", panel.released >= 0, "==", 1, Reason.SEARCH_EXHAUSTED)
-    if gate.certificate:
-        near = np.zeros(count, bool)
-        if gate.near and panel.route is not None and gate.regret_limit is not None:
-            near = panel.route.routed & (claims.regret_bound <= gate.regret_limit)
-        unknown = (panel.evidence.actions & np.isnan(panel.evidence.upper)).any(axis=1)
-        failed = np.where(unknown, 0, np.where(claims.optimal, 2, 1))
-        kinds = (Reason.NOT_PROVED, Reason.NOT_OPTIMAL, Reason.NOT_ROBUST)
-        add("certificate_pass", claims.passed | near, "==", 1, *(kinds[int(i)] for i in failed))
-    if gate.positive_margin:
-        add("release_margin_above_tau", _lead(panel), ">", 0.0, Reason.MARGIN_NOT_POSITIVE)
-    if gate.risk_active:
-        active = claims.uncertainty_active if panel.plan.policy.mode == "members" else claims.risk_active
-        add("risk_active", active, "==", 1, Reason.NOT_RISK_ACTIVE)
-    if gate.regret_limit is not None:
-        add("regret_bound", claims.regret_bound, "<=", gate.regret_limit, Reason.REGRET_ABOVE_LIMIT)
-    if gate.min_member_feasible is not None:
-        add("member_feasible", panel.member_feasible, ">=", gate.min_member_feasible, Reason.MEMBERS_INFEASIBLE)
-    if gate.node_budget is not None:
-        spent = panel.plan.expansions + panel.oracle_nodes
-        add("nodes", spent, "<=", gate.node_budget, Reason.NODE_BUDGET)
-    if gate.time_budget_s is not None:
-        add("elapsed_s", context.elapsed_s, "<=", gate.time_budget_s, Reason.TIME_BUDGET)
-    return rows
-
-
-def unconfirmed(windows: Iterable[int], count: int) -> Condition:
-    """The last row: failed in the windows whose release the last look did not confirm."""
-    left = np.ones(count)
-    left[list(windows)] = 0.0
-    return Condition(LAST_LOOK, left, "==", 1.0, left == 1.0, (Reason.TASK_ERROR,))
-
-
-def _lead(panel: CertifiedPanel) -> Floats:
-    """The planning-value margin less its tolerance where the route decided, else the lead over every rival less the
-    tolerance of that pair (unbounded for a sole action)."""
-    lead, route = panel.claims.lead, panel.route
-    return lead if route is None else np.where(route.routed, route.margin - route.tau, lead)
-
-
-def _holds(left: Floats, operator: str, right: float) -> Bools:
-    """NaN on the left fails every operator."""
-    tests = {"<=": np.less_equal, ">=": np.greater_equal, ">": np.greater, "==": np.equal}
-    return np.asarray(tests[operator](left, right), dtype=np.bool_)

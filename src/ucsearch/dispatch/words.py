@@ -3,46 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ucsearch.certificate.record import Certificate, Closed, Rival
+from ucsearch.dispatch.conditions import BUILT_IN
 from ucsearch.dispatch.gate import Reason
 from ucsearch.policies import MODES
+from ucsearch.task import SITE, Condition
 
 __all__ = ["explain_condition", "explain_fallback", "explain_keeping", "explain_mode", "explain_release"]
 
 STRONG_RATIO = 1.5  # above it the variance of a sum is far from what independent steps give
-_CONDITIONS = {
-    "task": "the task's rules ran without a fault",
-    "conditions": "the gate asks for something",
-    "law": "the forecast says what is learned when",
-    "transitions_within_budget": "every state that can be reached was valued within node_budget",
-    "completion": "some plan keeps the rules to the end",
-    "path": "the search found a plan",
-    "certificate_pass": "the first action is proved best under the forecast",
-    "release_margin_above_tau": "its lead over the alternatives is positive",
-    "risk_active": "uncertainty changed the choice",
-    "member_feasible": "the plan keeps every rule in enough members",
-    "regret_bound": "what it may lose against the best plan is within the limit",
-    "trace_issued_before_now": "the forecast was made before now",
-    "trace_age_s": "the forecast is fresh enough",
-    "eps_c": "the forecaster's calibration error is within its limit",
-    "drift": "the calibration monitor's evidence is within its limit",
-    "overdue": "few enough outcomes are missing",
-    "released_by_operator": "nobody has paused releases",
-    "undercoverage": "the forecaster's intervals cover enough",
-    "nodes": "the effort stayed within the budget",
-    "search_in_time": "the search ended before its time was over",
-    "last_look": "the plain rules confirm the plan",
-    "elapsed_s": "the time stayed within the budget",
-}
+_CONDITIONS = {one.name: one.words for one in BUILT_IN}
 
 
-def explain_condition(name: str, left: str, operator: str, right: str, passed: bool) -> str:
+def explain_condition(
+    name: str, left: str, operator: str, right: str, passed: bool, site: Iterable[Condition] = ()
+) -> str:
     """A row of the gate as a sentence with its verdict; with figures where it compares some, not where it asks yes
-    or no."""
+    or no. `site`: conditions of the task, which have their own words."""
+    words = {**_CONDITIONS, **{SITE + one.name: one.words for one in site}}
     figures = name if operator == "==" else f"{name}: {left} {operator} {right}"
-    return f"{'yes' if passed else 'NO '}  {_CONDITIONS.get(name, name)} ({figures})"
+    return f"{'yes' if passed else 'NO '}  {words.get(name, name)} ({figures})"
 
 
 def explain_mode(mode: int) -> str:
@@ -143,6 +125,7 @@ _WHY = {
     ),
     Reason.INVALID_TRACE: "The forecast was refused: {detail}.",
     Reason.STALE_TRACE: "The forecast is too old, or its issue time is unknown or in the future ({detail}).",
+    Reason.SITE: "{label} does not meet a condition of the site ({detail}).",
     Reason.PAUSED: "A person has paused releases of this plan.",
     Reason.CALIBRATION: "The forecaster's calibration is outside its limits, or was not measured ({detail}).",
     Reason.NODE_BUDGET: "Search and proof used more nodes than the budget allows ({detail}).",

@@ -34,6 +34,7 @@ def _words(reason: str, s: Settings) -> str:
         "fewer periods",
         "stale_trace": "forecasts are older than [gate] max_trace_age_s allows; make new ones",
         "invalid_trace": "forecasts could not be used; see the problems above",
+        "site": "a condition that the site added to the task does not hold; `ucsearch explain` names it",
         "paused": "a person paused the plan; resume it when the reason is gone",
         "calibration": "the forecaster's measured error is above the gate's limits; see [forecast] recalibrate",
         "time_budget": f"time ran out; {effort}",

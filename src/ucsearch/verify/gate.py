@@ -18,6 +18,7 @@ Tau = Callable[[float, float, float, float], float]  # of two figures and their 
 TESTS = {"==": operators.eq, "<=": operators.le, ">=": operators.ge, ">": operators.gt}
 # Rows of failures that only the record tells of, and that only a record which releases nothing may have.
 IN_TIME, LAST_LOOK = "search_in_time", "last_look"
+SITE = "site:"  # before the names of rows of conditions that a site added to its task
 PAUSED = "released_by_operator"  # 0 while a person has stopped releases; a whole log tells whether one had
 CANCELLED = 1e6  # a path whose size is so many times its score
 
@@ -187,6 +188,21 @@ def _age(now: str, issued: list[str]) -> float:
         return math.nan
 
 
+def _site(one: Any, p: Problem, index: int) -> float:
+    """The figure of a condition that the site added to its task; NaN, which fails, where it is no finite number."""
+    if index < 0:
+        return math.nan
+    try:
+        value = one.figure(p.state, p.actions[index], p.params)
+        if isinstance(value, str | bytes | bytearray) or type(value).__name__ == "ndarray":
+            return math.nan
+        return float(value) if math.isfinite(value) else math.nan
+    except (MemoryError, KeyboardInterrupt):
+        raise
+    except BaseException:  # whatever it raises, an exit included
+        return math.nan
+
+
 def _rows(
     r: Record, p: Problem, c: Record, failed: bool, dead_end: bool
 ) -> list[tuple[str, float, str, Any, str]]:  # fmt: skip
@@ -227,6 +243,8 @@ def _rows(
          "members_infeasible"),
         (g["node_budget"], "nodes", spent, "<=", g["node_budget"], "node_budget"),
         (g["time_budget_s"], "elapsed_s", num(gate["elapsed_s"]), "<=", g["time_budget_s"], "time_budget"),
+        *((True, SITE + one.name, _site(one, p, c["action_index"]), one.operator, one.limit, "site")
+          for one in getattr(p.task, "conditions", ())),
         (LAST_LOOK in said, LAST_LOOK, 0, "==", 1, "task_error"),
     ]  # fmt: skip
     return [row[1:] for row in table if row[0] is not None and row[0] is not False]

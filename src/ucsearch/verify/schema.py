@@ -58,7 +58,7 @@ def _form(**names: str) -> dict[str, Any]:
 
 REASONS = (
     "none", "dead_end", "search_exhausted", "not_proved", "not_optimal", "not_robust", "margin_not_positive",
-    "not_risk_active", "members_infeasible", "regret_above_limit", "stale_trace", "calibration", "paused",
+    "not_risk_active", "members_infeasible", "regret_above_limit", "stale_trace", "calibration", "paused", "site",
     "node_budget", "time_budget", "task_error",
 )  # fmt: skip
 LIMITS = _form(

@@ -1,0 +1,233 @@
+"""The gate's conditions as small objects: each with its words, its figure, its limit and its reason in one place.
+
+A site adds its own to a task (`uc.Condition`). The verifier has a table of its own, in the same order; it asks a site's
+condition by the task that it is given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.answers import as_number, guarded
+from ucsearch.certificate.api import CertifiedPanel
+from ucsearch.dispatch.gate import IN_TIME, LAST_LOOK, Context, Gate, Reason
+from ucsearch.engine.status import Status
+from ucsearch.task import SITE, Condition
+
+__all__ = ["BUILT_IN", "BuiltIn", "Checked", "evaluate", "unconfirmed"]
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+
+class Checked(NamedTuple):
+    """One row of the gate for all windows: `left operator right`."""
+
+    name: str
+    left: Floats  # (W,) truth values as 0 and 1
+    operator: str
+    right: float
+    passed: Bools  # (W,)
+    reasons: tuple[Reason, ...]  # (1,) for all, or one per window
+
+
+class Asked(NamedTuple):
+    """What a condition may look at."""
+
+    gate: Gate
+    panel: CertifiedPanel
+    context: Context
+
+    @property
+    def status(self) -> NDArray[np.int64]:
+        return self.panel.plan.status
+
+    @property
+    def closed(self) -> bool:
+        return self.panel.plan.policy.mode == "closed"
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """A condition of the gate; not asked where `limit` is None."""
+
+    name: str
+    words: str  # what is so when it holds
+    reason: Reason
+    figure: Callable[[Asked], object]  # (W,), or one for all
+    operator: str = "=="
+    limit: Callable[[Asked], float | None] = lambda x: 1.0
+    reasons: Callable[[Asked], tuple[Reason, ...]] | None = None  # one per window, instead of `reason`
+
+    def check(self, asked: Asked) -> Checked | None:
+        right = self.limit(asked)
+        if right is None:
+            return None
+        left = np.broadcast_to(np.asarray(self.figure(asked), dtype=np.float64), (len(asked.panel),))
+        why = (self.reason,) if self.reasons is None else self.reasons(asked)
+        return Checked(self.name, left, self.operator, float(right), _holds(left, self.operator, right), why)
+
+
+def _if(asked: object) -> float | None:
+    return 1.0 if asked else None
+
+
+def _unproved(x: Asked) -> tuple[Reason, ...]:
+    evidence, claims = x.panel.evidence, x.panel.claims
+    unknown = (evidence.actions & np.isnan(evidence.upper)).any(axis=1)
+    failed = np.where(unknown, 0, np.where(claims.optimal, 2, 1))
+    kinds = (Reason.NOT_PROVED, Reason.NOT_OPTIMAL, Reason.NOT_ROBUST)
+    return tuple(kinds[int(i)] for i in failed)
+
+
+def _passed(x: Asked) -> Bools:
+    """The certificate, or where the planning-value route decided and `near` is set, a regret within its limit."""
+    route, limit, claims = x.panel.route, x.gate.regret_limit, x.panel.claims
+    if not x.gate.near or route is None or limit is None:
+        return claims.passed
+    passed: Bools = claims.passed | (route.routed & (claims.regret_bound <= limit))
+    return passed
+
+
+def _lead(x: Asked) -> Floats:
+    """The planning-value margin less its tolerance where the route decided, else the lead over every rival less the
+    tolerance of that pair (unbounded for a sole action)."""
+    lead, route = x.panel.claims.lead, x.panel.route
+    return lead if route is None else np.where(route.routed, route.margin - route.tau, lead)
+
+
+def _active(x: Asked) -> Bools:
+    claims = x.panel.claims
+    return claims.uncertainty_active if x.panel.plan.policy.mode == "members" else claims.risk_active
+
+
+def _measured(name: str, words: str) -> BuiltIn:
+    return BuiltIn(
+        name, words, Reason.CALIBRATION, lambda x: x.context.figures(name), "<=",
+        lambda x: dict(x.gate.measured()).get(name),
+    )  # fmt: skip
+
+
+# In the order in which the first failure names the reason.
+BUILT_IN = (
+    BuiltIn(
+        "task", "the task's rules ran without a fault", Reason.TASK_ERROR, lambda x: x.status == Status.TASK_ERROR,
+        limit=lambda x: 0.0,
+    ),
+    BuiltIn(
+        IN_TIME, "the search ended before its time was over", Reason.TIME_BUDGET,
+        lambda x: x.status != Status.OUT_OF_TIME, limit=lambda x: _if((x.status == Status.OUT_OF_TIME).any()),
+    ),
+    BuiltIn(
+        "conditions", "the gate asks for something", Reason.NOT_PROVED, lambda x: 0, ">=",
+        lambda x: _if(x.gate.is_empty),
+    ),
+    BuiltIn(
+        "trace_issued_before_now", "the forecast was made before now", Reason.STALE_TRACE, lambda x: x.context.age_s,
+        ">=", lambda x: None if x.gate.max_trace_age_s is None else 0.0,
+    ),
+    BuiltIn(
+        "trace_age_s", "the forecast is fresh enough", Reason.STALE_TRACE, lambda x: x.context.age_s, "<=",
+        lambda x: x.gate.max_trace_age_s,
+    ),
+    _measured("eps_c", "the forecaster's calibration error is within its limit"),
+    _measured("undercoverage", "the forecaster's intervals cover enough"),
+    _measured("drift", "the calibration monitor's evidence is within its limit"),
+    _measured("overdue", "few enough outcomes are missing"),
+    BuiltIn(
+        "released_by_operator", "nobody has paused releases", Reason.PAUSED, lambda x: not x.context.paused,
+        limit=lambda x: _if(x.gate.pausable),
+    ),
+    BuiltIn(
+        "law", "the forecast says what is learned when", Reason.NO_INFORMATION_STRUCTURE,
+        lambda x: x.status != Status.NO_STRUCTURE, limit=lambda x: _if(x.closed),
+    ),
+    BuiltIn(
+        "transitions_within_budget", "every state that can be reached was valued within node_budget",
+        Reason.NODE_BUDGET, lambda x: x.status != Status.NOT_PROVED, limit=lambda x: _if(x.closed),
+    ),
+    BuiltIn(
+        "completion", "some plan keeps the rules to the end", Reason.DEAD_END, lambda x: x.status != Status.DEAD_END
+    ),
+    BuiltIn("path", "the search found a plan", Reason.SEARCH_EXHAUSTED, lambda x: x.panel.released >= 0),
+    BuiltIn(
+        "certificate_pass", "the first action is proved best under the forecast", Reason.NOT_PROVED, _passed,
+        limit=lambda x: _if(x.gate.certificate), reasons=_unproved,
+    ),
+    BuiltIn(
+        "release_margin_above_tau", "its lead over the alternatives is positive", Reason.MARGIN_NOT_POSITIVE, _lead,
+        ">", lambda x: 0.0 if x.gate.positive_margin else None,
+    ),
+    BuiltIn(
+        "risk_active", "uncertainty changed the choice", Reason.NOT_RISK_ACTIVE, _active,
+        limit=lambda x: _if(x.gate.risk_active),
+    ),
+    BuiltIn(
+        "regret_bound", "what it may lose against the best plan is within the limit", Reason.REGRET_ABOVE_LIMIT,
+        lambda x: x.panel.claims.regret_bound, "<=", lambda x: x.gate.regret_limit,
+    ),
+    BuiltIn(
+        "member_feasible", "the plan keeps every rule in enough members", Reason.MEMBERS_INFEASIBLE,
+        lambda x: x.panel.member_feasible, ">=", lambda x: x.gate.min_member_feasible,
+    ),
+    BuiltIn(
+        "nodes", "the effort stayed within the budget", Reason.NODE_BUDGET,
+        lambda x: x.panel.plan.expansions + x.panel.oracle_nodes, "<=", lambda x: x.gate.node_budget,
+    ),
+    BuiltIn(
+        "elapsed_s", "the time stayed within the budget", Reason.TIME_BUDGET, lambda x: x.context.elapsed_s, "<=",
+        lambda x: x.gate.time_budget_s,
+    ),
+    # Asked by `unconfirmed`, after all others: the last look confirms what would leave.
+    BuiltIn(LAST_LOOK, "the plain rules confirm the plan", Reason.TASK_ERROR, lambda x: 1, limit=lambda x: None),
+)  # fmt: skip
+
+
+def evaluate(gate: Gate, panel: CertifiedPanel, context: Context) -> list[Checked]:
+    """Every condition that is asked for, the task's own ones last."""
+    asked = Asked(gate, panel, context)
+    rows = [row for row in (one.check(asked) for one in BUILT_IN) if row is not None]
+    return rows + [_of_site(one, panel) for one in panel.plan.task.conditions]
+
+
+def _of_site(one: Condition, panel: CertifiedPanel) -> Checked:
+    """A condition of the site, asked of the action put forward in every window; without one it fails."""
+    plan, task = panel.plan, panel.plan.task
+    layout, inputs = task.params_layout, plan.inputs
+    left = np.full(len(panel), np.nan)
+    for w, index in enumerate(panel.released.tolist()):
+        if index >= 0:
+            params = None
+            if layout is not None:
+                params = layout.build(inputs.params[w if len(inputs.params) > 1 else 0].tolist())
+            action = float(inputs.actions[w if len(inputs.actions) > 1 else 0, index])
+            left[w] = _asked_of(one, plan.layout.build(inputs.states[w].tolist()), action, params)
+    return Checked(
+        SITE + one.name, left, one.operator, one.limit, _holds(left, one.operator, one.limit), (Reason.SITE,)
+    )  # fmt: skip
+
+
+def _asked_of(one: Condition, state: object, action: float, params: object) -> float:
+    try:
+        return as_number(guarded(one.figure, state, action, params))
+    except Exception:  # whatever user code raises here means the same: nothing speaks for the action
+        return math.nan
+
+
+def unconfirmed(windows: Iterable[int], count: int) -> Checked:
+    """The last row: failed in the windows whose release the last look did not confirm."""
+    left = np.ones(count)
+    left[list(windows)] = 0.0
+    return Checked(LAST_LOOK, left, "==", 1.0, left == 1.0, (Reason.TASK_ERROR,))
+
+
+def _holds(left: Floats, operator: str, right: float) -> Bools:
+    """NaN on the left fails every operator."""
+    tests = {"<=": np.less_equal, ">=": np.greater_equal, ">": np.greater, "==": np.equal}
+    return np.asarray(tests[operator](left, right), dtype=np.bool_)
