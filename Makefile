@@ -154,6 +154,27 @@ bench: setup ## Print the benchmark table, with the peers where they can be inst
 evidence: setup ## Run all evaluation suites into evidence/ and write README's results table (needs UCSEARCH_DATA)
 	$(VENV)/bin/python scripts/evidence.py
 
+# Tools of their own environments: what builds the site or a release never shapes the package's dependencies.
+.venv-docs/.stamp: requirements/docs.txt
+	$(call make-env,.venv-docs,$(PYTHON))
+	@echo "Installing requirements/docs.txt into .venv-docs ..."
+	@.venv-docs/bin/python -m pip install -qq --require-hashes -r requirements/docs.txt
+	@touch $@
+
+.venv-dist/.stamp: requirements/dist.txt
+	$(call make-env,.venv-dist,$(PYTHON))
+	@echo "Installing requirements/dist.txt into .venv-dist ..."
+	@.venv-dist/bin/python -m pip install -qq --require-hashes -r requirements/dist.txt
+	@touch $@
+
+.PHONY: docs
+docs: setup .venv-docs/.stamp ## Build the documents as a site in build/site/html, strictly: no broken link or anchor
+	$(VENV)/bin/python scripts/site.py .venv-docs/bin/zensical
+
+.PHONY: dist
+dist: .venv-dist/.stamp ## Build wheel and sdist twice, compare, install on each Python at hand and run the demo; SBOM
+	.venv-dist/bin/python scripts/dist.py
+
 .PHONY: clean
 clean: ## Remove builds and caches
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/out

@@ -19,6 +19,8 @@ trap 'rm -rf "$tools"' EXIT
 "$PYTHON" -m venv "$tools/venv"
 "$tools/venv/bin/python" -m pip install --quiet --disable-pip-version-check "uv==$UV_VERSION"
 
+EXTRAS=(--extra io --extra data --extra plot --extra gym --extra lp --extra sign --extra service --extra postgres)
+
 compile() { # compile OUTPUT INPUT...
     local output="$1"
     shift
@@ -26,13 +28,14 @@ compile() { # compile OUTPUT INPUT...
     "$tools/venv/bin/uv" pip compile --no-config --quiet --universal --python-version 3.11 \
         --fork-strategy fewest --generate-hashes --strip-extras --no-emit-package ucsearch \
         --custom-compile-command "scripts/lock.sh" \
-        --extra io --extra data --extra plot --extra gym --extra lp --extra sign --extra service --extra postgres \
-        --output-file "$output" pyproject.toml "$@"
+        --output-file "$output" "$@"
     if grep -nE '^ *(-i|-f|--(extra-)?index-url|--find-links|--trusted-host)|://|file:' "$output"; then
         echo "lock.sh: $output names a package source (lines above); it must not." >&2
         exit 1
     fi
 }
 
-compile requirements/dev.txt requirements/dev.in "$@"
-compile requirements/slow.txt requirements/slow.in --constraints requirements/dev.txt "$@"
+compile requirements/dev.txt "${EXTRAS[@]}" pyproject.toml requirements/dev.in "$@"
+compile requirements/slow.txt "${EXTRAS[@]}" pyproject.toml requirements/slow.in --constraints requirements/dev.txt "$@"
+compile requirements/docs.txt requirements/docs.in "$@"
+compile requirements/dist.txt requirements/dist.in "$@"

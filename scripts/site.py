@@ -1,0 +1,230 @@
+"""The documents as a site: `make docs` stages them with generated reference pages, builds strictly, checks every link.
+
+Staged are docs/, and the project's own pages (contributing, security, changes) under names of the site. The Python
+reference lists every public name with its docstring; the command line reference is read off the commands themselves.
+Links from the documents to files outside docs/ become links to those pages, or plain text where there is none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+ROOT = Path(__file__).resolve().parents[1]
+STAGE = ROOT / "build" / "site" / "source"
+SITE = ROOT / "build" / "site" / "html"
+PROJECT = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "CHANGELOG.md": "changelog.md",
+}
+
+# What a reader looks for together; every public name must be in one of these (checked).
+GROUPS = {
+    "Problems": ("Task", "Continuation", "View", "check_task"),
+    "Forecasts": ("Trace", "join_traces"),
+    "Ways to search": ("UCBeam", "ParetoBeam", "CertifiedBeam", "ConstrainedBeam", "MCTS", "Exact"),
+    "Search": ("search", "search_panel", "Plan", "PanelPlan", "Status", "warm"),
+    "Proof": ("certify", "certify_panel", "Certificate", "CertifiedPanel"),
+    "Decide": ("decide", "decide_panel", "Decision", "DecisionPanel", "Outcome", "frame_of"),
+    "Gate": ("Gate", "Reason", "Calibration"),
+    "Shared budgets": ("allocate", "Allocation", "Shared"),
+    "Records": ("AuditLog",),
+    "Errors": ("UCSearchError", "InputError", "TaskError"),
+}  # fmt: skip
+MODULES = {
+    "Ready problems": "ucsearch.tasks",
+    "Environments": "ucsearch.gym",
+    "Client of the service": "ucsearch.client",
+    "Monitor": "ucsearch.monitor",
+    "Jobs of any size": "ucsearch.scale",
+}
+
+
+def stage() -> None:
+    """Fill the folder that the site is built from."""
+    shutil.rmtree(STAGE.parent, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", STAGE)
+    (STAGE / "index.md").rename(STAGE / "documents.md")
+    for name, target in PROJECT.items():
+        (STAGE / target).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
+    for folder, title in (("tasks", "Ready problems"), ("benchmark-cards", "Benchmark cards")):
+        listed = sorted((STAGE / folder).glob("*.md"))
+        rows = [f"- [{_title(p)}]({p.name})" for p in listed]
+        (STAGE / folder / "index.md").write_text(f"# {title}\n\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    (STAGE / "reference").mkdir()
+    (STAGE / "reference" / "index.md").write_text(_python(), encoding="utf-8")
+    (STAGE / "reference" / "commands.md").write_text(commands(), encoding="utf-8")
+    for path in STAGE.rglob("*.md"):
+        path.write_text(_links(path, path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _title(path: Path) -> str:
+    return path.read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# ")
+
+
+def _python() -> str:
+    import ucsearch
+
+    grouped = {name for names in GROUPS.values() for name in names}
+    also = sorted(set(ucsearch.__all__) - grouped)
+    lines = ["# Python reference", "", "Every public name of `import ucsearch as uc`; docstrings are the source.", ""]
+    for title, names in {**GROUPS, **({"More": tuple(also)} if also else {})}.items():
+        lines += [f"## {title}", ""]
+        for name in names:
+            found = getattr(ucsearch, name)
+            lines += [f"::: {found.__module__}.{name}", "", *_fields(found)]
+    for title, module in MODULES.items():
+        lines += [f"## {title}", "", f"::: {module}", "    options:", "      members: false", ""]
+        for name in sorted(getattr(sys.modules.get(module) or __import__(module, fromlist=["x"]), "__all__", ())):
+            found = getattr(sys.modules[module], name)
+            if hasattr(found, "__module__") and getattr(found, "__doc__", None):
+                lines += [f"::: {found.__module__}.{name}", "", *_fields(found)]
+    return "\n".join(lines)
+
+
+def _fields(found: object) -> list[str]:
+    """A table of a record's fields: their meaning and unit stand beside them in the source."""
+    from ucsearch.settings import field_notes
+
+    if not isinstance(found, type) or not dataclasses.is_dataclass(found):
+        return []
+    notes, rows = field_notes(found), []
+    for field in dataclasses.fields(found):
+        if field.name.startswith("_") or not (field.init or field.name in notes):
+            continue
+        given = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+        default = (
+            f"`{field.default!r}`" if field.default is not dataclasses.MISSING else ("made" if given else "required")
+        )
+        kind, note = (str(x).replace("|", "\\|") for x in (field.type, notes.get(field.name, "")))
+        rows.append(f"| `{field.name}` | `{kind}` | {default} | {note} |")
+    return ["| field | type | default | meaning |", "|---|---|---|---|", *rows, ""] if rows else []
+
+
+def commands() -> str:
+    """Every command with its options, as the commands describe themselves."""
+    import typer.main
+
+    from ucsearch.cli.main import app
+
+    lines = ["# All commands and options", "", "Generated from the commands; [the guide](../cli.md) explains them.", ""]
+    _describe(typer.main.get_command(app), ["ucsearch"], lines)
+    return "\n".join(lines)
+
+
+def _describe(command: object, path: list[str], lines: list[str]) -> None:
+    children = getattr(command, "commands", None)
+    if children is not None:
+        for name in sorted(children):
+            _describe(children[name], [*path, name], lines)
+        return
+    told = (getattr(command, "help", None) or "").strip()
+    lines += [f"## {' '.join(path)}", "", re.sub(r"\s*\n\s*", " ", told), ""]
+    rows = []
+    for p in getattr(command, "params", ()):
+        name = (
+            " / ".join(f"`{x}`" for x in (*p.opts, *p.secondary_opts))
+            if p.param_type_name == "option"
+            else f"`{p.name.upper()}`"
+        )
+        text = re.sub(r"\s+", " ", (getattr(p, "help", None) or "")).replace("|", "\\|")
+        default = "" if p.default in (None, False) or callable(p.default) or p.required else f"`{p.default}`"
+        rows.append(f"| {name} | {text} | {'required' if p.required else default} |")
+    if rows:
+        lines += ["| option | meaning | default |", "|---|---|---|", *rows, ""]
+
+
+def _links(path: Path, text: str) -> str:
+    """Links that leave docs/: to the staged page, or to nothing."""
+    up = "../" * (len(path.relative_to(STAGE).parts) - 1)
+
+    def mended(match: re.Match[str]) -> str:
+        words, target = match[1], match[2]
+        file, hash, anchor = target.partition("#")
+        if "://" in target or target.startswith(("#", "mailto:")):
+            return match[0]
+        own = PROJECT.get(file.removeprefix("../"))
+        if own is not None:
+            return f"[{words}]({up}{own}{hash}{anchor})"
+        if file.startswith("docs/"):
+            file = f"{up}{'documents.md' if file == 'docs/index.md' else file.removeprefix('docs/')}"
+        if file == "index.md" and path.parent == STAGE:
+            file = "documents.md"
+        there = path.parent / file
+        if there.is_dir():
+            file = f"{file.rstrip('/')}/index.md"
+            there = path.parent / file
+        return f"[{words}]({file}{hash}{anchor})" if there.exists() else words
+
+    return re.sub(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)", mended, text)
+
+
+class _Page(HTMLParser):
+    """Ids and links of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        for key in ("id", "name"):
+            if found.get(key):
+                self.ids.add(str(found[key]))
+        target = found.get("href") or found.get("src")
+        if target and tag in ("a", "img"):
+            self.links.append(target)
+
+
+def broken(site: Path) -> list[str]:
+    """Links of the built pages that lead to no file or no anchor, and pictures or scripts from elsewhere."""
+    pages: dict[Path, _Page] = {}
+    for path in site.rglob("*.html"):
+        pages[path] = _Page()
+        pages[path].feed(path.read_text(encoding="utf-8"))
+    wrong = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc or path.name == "404.html":
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = target / "index.html" if target.is_dir() else target
+            if not target.exists():
+                wrong.append(f"{path.relative_to(site)}: {link} leads nowhere")
+            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].ids:
+                wrong.append(f"{path.relative_to(site)}: {link} has no such anchor")
+    return wrong
+
+
+def main() -> None:
+    sys.path.insert(0, str(ROOT / "src"))
+    stage()
+    if "--stage" in sys.argv[1:]:
+        return
+    done = subprocess.run(
+        [sys.argv[1] if len(sys.argv) > 1 else "zensical", "build", "--strict"], cwd=ROOT, check=False
+    )
+    for page in SITE.rglob("*.html"):  # nothing is fetched from elsewhere: search needs a server, not a network
+        text = page.read_text(encoding="utf-8")
+        page.write_text(re.sub(r'<script[^>]* src="?https?://[^>]*></script>', "", text), encoding="utf-8")
+    wrong = broken(SITE) if done.returncode == 0 else [f"zensical ended with {done.returncode}"]
+    if wrong:
+        raise SystemExit("\n".join(wrong))
+    print(
+        f"{SITE.relative_to(ROOT)}/index.html: {len(list(SITE.rglob('*.html')))} pages, every link leads somewhere; "
+        f"look at it: python -m http.server -d {SITE.relative_to(ROOT)}"
+    )
+
+
+if __name__ == "__main__":
+    main()
