@@ -13,6 +13,8 @@ VENV_PEERS := .venv-peers
 VENV_LEARNED := .venv-learned
 VENV_ADAPTERS := .venv-adapters
 VENV_BROWSER := .venv-browser
+VENV_SPARK := .venv-spark
+VENV_RAY := .venv-ray
 VENV_PY := .venv-$(PY)
 PEERS := bench/peers/requirements.txt
 
@@ -86,6 +88,20 @@ $(VENV_BROWSER)/.stamp: requirements/browser.in requirements/dev.txt pyproject.t
 		echo "axe-core could not be had from npm; its test will be left out." >&2
 	@touch $@
 
+$(VENV_SPARK)/.stamp: requirements/spark.in pyproject.toml
+	$(call make-env,$(VENV_SPARK),$(PYTHON))
+	@echo "Installing requirements/spark.in into $(VENV_SPARK) ..."
+	@$(VENV_SPARK)/bin/python -m pip install -qq -r requirements/spark.in
+	@$(VENV_SPARK)/bin/python -m pip install -qq -e ".[io]"
+	@touch $@
+
+$(VENV_RAY)/.stamp: requirements/ray.in pyproject.toml
+	$(call make-env,$(VENV_RAY),$(PYTHON))
+	@echo "Installing requirements/ray.in into $(VENV_RAY) ..."
+	@$(VENV_RAY)/bin/python -m pip install -qq -r requirements/ray.in
+	@$(VENV_RAY)/bin/python -m pip install -qq -e ".[io]"
+	@touch $@
+
 # The peers are not ours: their environment holds them alone, and the benchmark can do without it.
 $(VENV_PEERS)/.stamp: $(PEERS)
 	$(call make-env,$(VENV_PEERS),$(PYTHON))
@@ -137,6 +153,14 @@ test-adapters: $(VENV_ADAPTERS)/.stamp ## Read forecasts made by the real librar
 .PHONY: test-browser
 test-browser: $(VENV_BROWSER)/.stamp ## Drive the console with Debian's chromium (UCSEARCH_SHOTS=folder keeps pictures)
 	$(VENV_BROWSER)/bin/python -m pytest tests/browser $(PYTEST_ARGS)
+
+.PHONY: test-spark
+test-spark: $(VENV_SPARK)/.stamp ## Decide on Spark's local cluster, an executor killed, in .venv-spark (needs Java 17 or 21)
+	PYTHONPATH=src:. $(VENV_SPARK)/bin/python -m pytest tests/scale_spark $(PYTEST_ARGS)
+
+.PHONY: test-ray
+test-ray: $(VENV_RAY)/.stamp ## Decide on Ray Data, a worker killed, in .venv-ray
+	PYTHONPATH=src:. $(VENV_RAY)/bin/python -m pytest tests/scale_ray $(PYTEST_ARGS)
 
 .PHONY: bench-peers-setup
 bench-peers-setup: $(VENV_PEERS)/.stamp ## Create .venv-peers with the libraries the benchmark compares with

@@ -89,12 +89,27 @@ def ordered_members(array: Floats, weights: Floats) -> tuple[Floats, Floats, NDA
         keyed = part if uniform else np.concatenate(
             [part, np.broadcast_to(weight, part.shape[:2])[..., None]], axis=2
         )  # fmt: skip
-        order = np.argsort(_byte_keys(keyed), axis=1, kind="stable")
+        order = _content_order(keyed)
         stood[lo : lo + chunk] = order
         out[lo : lo + chunk] = np.take_along_axis(part, order[..., None], axis=1)
         if not uniform:
             out_weights[lo : lo + chunk] = np.take_along_axis(np.broadcast_to(weight, part.shape[:2]), order, axis=1)
     return out.reshape(array.shape), out_weights, stood
+
+
+def _content_order(values: Floats) -> NDArray[np.int64]:
+    """(W, J) places of members (W, J, n) in order of content, equal ones as they stood. Most windows are told apart by
+    the first two values; only those with members equal in both are compared as a whole."""
+    if values.shape[2] < 3:
+        return np.argsort(_byte_keys(values), axis=1, kind="stable")
+    pairs = np.empty(values.shape[:2], np.complex128)  # which NumPy sorts by real, then by imaginary part
+    pairs.real, pairs.imag = values[:, :, 0], values[:, :, 1]
+    order = np.argsort(pairs, axis=1, kind="stable")
+    found = np.take_along_axis(pairs, order, axis=1)
+    tied = np.flatnonzero((found[:, 1:] == found[:, :-1]).any(axis=1))
+    if tied.size:
+        order[tied] = np.argsort(_byte_keys(values[tied]), axis=1, kind="stable")
+    return order
 
 
 def tree_order(

@@ -401,6 +401,21 @@ class Trace:
             None if self.node is None else self.node[one],
         )  # fmt: skip
 
+    def some(self, windows: NDArray[np.int64]) -> Trace:
+        """Those windows of a panel, in that order."""
+        weights = self.weights if self.weights.shape[0] == 1 else _freeze(self.weights[windows])
+        members, mean, q, u = (_freeze(a[windows]) for a in (self.members, self.mean, self.q, self.u))
+        places = windows.tolist()
+        cutoff, issued = (x if len(x) <= 1 else tuple(x[w] for w in places) for x in (self.cutoff, self.issued))
+        unit = self.declared.unit
+        declared = self.declared
+        if isinstance(unit, tuple):
+            declared = declared._replace(unit=tuple(unit[w] for w in places))
+        return Trace.trusted(
+            members, weights, mean, q, u, True, self.coupling, self.model, cutoff, issued, self.notes, declared,
+            None if self.node is None else _freeze_nodes(self.node[windows]),
+        )  # fmt: skip
+
     def meta(self) -> dict[str, Any]:
         """Everything but the arrays, as it enters the hash."""
         law = self.declared.written()

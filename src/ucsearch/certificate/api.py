@@ -17,6 +17,7 @@ from ucsearch.certificate.route import Route, choose
 from ucsearch.certificate.tolerance import path_size, tolerance
 from ucsearch.effort import Kind, Proof, ProofWords, Run, RunWords, no_more, one_record
 from ucsearch.engine.api import search_panel, thread_count
+from ucsearch.engine.arrays import Outputs
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.status import First, Status
 from ucsearch.errors import InputError
@@ -137,7 +138,12 @@ def certify_panel(
     def searched_by(p: Policy) -> PanelPlan:
         # An exact policy is its own proof. Paths without risk are needed only where they are put in.
         keep = protect or constrained or p == exact
-        return plan if p == policy else search_panel(task, states, plan.trace, p, keep_paths=keep, **common)
+        if p == policy:
+            return plan
+        same = isinstance(policy, Exact) and dataclasses.replace(policy, node_budget=node_budget) == p
+        if same and isinstance(p, Exact):
+            return _with_budget(plan, p, common)
+        return search_panel(task, states, plan.trace, p, keep_paths=keep, **common)
 
     proven = searched_by(exact)
     reward_only = proven if policy.risk == 0.0 else searched_by(dataclasses.replace(exact, risk=0.0))
@@ -219,6 +225,27 @@ def certify_panel(
         oracle_nodes=nodes + activity,
         activity_nodes=activity,
     )
+
+
+def _with_budget(plan: PanelPlan, exact: Exact, common: dict[str, Any]) -> PanelPlan:
+    """An exact search under another budget of nodes: a window that stayed within both would be searched node by node in
+    the same way, so its answer is taken; the others are searched."""
+    least = min(exact.node_budget, plan.settings.node_budget)
+    ended = ~np.isin(plan.status, (Status.TASK_ERROR, Status.OUT_OF_TIME, Status.NOT_PROVED))
+    rest = np.flatnonzero(~(ended & (plan.expansions < least)))
+    outputs = plan.outputs
+    if rest.size:
+        i = plan.inputs
+        own = dict(common) | {"params": i.params if i.params.shape[0] == 1 else i.params[rest]}
+        own["actions"] = i.actions if i.actions.shape[0] == 1 else i.actions[rest]
+        if plan.task.params_layout is None:
+            own["params"] = None
+        again = search_panel(plan.task, i.states[rest], plan.trace.some(rest), exact, keep_paths=True, **own)
+        arrays: list[Any] = [np.array(array) for array in outputs]
+        for array, fresh in zip(arrays, again.outputs, strict=True):
+            array[rest] = fresh
+        outputs = Outputs(*arrays)
+    return dataclasses.replace(plan, policy=exact, outputs=outputs)
 
 
 def _end(stop: Callable[[], bool], plan: PanelPlan, *proofs: PanelPlan, bounded: bool) -> None:

@@ -79,6 +79,10 @@ class Rows:
         }
         return self._row(series, case, d.outcome.value, id, given)
 
+    def told(self, series: str, outcome: str, id: str, given: dict[str, Any]) -> list[Any]:
+        """The row of a decision whose cells are known."""
+        return self._row(series, self.files.states.cases[series], outcome, id, given)
+
     def refused(self, series: str, problem: Problem, d: Decision, id: str) -> list[Any]:
         """A series whose rows cannot be used: the fallback where there is one."""
         case, sent = self.files.states.cases.get(series), d.outcome is Outcome.FALLBACK

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ucsearch.errors import RecordError
 from ucsearch.pipeline.kept import file_hash
+from ucsearch.pipeline.released import panel_rows
 from ucsearch.pipeline.rows import Rows
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.requests import Request
@@ -107,10 +108,10 @@ class Segment(NamedTuple):
         table = encode_part(batches_of(plan, chunk, self.shared), self.shared, chunk.series)
         write_part(self.folder / part_name(chunk.number), table, self.shared)
         ids = dict(zip(table.column("series").to_pylist(), table.column(DIGEST).to_pylist(), strict=True))
-        make, rows = Rows(plan), {}
+        make = Rows(plan)
+        rows: dict[str, list[Any]] = {}
         for panel, names, *_ in chunk.panels:
-            for w, name in enumerate(names):
-                rows[name] = make.decided(name, panel[w], ids[name].hex())
+            rows.update(zip(names, panel_rows(make, panel, names, [ids[n].hex() for n in names]), strict=True))
         for name, (problem, d) in chunk.refused.items():
             rows[name] = make.refused(name, problem, d, ids[name].hex())
         return [rows[name] for name in chunk.series]

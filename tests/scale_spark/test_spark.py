@@ -1,0 +1,94 @@
+"""Spark's local cluster, two executors of their own process: the plain run's rows and root, also when one is killed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pyspark = pytest.importorskip("pyspark")
+
+from tests.scale.kit import COUNT, TOML, batch  # noqa: E402
+from tests.scale.processes import KilledOnce, descendants  # noqa: E402
+from ucsearch.errors import RecordError  # noqa: E402
+from ucsearch.scale import Job, decide_batch  # noqa: E402
+from ucsearch.scale.named import begin_parts, seal_parts  # noqa: E402
+from ucsearch.scale.spark import decide_dataframe, write_parts  # noqa: E402
+from ucsearch.segments.audit import verify_segment  # noqa: E402
+from ucsearch.segments.files import read_part  # noqa: E402
+from ucsearch.segments.merkle import SeriesTree  # noqa: E402
+
+JOB = Job.of(TOML.encode())
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    os.environ |= {
+        "SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_SCALA_VERSION": "2.13", "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }  # fmt: skip
+    from pyspark.sql import SparkSession
+
+    made = (
+        SparkSession.builder.master("local-cluster[2,1,1024]")
+        .config("spark.executor.memory", "1g").config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false").config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "4").getOrCreate()
+    )  # fmt: skip
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, bytes]:
+    table = decide_batch(batch(), JOB)
+    return dict(zip(table["series"].to_pylist(), table["digest"].to_pylist(), strict=True))
+
+
+def root(plain: dict[str, bytes]) -> str:
+    return SeriesTree(list(plain), list(plain.values())).root.hex()
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 7])
+def test_every_partitioning_has_the_plain_rows(
+    spark: Any, plain: dict[str, bytes], tmp_path: Path, partitions: int
+) -> None:
+    frame = spark.createDataFrame(batch()).repartition(partitions)
+    folder = begin_parts(JOB, tmp_path / "log.db", ["kit"])
+    parts = [row["part"] for row in write_parts(frame, JOB, folder).collect()]
+    sealed = seal_parts(JOB, folder, tmp_path / "log.db", parts)
+    assert (sealed.count, sealed.root) == (COUNT, root(plain))
+    assert verify_segment(folder, sealed, sample=1, engine="python").fault == ""
+    rows = {s: d for p in sealed.parts for s, d in zip(*(
+        read_part(folder / p.name, ["series", "digest"]).table.column(n).to_pylist() for n in ("series", "digest")
+    ), strict=True)}  # fmt: skip
+    assert rows == plain
+
+
+def test_decisions_to_look_at(spark: Any, plain: dict[str, bytes]) -> None:
+    rows = decide_dataframe(spark.createDataFrame(batch()), JOB).collect()
+    assert {row["series"]: bytes(row["digest"]) for row in rows} == plain
+
+
+def test_an_executor_is_killed(spark: Any, plain: dict[str, bytes], tmp_path: Path) -> None:
+    folder = begin_parts(JOB, tmp_path / "log.db", ["kit"])
+    frame = spark.createDataFrame(batch()).repartition(12)
+    with KilledOnce("CoarseGrainedExecutorBackend", lambda: any(folder.glob("part-*"))) as killer:
+        parts = [row["part"] for row in write_parts(frame, JOB, folder).collect()]
+    assert killer.killed
+    assert killer.killed not in descendants("CoarseGrainedExecutorBackend")
+    sealed = seal_parts(JOB, folder, tmp_path / "log.db", parts)
+    assert (sealed.count, sealed.root) == (COUNT, root(plain))
+
+
+def test_the_same_series_twice_is_not_sealed(spark: Any, tmp_path: Path) -> None:
+    first, again = (spark.createDataFrame(batch().slice(0, n)).coalesce(1) for n in (8, 3))
+    folder = begin_parts(JOB, tmp_path / "log.db", ["kit"])
+    parts = [row["part"] for frame in (first, again) for row in write_parts(frame, JOB, folder).collect()]
+    with pytest.raises(RecordError, match=r"column series: .* is in part-"):
+        seal_parts(JOB, folder, tmp_path / "log.db", parts)
+    assert not (tmp_path / "log.db").exists()

@@ -1,0 +1,58 @@
+"""An exact policy's search is its own proof wherever both budgets allowed it: the same bytes, one search less."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ucsearch as uc
+from tests.planning.kit import make_settings
+from ucsearch.certificate import api
+from ucsearch.pipeline.cases import Kinds
+
+SETTINGS = make_settings()
+
+
+def panel(count: int = 40) -> tuple[Any, list[Any], uc.Trace]:
+    kind = Kinds(SETTINGS).kind(SETTINGS.task, {})
+    rng = np.random.default_rng(3)
+    members = np.round(rng.gamma(4.0, 2.0, (count, 6, 4)) * rng.uniform(0.5, 3.0, (count, 1, 1)), 1)
+    return (
+        kind.task,
+        [SETTINGS.task.state(float(i % 9), [5.0], 5.0) for i in range(count)],
+        uc.Trace.from_members(members),
+    )
+
+
+@pytest.mark.parametrize("mode", ["mean", "members"])
+def test_the_same_bytes_with_fewer_searches(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    task, states, trace = panel()
+    policy = uc.Exact(depth=4, risk=0.25, mode=mode)
+    spent = uc.search_panel(task, states, trace, policy, engine="python").expansions
+    searched: list[int] = []
+    real = api.search_panel
+
+    def counted(task: Any, states: Any, *args: Any, **options: Any) -> Any:
+        searched.append(len(states))
+        return real(task, states, *args, **options)
+
+    monkeypatch.setattr(api, "search_panel", counted)
+    for budget in (2_000_000 - 1, int(np.median(spent)), int(spent.min()), 1):
+        common: dict[str, Any] = dict(engine="python", kind="bound", node_budget=budget, params=SETTINGS.task.params())
+        searched.clear()
+        ours = api.certify_panel(task, states, trace, policy, **common)
+        rest = int((spent >= budget).sum())
+        assert searched[0] == 40
+        assert (searched[1] == rest) if rest else (len(searched) == (2 if mode == "mean" else 3))
+        with monkeypatch.context() as patch:
+            patch.setattr(api, "_with_budget", lambda plan, exact, common: real(
+                task, states, plan.trace, exact, keep_paths=True, **common
+            ))  # fmt: skip
+            theirs = api.certify_panel(task, states, trace, policy, **common)
+        for name in ("evidence", "claims"):
+            for a, b in zip(getattr(ours, name), getattr(theirs, name), strict=True):
+                assert a.tobytes() == b.tobytes()
+        for name in ("paths", "upper_paths", "oracle_nodes", "activity_nodes", "released"):
+            assert getattr(ours, name).tobytes() == getattr(theirs, name).tobytes()
