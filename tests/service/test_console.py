@@ -401,3 +401,56 @@ def test_the_address_alone_leads_to_the_console(tmp_path: Path, path: str) -> No
         assert found.headers["location"].rstrip("/").endswith("/console")
 
     go(test, tmp_path)
+
+
+def test_odd_requests_are_answered_from_the_closed_list(tmp_path: Path) -> None:
+    """No page, whatever it is asked with, is a bug; and nothing of it is recorded."""
+    import random
+
+    pick = random.Random(7)
+    texts = [
+        "",
+        "\x00",
+        "\u202e",
+        "a" * 3_000,
+        "%",
+        "../../etc/passwd",
+        EVIL,
+        "0" * 64,
+        "-1",
+        "1e999",
+        "\ud7ff",
+        "action:",
+        "😀",
+    ]
+
+    async def test(person: Person, client: Client) -> None:
+        await person.login("admin")
+        held = await id_of(client, "on hold")
+        before = (await client.get("/v1/log")).json()["count"]
+        csrf = form_of((await person.look("/console")).text, "/console/logout")["csrf"]
+        gets = [
+            "/console/decisions",
+            "/console/series",
+            "/console/decisions.csv",
+            "/console/login",
+            "/console",
+            "/console/monitor",
+        ]
+        nobody = f"/console/decisions/{'0' * 64}/override"
+        posts = [f"/console/decisions/{held}/override", "/console/plans/orders/pause", "/console/plans/nothing/pause",
+                 "/console/monitor/orders/rearm", nobody, "/console/tokens/revoke"]  # fmt: skip
+        names = ["series", "name", "plan", "outcome", "reason", "before", "refresh", "next", "done", "kind"]
+        fields = ["choice", "other", "expects", "key", "until", "series", "accept", "step", "name", "role"]
+        for _ in range(150):
+            given = {pick.choice(names): pick.choice(texts) for _ in range(3)}
+            found = await person.http.get(pick.choice(gets), params=given)
+            assert found.status_code in (200, 303, 404, 422), (given, found.status_code, found.text[-300:])
+            data = {"csrf": csrf, "why": "", **{pick.choice(fields): pick.choice(texts) for _ in range(4)}}
+            path = pick.choice(posts)
+            found = await person.http.post(path, data=data, headers=ORIGIN)
+            assert found.status_code in (400, 404, 409, 422), (path, data, found.status_code, found.text[-300:])
+        assert (await client.get("/v1/log")).json()["count"] == before
+
+    config = WATCHED + "\n[limits]\nper_token = 100000\nper_agent = 100000\n"
+    go(test, tmp_path, config=config)

@@ -28,7 +28,7 @@ def test_every_decision_of_the_day_counts_once(tmp_path: Path) -> None:
                 await refuse(client)
                 counts, whole = tally.look(log, "orders", clock.now)
                 assert (sum(counts.values()), whole) == (4, True)
-                assert counts["RELEASED"] == 3
+                assert counts["RELEASED", "none"] == 3
                 assert tally.look(log, "orders", clock.now) == (counts, True)  # nothing twice
                 await client.decide("A")
                 await refuse(client)
@@ -40,6 +40,6 @@ def test_every_decision_of_the_day_counts_once(tmp_path: Path) -> None:
                 clock.now += timedelta(days=1)
                 assert tally.look(log, "orders", clock.now) == ({}, True)
                 await client.decide("D")
-                assert tally.look(log, "orders", clock.now) == ({"RELEASED": 1}, True)
+                assert tally.look(log, "orders", clock.now) == ({("RELEASED", "none"): 1}, True)
 
     asyncio.run(go())

@@ -75,6 +75,9 @@ def override(
         str | None, typer.Argument(metavar="[ACTION]", help="A number, or an action's label; not with --withdraw.")
     ] = None,
     why: Annotated[str, typer.Option("--why", help="The reason, kept with it.")] = "",
+    plan: Annotated[
+        str | None, typer.Option("--plan", help="The plan, where several decide a series of that name.")
+    ] = None,
     withdraw: Annotated[bool, typer.Option("--withdraw", help="Take earlier overrides back.")] = False,
     url: UrlOption = LOCAL,
     token_file: TokenOption = None,
@@ -89,10 +92,10 @@ def override(
     with _connected(url, token_file) as client:
         if (action is None) != withdraw:
             raise InputError("ACTION", repr(action), "an action, or --withdraw without one")
-        seen = client.series(series)
+        seen = client.series(series, plan)
         taken: float | str | None = None if action is None else _action(action)
         client.override(seen["newest"]["id"], taken, why, expects=seen.get("expects"), key=key)
-        found = client.series(series)
+        found = client.series(series, plan)
         label = found.get("effective_label") or ""
         counts = "nothing" if found["effective"] is None else f"{found['effective']} {label}".strip()
         typer.echo(f"{series}: what counts now is {counts}")

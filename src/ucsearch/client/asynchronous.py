@@ -138,9 +138,9 @@ class AsyncClient(Base):
     async def verify(self, id: str) -> Mapping[str, Any]:
         return await self.send(exchanges.verify(id))
 
-    async def series(self, name: str) -> Mapping[str, Any]:
-        """Newest decision, overrides, the action that counts, outcomes, monitor."""
-        return await self.send(exchanges.series(name))
+    async def series(self, name: str, plan: str | None = None) -> Mapping[str, Any]:
+        """Newest decision, overrides, the action that counts, outcomes, monitor; of one plan, or the newest of all."""
+        return await self.send(exchanges.series(name, plan))
 
     async def monitors(self, plan: str | None = None, series: str | None = None) -> Any:
         return await self.send(exchanges.monitors(plan, series))

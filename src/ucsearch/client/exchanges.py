@@ -158,8 +158,8 @@ def verify(id: str) -> Exchange[Mapping[str, Any]]:
     return Exchange("POST", path, _object, b"{}", "", {"Content-Type": "application/json"})
 
 
-def series(name: str) -> Exchange[Mapping[str, Any]]:
-    return _get(f"/v1/series/{_part(name)}", _object)
+def series(name: str, plan: str | None) -> Exchange[Mapping[str, Any]]:
+    return _get(f"/v1/series/{_part(name)}", _object, plan=plan)
 
 
 def monitors(plan: str | None, series: str | None) -> Exchange[Any]:

@@ -135,9 +135,9 @@ class Client(Base):
     def verify(self, id: str) -> Mapping[str, Any]:
         return self.send(exchanges.verify(id))
 
-    def series(self, name: str) -> Mapping[str, Any]:
-        """Newest decision, overrides, the action that counts, outcomes, monitor."""
-        return self.send(exchanges.series(name))
+    def series(self, name: str, plan: str | None = None) -> Mapping[str, Any]:
+        """Newest decision, overrides, the action that counts, outcomes, monitor; of one plan, or the newest of all."""
+        return self.send(exchanges.series(name, plan))
 
     def monitors(self, plan: str | None = None, series: str | None = None) -> Any:
         return self.send(exchanges.monitors(plan, series))

@@ -159,6 +159,7 @@ class PlanView:
     pause: dict[str, str] | None
     monitored: bool
     today: dict[str, int]  # decisions by outcome since midnight UTC
+    reasons: dict[str, int]  # the same by reason, of those that were not released
     whole: bool  # they are all; False: there were more than could be counted after a start
 
 
@@ -341,18 +342,18 @@ def series(
 
 
 class Tally:
-    """Decisions of a day by plan and outcome. Every look reads only what is new, so that a page costs the same at noon
-    and at midnight; the first look of a process goes back so far and no further."""
+    """Decisions of a day by plan, outcome and reason. Every look reads only what is new, so that a page costs the same
+    at noon and at midnight; the first look of a process goes back so far and no further."""
 
     def __init__(self, most: int = 2_000) -> None:
         self._most, self._lock = most, threading.Lock()
         self._day = ""
         self._seen: dict[tuple[str, str], int] = {}  # newest entry that was counted, by plan and kind
-        self._counts: dict[str, Counter[str]] = {}
+        self._counts: dict[str, Counter[tuple[str, str]]] = {}
         self._whole: dict[str, bool] = {}  # nothing of the day was left out
 
-    def look(self, reader: AuditReader, plan: str, now: datetime) -> tuple[dict[str, int], bool]:
-        """Counts by outcome since midnight UTC, and whether they are all."""
+    def look(self, reader: AuditReader, plan: str, now: datetime) -> tuple[dict[tuple[str, str], int], bool]:
+        """Counts by outcome and reason since midnight UTC, and whether they are all."""
         with self._lock:
             day = now.date().isoformat()
             if day != self._day:
@@ -372,7 +373,7 @@ class Tally:
                         if not record or not record["gate"]["now"] >= day:
                             done = True
                             break
-                        counts[record["outcome"]["outcome"]] += 1
+                        counts[record["outcome"]["outcome"], record["outcome"]["reason"]] += 1
                         fresh, newest = fresh + 1, max(newest, row.seq)
                     before = rows[-1].seq if rows else None
                 whole &= done
@@ -386,13 +387,19 @@ def plans(reader: AuditReader, known: Mapping[str, Plan], now: datetime, tally: 
     for plan in known.values():
         pause = pause_of(reader, plan.name)
         held = pause is not None and pause.holds(now)
-        today, whole = tally.look(reader, plan.name, now)
+        counts, whole = tally.look(reader, plan.name, now)
+        today: Counter[str] = Counter()
+        reasons: Counter[str] = Counter()
+        for (outcome, reason), count in counts.items():
+            today[outcome] += count
+            reasons[reason] += count
+        reasons.pop("none", None)
         s = plan.settings
         out.append(
             PlanView(
                 plan.name, s.digest, s.task.task().name, type(s.policy).__name__, s.run.engine, plan.table.valid_for_s,
                 held, None if pause is None or not held else {k: str(v) for k, v in pause._asdict().items()},
-                plan.watching is not None, today, whole,
+                plan.watching is not None, dict(sorted(today.items())), dict(reasons.most_common()), whole,
             )
         )  # fmt: skip
     return tuple(out)

@@ -25,6 +25,7 @@ __all__ = ["Condition", "Need", "Option", "Told", "csv_text", "history", "needs"
 _HOLDS = 200  # newest decisions on hold that are looked at
 _NEWEST = 100  # newest decisions whose end is looked at
 _SOON = timedelta(hours=1)
+_LATELY = timedelta(days=1)  # what ended earlier is history
 _PAST = 40  # decisions of a series that are drawn
 _TOLD_STEPS = 40  # of a fan's table
 
@@ -75,7 +76,7 @@ class Told:
 
 
 def needs(reader: AuditReader, now: datetime) -> tuple[Need, ...]:
-    """Newest decisions that send nothing, and those that end soon with none after them."""
+    """Newest decisions that send nothing, and those that end soon, or have ended, with none after them."""
     out = []
     seen: set[tuple[str, str]] = set()
     for line in reads.decisions(reader, outcome="HOLD", limit=_HOLDS).items:
@@ -83,7 +84,7 @@ def needs(reader: AuditReader, now: datetime) -> tuple[Need, ...]:
         if name in seen:
             continue
         seen.add(name)
-        newest = reader.newest(line.series)
+        newest = reader.newest(line.series, line.plan or None)
         if newest is not None and newest.seq == line.seq and line.effective is None:
             out.append(Need("bad", "HOLD", line.plan, line.series, line.sentence, line.id, "override"))
     seen.clear()
@@ -98,6 +99,9 @@ def needs(reader: AuditReader, now: datetime) -> tuple[Need, ...]:
             minutes = max(1, round(left.total_seconds() / 60.0))
             text = f"Valid for {minutes} minute{'' if minutes == 1 else 's'} more, and nothing newer has come."
             out.append(Need("warn", "expires", line.plan, line.series, text, line.id, ""))
+        elif -_LATELY < left <= timedelta(0):
+            text = "Its last decision is no longer valid, and nothing newer has come."
+            out.append(Need("warn", "expired", line.plan, line.series, text, line.id, ""))
     return tuple(out)
 
 
@@ -121,7 +125,7 @@ def tell(reader: AuditReader, id: str, plan: Plan | None, came: Mapping[int, flo
         told = explain_row(reader, row, None if plan is None else plan.settings)
         text, members, weights = told.text, told.members, told.weights
         unit, orders = told.outcome_unit or told.units, tuple(float(x) for x in told.orders)
-        action_unit = told.action_unit
+        action_unit, title = told.action_unit, "Plan" if told.released else "The plan that was not released"
     except UCSearchError as error:
         return Told(str(error), _conditions(record), _rivals(record), None, "", (), "", ())
     rows: tuple[tuple[float, ...], ...] = ()
@@ -132,7 +136,7 @@ def tell(reader: AuditReader, id: str, plan: Plan | None, came: Mapping[int, flo
     return Told(
         text, _conditions(record), _rivals(record), claim.get("action_index"),
         fan("fan", "Forecast", rows, came, unit) if rows else "", table,
-        bars("plan", "Plan", orders, action_unit) if orders else "", orders,
+        bars("plan", title, orders, action_unit) if orders else "", orders,
     )  # fmt: skip
 
 

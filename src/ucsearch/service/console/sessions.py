@@ -114,6 +114,8 @@ def person(request: Request, needed: str) -> Session:
     if found is None:
         raise LoginNeeded
     request.state.principal = found.principal.name
+    limits = request.app.state.service.config.limits
+    request.app.state.rates.take(found.principal.token, limits.per_token)
     if not found.may(needed):
         raise Refusal("forbidden", f"this needs the role {needed}, you have {found.principal.role}")
     return found

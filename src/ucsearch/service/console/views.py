@@ -162,7 +162,8 @@ async def series(request: Request, session: Session) -> Response:
     service, name = service_of(request), request.query_params.get("name", "")
     if not name or len(name) > _LONG:
         raise Refusal("not_found", "there is no decision of this series")
-    view = await service.read(reads.series, name, service.clock())
+    asked = request.query_params.get("plan", "")[:_LONG] or None
+    view = await service.read(reads.series, name, service.clock(), asked)
     plan = view.newest.plan
     came = _came(tuple(o for o in view.outcomes if o.decision == view.newest.id))
     told = await service.read(looking.tell, view.newest.id, service.plans.get(plan), came)
