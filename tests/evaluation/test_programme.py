@@ -165,3 +165,21 @@ def test_power_of_opponents_that_ran_on_fewer_series() -> None:
     cem = power({"f": {"cem-time": few.tolist()}}, {"cem-time": 0.0}, {"f": 8}, seed=1, name="x")
     assert both.all == pytest.approx(rule.all * cem.all, abs=0.05)
     assert both.all < rule.all
+
+
+def test_the_map_shows_every_gain_in_its_place() -> None:
+    from ucsearch.evaluation.heatmap import heat_map
+
+    columns = [{"name": "Cost"}, {"name": "Gain, mean"}]
+    rows = [
+        ["order L1 K04 P0 k09 right", "greedy", 5.0, None],
+        ["order L1 K04 P0 k09 right", "search", 4.0, 0.12],
+        ["order L1 K04 P0 k09 right", "members", 4.0, -0.03],
+        ["capacity up06 k39 blind", "search", 4.0, 0.0],
+    ]
+    made = heat_map({"columns": columns, "rows": rows})
+    assert made.count("<rect") == 1 + 3
+    assert "lead 1, fixed cost 4 d, pack 0 d, shortage 9:1, forecast right: +0.120" in made
+    assert "capacity, stays up 6, shortage 39:1, forecast blind: +0.000" in made
+    assert "members over the mean" in made
+    assert "closed loop over common plans" not in made  # nobody has a figure for it
