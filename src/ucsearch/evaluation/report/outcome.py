@@ -23,6 +23,10 @@ _WORST = 10  # rows of a table of worst cases
 def tables(evidence: Evidence) -> str:
     """The manifest's own tables, the no-go audit, and further figures."""
     parts = [_map(t) for t in evidence.get("tables") or [] if evidence.get("kind") == "helps" and t["name"] == "gains"]
+    own = (evidence.get("settings") or {}).get("walkforward") or {}
+    if few := (own.get("comparators") or {}).get("series"):
+        told = f"Samplers ran on {few} series of each family; their means below are over those alone."
+        parts.append(paragraph(told, "note"))
     parts += [_table(t) for t in evidence.get("tables") or []]
     if audit := evidence.get("audit"):
         parts.append(conditions("No-go audit on validation: shares of windows", audit))
