@@ -25,6 +25,7 @@ from ucsearch.pipeline.outcomes import Outcomes, read_outcomes, wall_clock
 from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.reader import AuditReader
+from ucsearch.segments.audit import segments_of
 
 __all__ = ["COVERED", "Event", "Seen", "StreamReport", "WatchReport", "run_watch", "watch"]
 
@@ -129,7 +130,11 @@ def run_watch(
                         raise
                     words = f"entry {row.seq} of {log} is no decision this version can read ({error!r})"
                     raise RecordError(words) from error
-    return watch(found.seen, wanted, notes=found.notes(given), members=found.members)
+        held = sum(sealed.count for _, sealed in segments_of(reader))
+    notes = found.notes(given)
+    if held:
+        notes.append(f"{held} decisions are in segments of large runs, whose forecasts are not looked at here.")
+    return watch(found.seen, wanted, notes=notes, members=found.members)
 
 
 def watch(
