@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ucsearch.client import (
+    Answer,
     AsyncClient,
     Client,
     Forecast,
@@ -335,6 +336,32 @@ def test_frames_that_mean_two_things_are_refused(change: dict[str, Any], words: 
         items_of(frame, pl.DataFrame({"series": ["A"], "on_hand": [1.0]}))
     with pytest.raises(InputError, match="a data frame"):
         items_of([1], frame)
+
+
+def test_what_libraries_have_for_nothing_is_nothing() -> None:
+    pd = pytest.importorskip("pandas")
+    np = pytest.importorskip("numpy")
+    forecasts = pd.DataFrame({
+        "unique_id": ["A"], "ds": [pd.Timestamp("2024-05-20")], "cutoff": [pd.NaT], "mean": [1.0], "std": [0.5],
+    })  # fmt: skip
+    states = pd.DataFrame({"unique_id": ["A"], "on_hand": pd.array([3], "Int64"), "lead": pd.array([None], "Int64")})
+    states["open_orders"] = [np.array([1.0, 2.0])]
+    (item,) = items_of(forecasts, states)
+    assert item.forecast.cutoff is None
+    assert item.content()["state"] == {"on_hand": 3.0, "open_orders": [1.0, 2.0]}
+    with pytest.raises(InputError, match="'A' twice"):
+        items_of(forecasts, pd.concat([states, states]))
+    array = Item("A", {"x": np.array([1.0])}, Forecast(members=np.ones((2, 3)), mean=None))
+    assert array.content()["forecast"]["members"] == [[1.0] * 3] * 2
+    assert array.content()["state"] == {"x": [1.0]}
+    for wrong in ("12", True, object(), [1.0]):
+        with pytest.raises(InputError, match="a number"):
+            Outcome("a", 1.0, NOW, taken=wrong).content()  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="a number"):
+        outcomes_of([], pd.DataFrame({"series": ["B"], "value": ["many"]}), observed_at=NOW)
+    sales = pd.DataFrame({"series": ["B", "C"], "value": pd.array([None, 4], "Int64")})
+    (told,) = outcomes_of([Answer.read(answered("B")), Answer.read(answered("C"))], sales, observed_at=NOW)
+    assert told.value == 4.0
 
 
 def test_outcomes_of_a_frame_find_their_decisions() -> None:

@@ -45,7 +45,10 @@ def items_of(
     from ucsearch.settings import Columns
 
     rows = frame_rows(forecasts, "forecasts")
-    known = {_name(row, "states"): row for row in frame_rows(states, "states")}
+    known: dict[str, dict[str, Any]] = {}
+    for row in frame_rows(states, "states"):
+        if known.setdefault(name := _name(row, "states"), row) is not row:
+            raise InputError("states", f"{name!r} twice", "one row per series")
     table = cast(Any, _Names(Path("forecasts"), tuple(rows[0]) if rows else ()))
     names = usual_names(table, Columns())
     asked = cast(Any, SimpleNamespace(period="any", forecast=SimpleNamespace(model=model), columns=names))
@@ -72,11 +75,15 @@ def outcomes_of(
         if column is None:
             raise InputError("outcomes", f"columns {', '.join(row)}", "a column value, y or demand")
         series, value = _name(row, "outcomes"), row[column]
-        if value is None or math.isnan(float(value)):
+        if _missing(value):
             continue
+        try:
+            value = float(value)
+        except (TypeError, ValueError):
+            raise InputError(f"outcomes.{column}", repr(value)[:80], "a number", hint=f"Series {series!r}.") from None
         if series in found:
             raise InputError("outcomes", f"{series!r} twice", "one row per series; filter by date first")
-        found[series] = float(value)
+        found[series] = value
     return [Outcome(a.id, found[a.series], observed_at, step) for a in answers if a.series in found]
 
 
@@ -141,8 +148,18 @@ def _said(rows: Sequence[dict[str, Any]], layout: Layout, names: Columns) -> dic
     return out
 
 
+def _missing(value: Any) -> bool:
+    """None, NaN, and what other libraries have for it: NaT and NA are not equal to themselves, or cannot say."""
+    if isinstance(value, list | tuple | str):
+        return False
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):
+        return True
+
+
 def _text(value: Any) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if _missing(value):
         return ""
     text = value.isoformat() if isinstance(value, date) else str(value)
     return text.removesuffix("T00:00:00")
@@ -175,7 +192,7 @@ def _ordered(rows: list[dict[str, Any]], layout: Layout) -> list[dict[str, Any]]
 
         parsed = parse_dates([str(t) for t in times], layout.order, wall_clock=layout.wall_clock)
         times = [None if str(t) == "NaT" else t for t in parsed]
-    if any(t is None or t != t for t in times) or len(set(times)) < len(times):
+    if any(_missing(t) for t in times) or len(set(times)) < len(times):
         raise InputError(f"forecasts.{layout.time}", "the same step twice, or none", "every step of a series once")
     return [rows[i] for i in sorted(range(len(rows)), key=lambda i: times[i])]
 
@@ -184,7 +201,8 @@ def _state(row: Mapping[str, Any]) -> dict[str, Any]:
     skip = next(name for name in _SERIES if name in row)
     out: dict[str, Any] = {}
     for name, value in row.items():
-        if name == skip or value is None or (isinstance(value, float) and math.isnan(value)):
+        plain = value.tolist() if hasattr(value, "tolist") else value  # numpy's, of list columns and numbers
+        if name == skip or _missing(plain):
             continue
-        out[name] = list(value) if isinstance(value, list | tuple) else value
+        out[name] = list(plain) if isinstance(plain, list | tuple) else plain
     return out

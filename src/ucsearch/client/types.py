@@ -25,7 +25,13 @@ def _sent(value: Any, where: str) -> Any:
     """A number as JSON can hold it; NaN is null."""
     if value is None:
         return None
-    found = float(value)
+    try:
+        found = math.nan if isinstance(value, bool | str | bytes) else float(value)
+        right = not isinstance(value, bool | str | bytes)
+    except (TypeError, ValueError, OverflowError):
+        found, right = math.nan, False
+    if not right:
+        raise InputError(where, repr(value)[:80], "a number")
     if math.isinf(found):
         raise InputError(where, found, "a finite number")
     return None if math.isnan(found) else found
@@ -80,6 +86,8 @@ class Item:
 def _state(value: Any, where: str) -> Any:
     if value is None or isinstance(value, str):
         return value
+    if hasattr(value, "tolist"):
+        value = value.tolist()  # numpy's
     if isinstance(value, Sequence):
         return [_sent(x, where) for x in value]
     return _sent(value, where)
