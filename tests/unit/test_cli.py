@@ -65,7 +65,7 @@ def test_all_commands_are_there() -> None:
     expected += "log list, log show, log verify, log export, log checkpoint, log override, "
     expected += "log upgrade, log keygen, log backup, log restore, log copy, log prove, log verify-proof; "
     expected += "job plan, job run, job seal; "
-    expected += "service init, service demo, service check, service run, "
+    expected += "service init, service demo, service check, service run, service arm, service backup, "
     expected += "service token add, service token list, service token revoke"
     singles, *groups = expected.split("; ")
     names = [*singles.split(), *(name for group in groups for name in group.split(", "))]

@@ -25,11 +25,44 @@ def kept_weight(window: Window, state: Any, path: Sequence[int]) -> float:
         return math.nan
     total, every = 0.0, True
     for member, weight in zip(window.members, window.weights, strict=True):
-        if _keeps(window, state, path, member):
+        kept = _plainly(window, state, path, member)
+        if _keeps(window, state, path, member) if kept is None else kept:
             total += weight
         else:
             every = False
     return 1.0 if every else total
+
+
+def _plainly(window: Window, state: Any, path: Sequence[int], member: Sequence[Any]) -> bool | None:
+    """As `_keeps`, as long as the rules answer with a plain truth and a state of plain finite numbers; None where they
+    do not. A member takes a dozen calls, so what stands around each of them counts."""
+    task, actions, params = window.task, window.actions, window.params
+    feasible, step, kind, lengths = task.feasible_at, task.step_at, window.layout.kind, window.layout.lengths
+    last = len(path) - 1
+    try:
+        for h, i in enumerate(path):
+            answer = feasible(state, actions[i], h, params)
+            if answer is not True:
+                return False if answer is False else None
+            if h == last:
+                return True
+            state = step(state, actions[i], member[h], h, params)
+            if type(state) is not kind:
+                return None
+            for item, length in zip(state, lengths, strict=True):
+                if type(item) is float:
+                    if length or not -math.inf < item < math.inf:
+                        return None
+                elif (
+                    type(item) is not tuple
+                    or len(item) != length
+                    or not length
+                    or not all(type(x) is float and -math.inf < x < math.inf for x in item)
+                ):
+                    return None
+    except (Exception, SystemExit):  # whatever it is, the careful way says what it means
+        return None
+    return True
 
 
 def _keeps(window: Window, state: Any, path: Sequence[int], member: Sequence[Any]) -> bool:

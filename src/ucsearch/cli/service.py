@@ -68,6 +68,51 @@ def run(
     serve(folder, store=store, bind=bind, ready=lambda address: typer.echo(f"ready: {address}"))
 
 
+@service_app.command()
+def arm(
+    folder: Folder,
+    plan: Annotated[str, typer.Argument(help="A plan with a table [plan.monitor].")],
+    sales: Annotated[Path, typer.Option("--sales", help="Past sales, as for `ucsearch forecast`.")],
+) -> None:
+    """Replay a plan's monitor over a backtest of its forecaster: would it have stopped releases, and what would fit?
+
+    Exit codes: 0 it may be armed as it is, 1 it would have tripped or cannot be judged.
+    """
+    from ucsearch.service.arming import arm as replay
+    from ucsearch.service.config import load_config
+    from ucsearch.service.plans import load_plan
+
+    config, place = load_config(folder)
+    table = next((p for p in config.plan if p.name == plan), None)
+    if table is None:
+        typer.echo(f"Error: no plan {plan!r}; there are {', '.join(p.name for p in config.plan)}", err=True)
+        raise typer.Exit(1)
+    found = replay(load_plan(table, place), sales)
+    typer.echo(f"{found.outcomes} outcomes in {found.periods} periods; {found.series} series tripped on their own")
+    if not found.tripped:
+        typer.echo(f"the pool did not trip (evidence {found.evidence:.4g} at the end): the monitor may be armed")
+        return
+    fits = "none that was tried" if found.fits is None else f"max_undercoverage = {found.fits:g}"
+    typer.echo(f"Error: the pool tripped after {found.after} periods ({found.about}); would not trip: {fits}", err=True)
+    raise typer.Exit(1)
+
+
+@service_app.command()
+def backup(
+    folder: Folder,
+    to: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the copy.")],
+    store: StoreOption = None,
+) -> None:
+    """Copy the log, with every decision that was answered, to a file; beside it its checkpoint and its SHA-256.
+
+    The service may run meanwhile. Exit codes: 0 copied and verified, 1 something is not right.
+    """
+    from ucsearch.service.start import backup_log
+
+    for line in backup_log(folder, to, store=store):
+        typer.echo(line)
+
+
 @token_app.command("add")
 def add_token(
     folder: Folder,

@@ -230,6 +230,11 @@ class AuditLog(AuditReader):
         with self._guarded() as connection:
             connection.execute(f"PRAGMA wal_autocheckpoint = {int(pages)}")
 
+    def settle(self) -> None:
+        """Move what the write-ahead log holds into the file, so that the file alone is the log."""
+        with self._guarded() as connection:
+            connection.execute("PRAGMA journal_mode = DELETE").fetchall()
+
     def take_over(self, rows: Sequence[Row], blobs: Mapping[str, bytes]) -> None:
         """Append entries of another log as they are, numbers, times and heads included; they must follow the last one
         here."""

@@ -11,7 +11,7 @@ from ucsearch.layout import Layout
 from ucsearch.records.canonical import decode_number
 from ucsearch.task import Task
 
-__all__ = ["RecordedInputs", "built_in_task", "recorded_inputs"]
+__all__ = ["RecordedInputs", "build_recorded", "built_in_task", "recorded_inputs"]
 
 
 class RecordedInputs(NamedTuple):
@@ -41,8 +41,8 @@ def recorded_inputs(record: Mapping[str, Any], task: Task) -> RecordedInputs:
                     f"its {name} is {own!r}, recorded is {recorded[name]!r}"
                 )
         inputs = record["inputs"]
-        state = _build(task.state, inputs, "state")
-        params = None if task.params is None else _build(type(task.params), inputs, "params")
+        state = build_recorded(task.state, inputs, "state")
+        params = None if task.params is None else build_recorded(type(task.params), inputs, "params")
         actions = tuple(None if a is None else float(decode_number(a)) for a in recorded["actions"])
         labels = tuple(str(text) for text in recorded["labels"])
     except KeyError as error:
@@ -68,7 +68,8 @@ def built_in_task(recorded: Mapping[str, Any]) -> Task | None:
     return task if same else None
 
 
-def _build(kind: type[Any], inputs: Mapping[str, Any], name: str) -> Any:
+def build_recorded(kind: type[Any], inputs: Mapping[str, Any], name: str) -> Any:
+    """A state, or parameters, of a record's inputs."""
     layout = Layout(kind, tuple(inputs[f"{name}_lengths"]))
     values = [float(decode_number(x)) for x in inputs[name]]
     if len(layout.lengths) != len(kind._fields) or len(values) != layout.size:

@@ -87,6 +87,8 @@ def panel_bodies(
     for field, given in (("series", series), ("requests", asked), ("recalibrated", extra)):
         if len(given) != len(chosen):
             raise RecordError(f"{field}: saw {len(given)} items, expected {len(chosen)}, one per decision")
+    if len(chosen) == 1:  # what all windows have in common is not worth writing once
+        return [decision_body(panel[chosen[0]], series[0], where, asked[0], extra[0], under)]
     shared: dict[str, tuple[str, bytes]] = {}  # blobs that all windows have in common, such as equal weights
     make: _Writer | None = None
     compared: set[str] = set()

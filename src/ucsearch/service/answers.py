@@ -4,13 +4,16 @@ bytes for ever."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 from ucsearch.errors import UCSearchError
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.records.canonical import canonical, decode_number
 from ucsearch.records.chain import Row
-from ucsearch.records.inputs import built_in_task, recorded_inputs
+from ucsearch.records.inputs import build_recorded
+from ucsearch.task import Task
 from ucsearch.tasks import inventory_rules as rules
 
 __all__ = ["answer", "answers", "label_of", "order_of"]
@@ -49,14 +52,29 @@ def order_of(record: Mapping[str, Any], action: Any) -> float | None:
     recorded = record.get("task", {})
     if action is None or recorded.get("name") != ORDERING_TASK or "inputs" not in record:
         return None
-    task = built_in_task(recorded)
-    if task is None:
+    task = _named(str(recorded.get("object", "")))
+    if task is None or task.params is None:
         return None
     try:
-        inputs = recorded_inputs(record, task)
-        return float(rules.ordered(inputs.state, float(decode_number(action)), inputs.params))
-    except (UCSearchError, ArithmeticError):
+        state = build_recorded(task.state, record["inputs"], "state")
+        params = build_recorded(type(task.params), record["inputs"], "params")
+        return float(rules.ordered(state, float(decode_number(action)), params))
+    except (UCSearchError, ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
         return None
+
+
+@lru_cache(maxsize=256)
+def _named(where: str) -> Task | None:
+    """A task of this package, for the types of its state and parameters; whether its rules are those of the record is
+    the verifier's to say."""
+    module, _, name = where.partition(":")
+    if not module.startswith("ucsearch.") or not name:
+        return None
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError, UCSearchError):
+        return None
+    return found if isinstance(found, Task) else None
 
 
 def monitor_of(record: Mapping[str, Any]) -> dict[str, Any]:

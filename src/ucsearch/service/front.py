@@ -63,6 +63,8 @@ class Front:
                 await self.app(scope, receive, out)
         finally:
             route = getattr(scope.get("route"), "path", "other")
+            if scope["path"].startswith("/v1/") and route.startswith("/") and not route.startswith("/v1/"):
+                route = f"/v1{route}"  # routers know themselves without their prefix
             self.service.metrics.requests.labels(route, str(status)).inc()
             fields = {
                 "request": name, "method": scope["method"], "route": route, "status": status,

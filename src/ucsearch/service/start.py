@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -13,7 +14,10 @@ from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError, RecordError, UCSearchError
 from ucsearch.records.audit import AuditLog
+from ucsearch.records.backup import backup
+from ucsearch.records.chain import Checkpoint
 from ucsearch.records.files import whole_file
+from ucsearch.records.place import copy_log
 from ucsearch.service.access import FILE as TOKENS
 from ucsearch.service.access import TokenBook, write_tokens
 from ucsearch.service.config import FILE, Config, load_config
@@ -22,7 +26,7 @@ from ucsearch.service.plans import Plan, coarse, load_plan
 from ucsearch.service.store import confirm, open_reader
 from ucsearch.service.warm import warm
 
-__all__ = ["Finding", "check", "init", "run"]
+__all__ = ["Finding", "backup_log", "check", "init", "run"]
 
 _log = logging.getLogger("ucsearch.service")
 
@@ -122,6 +126,30 @@ def check(folder: str | Path, *, store: str | None = None) -> Iterator[Finding]:
         yield Finding(0 if report.ok else 2, f"log: {report}")
     except UCSearchError as error:
         yield Finding(2, str(error))
+
+
+def backup_log(folder: str | Path, to: str | Path, *, store: str | None = None) -> list[str]:
+    """A verified copy of the log in one file, its checkpoint in another and its SHA-256 in a third."""
+    config, place = load_config(folder, store=store)
+    target = Path(to)
+    if config.store.is_postgres:
+        if target.exists():
+            raise RecordError(f"{target}: there is a file already; move it away first")
+        copied = copy_log(config.store.log, target)
+        with AuditLog(target) as log:
+            log.settle()
+        count, head = copied.entries, copied.head
+        with target.open("rb") as file:
+            sha = hashlib.file_digest(file, "sha256").hexdigest()
+    else:
+        made = backup(place / config.store.log, target)
+        count, head, sha = made.count, made.head, made.sha256
+    beside = target.with_name(target.name + ".checkpoint")
+    Checkpoint(count, head).write(beside)
+    sums = target.with_name(target.name + ".sha256")
+    with whole_file(sums) as sum_file:
+        sum_file.write(f"{sha}  {target.name}\n".encode())
+    return [f"{target}: {count} entries, head {head}", f"{beside}: its checkpoint", f"{sums}: {sha}"]
 
 
 def ready_plans(plans: dict[str, Plan]) -> None:

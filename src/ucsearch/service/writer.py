@@ -8,6 +8,7 @@ while its records are synced by the committing thread, the next batch is decided
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import threading
 import time
@@ -378,7 +379,7 @@ class Writer:
             rows = [_row(e, b) for e, b in zip(entries[at : at + len(own)], own, strict=True)]
             at += len(own)
             try:
-                records = [row.record for row in rows]
+                records = [json.loads(row.body) for row in rows]  # our own bytes: canonical, so nothing is there twice
                 if job.plan.watching is not None:
                     for row, record in zip(rows, records, strict=True):
                         self._standings.waits(job.plan, row.seq, record)

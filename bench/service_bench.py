@@ -1,0 +1,258 @@
+"""The decision service under load: `make bench-service`, or `python -m bench.service_bench --seconds 60`.
+
+A service is a process of its own; the client is this one, with plain sockets. Everything is measured beside a null
+endpoint (`/healthz`) in the same run, over SQLite and, where it is installed, PostgreSQL. Processor time is of service
+and client together, because both share the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import resource
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+MEMBERS, STEPS, CLIENTS = 50, 14, 64
+PLAN = """
+units = "pieces"
+[task]
+name = "lead_time_inventory"
+lead_time = 2
+order_sizes = [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]
+holding = 1.0
+shortage = 9.0
+[policy]
+name = "certified_beam"
+depth = 4
+width = 16
+"""
+CONFIG = """
+[store]
+log = {log}
+checkpoint = "checkpoint/decisions.json"
+[limits]
+per_agent = 100000.0
+[[plan]]
+name = "orders"
+settings = "orders.toml"
+"""
+
+
+@dataclass
+class Wires:
+    """Connections that are kept open and used again."""
+
+    port: int
+    free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = field(default_factory=list)
+
+    async def send(self, raw: bytes) -> tuple[int, bytes]:
+        reader, writer = self.free.pop() if self.free else await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            writer.write(raw)
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"content-length: (\d+)", head, re.I)
+            content = await reader.readexactly(int(length[1])) if length else b""
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+            return 0, b""
+        if b"connection: close" in head.lower():
+            writer.close()
+        else:
+            self.free.append((reader, writer))
+        return int(head.split(b" ", 2)[1]), content
+
+
+class Service:
+    """A service in a folder of its own."""
+
+    def __init__(self, log: str) -> None:
+        from ucsearch.service.access import TokenBook, write_tokens
+
+        self.folder = Path(tempfile.mkdtemp(prefix="ucs-bench-"))
+        (self.folder / "service.toml").write_text(CONFIG.format(log=json.dumps(log)))
+        (self.folder / "orders.toml").write_text(PLAN)
+        write_tokens(self.folder / "tokens.toml")
+        self.token = TokenBook(self.folder / "tokens.toml").add("bench", "agent")
+        started = time.perf_counter()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "from ucsearch.cli.main import main; main()", "service", "run", str(self.folder),
+             "--bind", "127.0.0.1:0"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line.startswith("ready:"):
+            raise RuntimeError(f"the service did not start ({line!r})")
+        self.ready_s = time.perf_counter() - started
+        self.port = int(line.rpartition(":")[2])
+
+    def cpu_s(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory_mb(self) -> float:
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) / 1024.0  # type: ignore[index]
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(30)
+
+
+class Load:
+    """Requests of 50 x 14 members, made beforehand as far as possible."""
+
+    def __init__(self, service: Service, seed: int = 1) -> None:
+        self.service = service
+        rng = np.random.default_rng(seed)
+        self.items = [
+            {
+                "series": f"S{i}", "state": {"on_hand": float(rng.integers(0, 40)), "open_orders": [10.0, 5.0]},
+                "forecast": {"members": np.round(rng.gamma(4.0, 3.0, (MEMBERS, STEPS)), 3).tolist()},
+            }
+            for i in range(500)
+        ]  # fmt: skip
+        self.texts = [json.dumps(i) for i in self.items]
+        self.null = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+    def request(self, first: int, count: int = 1) -> bytes:
+        data = ('{"items":[' + ",".join(self.texts[(first + k) % 500] for k in range(count)) + "]}").encode()
+        head = (
+            f"POST /v1/plans/orders/decisions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {self.service.token}"
+            f"\r\nContent-Type: application/json\r\nIdempotency-Key: {secrets.token_hex(12)}"
+            f"\r\nContent-Length: {len(data)}\r\n\r\n"
+        )
+        return head.encode() + data
+
+
+def busy_s(service: Service) -> float:
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    return service.cpu_s() + own.ru_utime + own.ru_stime
+
+
+async def closed_loop(load: Load, seconds: float, clients: int, count: int = 1) -> dict[str, float]:
+    """So many clients, each asking again as soon as it is answered."""
+    wires, end, done, codes = Wires(load.service.port), time.perf_counter() + seconds, 0, Counter[int]()
+    turn = 0
+
+    async def one() -> None:
+        nonlocal done, turn
+        while time.perf_counter() < end:
+            turn += 1
+            status, _ = await wires.send(load.request(turn * count, count))
+            codes[status] += 1
+            done += count if status == 200 else 0
+
+    before, started = busy_s(load.service), time.perf_counter()
+    await asyncio.gather(*(one() for _ in range(clients)))
+    wall = time.perf_counter() - started
+    return {
+        "per_s": done / wall, "cpu_ms": 1e3 * (busy_s(load.service) - before) / max(1, done),
+        "refused": sum(n for code, n in codes.items() if code != 200),
+    }  # fmt: skip
+
+
+async def open_loop(load: Load, seconds: float, rate: float, null: bool = False) -> dict[str, Any]:
+    """Requests at their times, whether the ones before are answered or not; latency counts from the time meant."""
+    wires, codes = Wires(load.service.port), Counter[int]()
+    times: list[float] = []
+    started = time.perf_counter() + 0.05
+
+    async def one(n: int) -> None:
+        meant = started + n / rate
+        await asyncio.sleep(max(0.0, meant - time.perf_counter()))
+        status, _ = await wires.send(load.null if null else load.request(n))
+        codes[status] += 1
+        if status == 200:
+            times.append(time.perf_counter() - meant)
+
+    await asyncio.gather(*(one(n) for n in range(int(rate * seconds))))
+    at = np.quantile(times, [0.5, 0.95, 0.99]) * 1e3 if times else [np.nan] * 3
+    return {"p50_ms": at[0], "p95_ms": at[1], "p99_ms": at[2], "codes": dict(sorted(codes.items()))}
+
+
+async def measure(load: Load, seconds: float, memory: int) -> dict[str, Any]:
+    out: dict[str, Any] = {"ready_s": load.service.ready_s}
+    await closed_loop(load, 1.0, 8)  # caches
+    out["alone"] = await closed_loop(load, min(seconds, 5.0), 1)
+    out["clients_64"] = await closed_loop(load, seconds, CLIENTS)
+    out["batches_of_500"] = await closed_loop(load, min(seconds, 10.0), 1, 500)
+    out["null_200"] = await open_loop(load, seconds, 200.0, null=True)
+    out["open_200"] = await open_loop(load, seconds, 200.0)
+    full = out["clients_64"]["per_s"]
+    out["full_load"] = await open_loop(load, min(seconds, 5.0), 0.8 * full)
+    out["overload_5x"] = await open_loop(load, min(seconds, 5.0), 5.0 * full)
+    kept, wires = 0, Wires(load.service.port)
+    while kept < memory:
+        status, _ = await wires.send(load.request(kept, 500))
+        kept += 500 if status == 200 else 0
+    out["memory_mb"], out["memory_after"] = load.service.memory_mb(), memory
+    return out
+
+
+def run(seconds: float = 5.0, memory: int = 5_000) -> dict[str, Any]:
+    """Both stores, one after the other."""
+    out: dict[str, Any] = {}
+    for name, log in _stores():
+        service = Service(log)
+        try:
+            out[name] = asyncio.run(measure(Load(service), seconds, memory))
+        finally:
+            service.stop()
+    return out
+
+
+def _stores() -> Any:
+    yield "sqlite", "log/decisions.db"
+    sys.path.insert(0, str(ROOT))
+    from tests.kit.postgres import Server, find_binaries
+
+    if find_binaries() is None:
+        print("PostgreSQL is not installed: left out")
+        return
+    server = Server()
+    try:
+        yield "postgresql", server.fresh()
+    finally:
+        server.remove()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each part; the contract's figures need 60")
+    parser.add_argument("--memory", type=int, default=5_000, help="decisions after which memory is looked at")
+    parser.add_argument("--json", type=Path, help="keep the figures there")
+    given = parser.parse_args()
+    found = run(given.seconds, given.memory)
+    for store, m in found.items():
+        print(f"\n{store}: ready after {m['ready_s']:.1f} s; load of the machine {os.getloadavg()[0]:.1f}")
+        for name in ("alone", "clients_64", "batches_of_500"):
+            row = m[name]
+            figures = f"{row['per_s']:8.0f} decisions/s  {row['cpu_ms']:6.2f} ms CPU each"
+            print(f"  {name:15} {figures}  {row['refused']:.0f} refused")
+        for name in ("null_200", "open_200", "full_load", "overload_5x"):
+            row = m[name]
+            figures = "  ".join(f"{p} {row[f'{p}_ms']:7.1f}" for p in ("p50", "p95", "p99"))
+            print(f"  {name:15} {figures} ms  {row['codes']}")
+        print(f"  memory          {m['memory_mb']:.0f} MB after {m['memory_after']} more decisions")
+    if given.json is not None:
+        given.json.write_text(json.dumps(found, indent=1, default=float))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""`ucsearch service`: init, check, tokens, backup, arm; and configurations that are refused."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.kit.postgres import Server
+from tests.service.kit import CONFIG, PLAN, make_folder, open_service
+from ucsearch.cli.main import app
+from ucsearch.errors import InputError
+from ucsearch.monitor import Settings, rank_of
+from ucsearch.records.backup import restore
+from ucsearch.records.chain import Checkpoint
+from ucsearch.service.arming import arm, replayed
+from ucsearch.service.config import load_config
+from ucsearch.service.plans import load_plan
+from ucsearch.service.start import backup_log
+
+
+def command(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["service", *arguments])
+    return done.exit_code, done.output
+
+
+def test_a_new_service_is_right_and_shows_its_token_once(tmp_path: Path) -> None:
+    code, text = command("init", str(tmp_path / "s"))
+    assert code == 0
+    token = text.strip().rpartition(" ")[2]
+    assert token.startswith("ucs_")
+    kept = (tmp_path / "s/tokens.toml").read_text()
+    assert token not in kept
+    assert hashlib.sha256(token.encode()).hexdigest() in kept
+    assert (tmp_path / "s/tokens.toml").stat().st_mode & 0o077 == 0
+    settings = tmp_path / "s/orders.toml"
+    settings.write_text(settings.read_text() + '\n[run]\nengine = "python"\n')
+    assert command("check", str(tmp_path / "s"))[0] == 0
+    assert command("init", str(tmp_path / "s"))[0] != 0
+    code, text = command("token", "add", str(tmp_path / "s"), "bot", "--role", "agent")
+    assert (code, text[:4]) == (0, "ucs_")
+    assert "bot\tagent" in command("token", "list", str(tmp_path / "s"))[1]
+    assert command("token", "add", str(tmp_path / "s"), "bot")[0] != 0
+    assert command("token", "revoke", str(tmp_path / "s"), "bot")[0] == 0
+    assert "bot" not in command("token", "list", str(tmp_path / "s"))[1]
+
+
+@pytest.mark.parametrize(
+    ("config", "word"),
+    [
+        ('[server]\nbind = "0.0.0.0:8411"\n' + CONFIG, "loopback"),
+        ('[server]\nbind = "nowhere"\n' + CONFIG, "bind"),
+        ('[server]\ncolour = "red"\n' + CONFIG, "colour"),
+        ('[server]\nproxy_user_header = "X-User"\n' + CONFIG, "proxies"),
+        (CONFIG.replace('"checkpoint/decisions.json"', '"log/checkpoint.json"'), "another folder"),
+        (CONFIG + '[[plan]]\nname = "orders"\nsettings = "orders.toml"\n', "twice"),
+        (CONFIG.replace('name = "orders"', 'name = "a/b"'), "letters"),
+        (CONFIG.replace("checkpoint_every = 10", 'checkpoint_every = "10"'), "checkpoint_every"),
+        ("[store\n", "TOML"),
+    ],
+)
+def test_a_configuration_that_is_wrong_says_where(tmp_path: Path, config: str, word: str) -> None:
+    make_folder(tmp_path, config)
+    with pytest.raises(InputError, match=word):
+        load_config(tmp_path)
+
+
+def test_other_addresses_need_tls_or_a_proxy(tmp_path: Path) -> None:
+    for more in ('tls_cert = "c"\ntls_key = "k"\n', 'proxy_user_header = "X-User"\nproxies = ["10.0.0.1"]\n'):
+        make_folder(tmp_path, f'[server]\nbind = "0.0.0.0:8411"\n{more}' + CONFIG)
+        assert not load_config(tmp_path)[0].server.on_loopback
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_backup_can_be_put_back(tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> None:
+    store = None
+    if kind == "postgres":
+        server: Server = request.getfixturevalue("postgres")
+        store = server.fresh()
+    make_folder(tmp_path, CONFIG if store is None else CONFIG.replace("log/decisions.db", store))
+    service = open_service(tmp_path)
+    service.start()
+    service.writer.call(
+        lambda desk: desk.log.append(
+            {"schema": "ucsearch.control/1", "kind": "control", "plan": "orders", "action": "pause", "who": "M",
+             "why": "a test", "at": desk.now.isoformat()}
+        )
+    ).result()  # fmt: skip
+    lines = backup_log(tmp_path, tmp_path / "copy.db")
+    service.stop()
+    assert "1 entries" in lines[0]
+    digest, name = (tmp_path / "copy.db.sha256").read_text().split()
+    assert (hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()) == digest
+    made = restore(
+        tmp_path / "copy.db", tmp_path / "back.db", checkpoint=Checkpoint.read(tmp_path / "copy.db.checkpoint")
+    )
+    assert made.count == 1
+
+
+def ranks(narrow: float, periods: int = 300, series: int = 4) -> list[list[tuple[str, float, float]]]:
+    chance = random.Random(5)
+    out = []
+    for _ in range(periods):
+        members = [chance.gauss(0.0, 1.0) for _ in range(60)]
+        out.append([(f"S{i}", *rank_of(members, chance.gauss(0.0, narrow))) for i in range(series)])
+    return out
+
+
+def test_a_replay_says_whether_the_monitor_fits() -> None:
+    assert not replayed(ranks(1.0), Settings()).tripped
+    found = replayed(ranks(2.0), Settings())
+    assert found.tripped
+    assert 0 < found.after < 300
+    assert found.about == "spread too narrow"
+    assert found.fits is None or found.fits > Settings().max_undercoverage
+
+
+def test_arming_looks_at_a_backtest_of_the_plans_own_forecaster(tmp_path: Path) -> None:
+    plan = PLAN + '[forecaster]\nname = "seasonal_naive"\npaths = 60\n[backtest]\nseason = 7\n'
+    make_folder(tmp_path, CONFIG + "[plan.monitor]\n", plan)
+    chance = random.Random(3)
+    lines = ["series,step,demand"]
+    for s in range(2):
+        lines += [f"S{s},{t + 1},{10 + 3 * math.sin(t) + chance.gauss(0, 1):.3f}" for t in range(400)]
+    (tmp_path / "sales.csv").write_text("\n".join(lines) + "\n")
+    config, place = load_config(tmp_path)
+    made = load_plan(config.plan[0], place)
+    found = arm(made, tmp_path / "sales.csv")
+    assert found.outcomes >= 500
+    (tmp_path / "few.csv").write_text("\n".join(lines[:60]) + "\n")
+    with pytest.raises(InputError, match="at least 500"):
+        arm(made, tmp_path / "few.csv")

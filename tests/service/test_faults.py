@@ -1,0 +1,191 @@
+"""Clocks that jump, tasks that break, more than can be worked off; figures and the text log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.kit import CONFIG, PLAN, START, Clock, body, item, running
+from ucsearch.monitor.journal import period_key
+from ucsearch.records.audit import AuditReader
+from ucsearch.service.metrics import JsonLines
+from ucsearch.verify import verify_log
+
+
+def limits(text: str) -> str:
+    return CONFIG.replace("[[plan]]", f"[limits]\n{text}\n[[plan]]")
+
+
+def test_a_clock_that_goes_back_releases_nothing_on_forecasts_from_the_future(tmp_path: Path) -> None:
+    clock = Clock()
+
+    async def go() -> None:
+        async with running(tmp_path, plan=PLAN + "[gate]\nmax_trace_age_s = 3600.0\n", clock=clock) as client:
+            issued = START.isoformat()
+            found = []
+            for hours in (0.5, -2.0, 0.75, 2.0):  # fresh, from the future, fresh, stale
+                clock.now = START + timedelta(hours=hours)
+                answer = await client.decide("A", issued=issued)
+                found.append(answer.json()["items"][0])
+            assert [f["reason"] for f in found] == ["none", "stale_trace", "none", "stale_trace"]
+            assert [f["seq"] for f in found] == [1, 2, 3, 4]
+            # The newest is the last one written, whatever its clock said.
+            clock.now = START - timedelta(days=3)
+            last = (await client.decide("A", issued=issued)).json()["items"][0]
+            assert (await client.get("/v1/series/A")).json()["newest"]["id"] == last["id"]
+
+    asyncio.run(go())
+    assert {v.status for v in verify_log(tmp_path / "log/decisions.db")} == {"valid"}
+
+
+def test_one_batch_has_one_time(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            await client.decide(*(f"S{i}" for i in range(5)))
+
+    asyncio.run(go())
+    with AuditReader(tmp_path / "log/decisions.db") as log:
+        assert len({row.record["gate"]["now"] for row in log}) == 1
+
+
+def test_periods_are_of_utc_whatever_summer_time_does() -> None:
+    assert period_key("2026-03-29T01:59:00+01:00", "hour") + 1 == period_key("2026-03-29T03:00:00+02:00", "hour")
+    assert period_key("2026-10-25T02:30:00+02:00", "hour") + 1 == period_key("2026-10-25T02:30:00+01:00", "hour")
+    assert period_key("2026-03-01T23:59:59+00:00", "week") + 1 == period_key("2026-03-02T00:00:00+00:00", "week")
+    assert period_key("2026-12-31T23:00:00+00:00", "month") + 1 == period_key("2027-01-01T00:30:00+00:00", "month")
+
+
+@pytest.mark.parametrize("name", ["raises", "nan", "exits"])
+def test_a_broken_task_is_an_outcome_and_other_plans_go_on(tmp_path: Path, name: str) -> None:
+    config = CONFIG + f'\n[[plan]]\nname = "broken"\nsettings = "orders.toml"\ntask = "tests.service.broken:{name}"\n'
+
+    async def go() -> None:
+        async with running(tmp_path, config) as client:
+            entry = {"series": "B", "state": {"level": 3.0}, "forecast": item("B")["forecast"]}
+            bad, good = await asyncio.gather(
+                client.post("/v1/plans/broken/decisions", {"items": [entry]}), client.decide("A")
+            )
+            assert bad.status_code == 200, bad.text
+            assert bad.json()["items"][0]["reason"] in ("task_error", "fallback_infeasible")
+            assert bad.json()["items"][0]["outcome"] != "RELEASED"
+            assert good.json()["items"][0]["outcome"] == "RELEASED"
+
+    asyncio.run(go())
+
+
+def test_a_task_of_ones_own_is_decided_overridden_and_verified(tmp_path: Path) -> None:
+    config = CONFIG + '\n[[plan]]\nname = "own"\nsettings = "orders.toml"\ntask = "tests.service.broken:sound"\n'
+
+    async def go() -> None:
+        async with running(tmp_path, config) as client:
+            entry = {"series": "B", "state": {"level": 3.0}, "forecast": item("B")["forecast"]}
+            answer = await client.post("/v1/plans/own/decisions", {"items": [entry]})
+            (made,) = answer.json()["items"]
+            assert made["outcome"] == "RELEASED", made
+            body = {"action": 0.0, "why": "a test", "expects": made["id"]}
+            done = await client.post(f"/v1/decisions/{made['id']}/override", body, role="operator")
+            assert done.status_code == 201, done.text
+            checked = await client.post(f"/v1/decisions/{made['id']}/verify", {}, role="viewer")
+            assert checked.json()["status"] == "valid", checked.text
+
+    asyncio.run(go())
+
+
+def test_more_than_can_be_worked_off_is_refused_and_the_rest_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ucsearch.service.plans import Plan
+
+    real = Plan.decide
+
+    def slow(self: Plan, *arguments: Any) -> Any:
+        time.sleep(0.05)
+        return real(self, *arguments)
+
+    monkeypatch.setattr(Plan, "decide", slow)
+
+    async def go() -> None:
+        async with running(tmp_path, limits("queue_items = 8\nbatch_items = 2")) as client:
+            found = await asyncio.gather(*(client.decide(f"S{i}") for i in range(60)))
+            codes = [a.status_code for a in found]
+            assert set(codes) == {200, 503}
+            assert 2 <= codes.count(200) <= 20
+            assert {a.json()["code"] for a in found if a.status_code == 503} == {"queue_full"}
+            assert all("retry-after" in a.headers for a in found if a.status_code == 503)
+            assert (await client.decide("later")).status_code == 200
+
+    asyncio.run(go())
+    with AuditReader(tmp_path / "log/decisions.db") as log:
+        assert log.verify().ok
+
+
+def test_a_token_that_asks_too_often_is_429(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path, limits("per_token = 3.0")) as client:
+            codes = [(await client.get("/v1/plans")).status_code for _ in range(6)]
+            assert codes[:3] == [200, 200, 200]
+            assert 429 in codes
+            assert (await client.get("/v1/plans", role="operator")).status_code == 200
+
+    asyncio.run(go())
+
+
+def test_too_many_items_members_and_steps_are_413(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path, limits("items = 2\nmembers = 5\nsteps = 4\nbody_bytes = 20000")) as client:
+            assert (await client.decide("A", "B", "C")).status_code == 413
+            assert (await client.decide("A", members=6)).status_code == 413
+            long = {**item("A"), "forecast": {"mean": [1.0] * 5, "std": [1.0] * 5}}
+            assert (await client.post("/v1/plans/orders/decisions", {"items": [long]})).status_code == 413
+            assert (await client.post("/v1/plans/orders/decisions", b" " * 20_001)).status_code == 413
+            typed = await client.post("/v1/plans/orders/decisions", body("A"), **{"Content-Type": "text/plain"})
+            assert typed.status_code == 415
+            zipped = await client.post("/v1/plans/orders/decisions", body("A"), **{"Content-Encoding": "gzip"})
+            assert zipped.status_code == 415
+            assert (await client.http.delete("/v1/decisions", headers=client.headers("viewer"))).status_code == 405
+            assert (await client.get("/v1/nothing")).status_code == 404
+            assert (await client.post("/v1/plans/other/decisions", body("A"))).status_code == 404
+            assert (await client.get("/v1/decisions?limit=0")).status_code == 422
+
+    asyncio.run(go())
+
+
+def test_figures_and_the_text_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def go() -> str:
+        async with running(tmp_path) as client:
+            answer = await client.post(
+                "/v1/plans/orders/decisions", body("SECRET-SERIES", level=4.0625),
+                **{"X-Request-Id": "my-id.7", "traceparent": "00-abc-def-01"},
+            )  # fmt: skip
+            assert answer.headers["x-request-id"] == "my-id.7"
+            bad = await client.post("/v1/plans/orders/decisions", b"{", **{"X-Request-Id": "bad id\t"})
+            assert bad.json()["request"] == bad.headers["x-request-id"] != "bad id\t"
+            await client.get("/v1/decisions", role="")
+            return str((await client.get("/v1/metrics")).text)
+
+    logging.getLogger("ucsearch").propagate = True
+    with caplog.at_level(logging.INFO, "ucsearch.service"):
+        figures = asyncio.run(go())
+    for line in (
+        'ucsearch_decisions_total{outcome="RELEASED",plan="orders",reason="none"} 1.0',
+        'ucsearch_decision_seconds_count{stage="decide"} 1.0', "ucsearch_batch_size_count 1.0",
+        "ucsearch_queue_items 0.0", "ucsearch_commit_seconds_count 1.0", "ucsearch_log_entries 1.0",
+        "ucsearch_log_bytes", "ucsearch_disk_free_bytes",
+        "ucsearch_checkpoint_age_seconds", "ucsearch_auth_failures_total 1.0",
+        'ucsearch_http_requests_total{code="200",route="/v1/plans/{plan}/decisions"} 1.0',
+    ):  # fmt: skip
+        assert line in figures, line
+    lines = [json.loads(JsonLines().format(record)) for record in caplog.records if record.name == "ucsearch.service"]
+    asked = [line for line in lines if line.get("request") == "my-id.7"]
+    assert [(a["status"], a["by"], a["traceparent"]) for a in asked] == [(200, "the agent", "00-abc-def-01")]
+    text = "\n".join(map(json.dumps, lines))
+    assert "ucs_" not in text
+    assert "SECRET-SERIES" not in text
+    assert "4.0625" not in text
