@@ -12,7 +12,7 @@ from ucsearch.errors import InputError
 __all__ = ["Engine", "Kind", "Proof", "ProofWords", "Run", "RunWords", "no_more", "one_record"]
 
 Kind = Literal["auto", "oracle", "bound"]
-Engine = Literal["auto", "python", "compiled"]
+Engine = Literal["auto", "python", "compiled", "cuda"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -297,7 +297,7 @@ def _upper(
 
         found = members_bounds(
             task, plan.layout, proof.settings, plan.inputs, plan.outputs.path,
-            engine="auto" if plan.engine == "compiled" else "python", only=unproved, threads=threads,
+            engine="python" if plan.engine == "python" else "auto", only=unproved, threads=threads,
         )  # fmt: skip
         # fmin ignores NaN: where only one of the two bounds is known, that one counts.
         upper = np.where(unproved[:, None], np.fmin(upper, found.upper), upper)

@@ -97,8 +97,9 @@ def search_panel(
     ((W, m), NaN = unavailable) may differ by window. A broken window has status TASK_ERROR and stops no other.
     `keep_paths` also keeps the best path of every first action; `progress` is called with windows done. `stop` ends the
     search when it says so: it is asked between nodes by the plain engine and between chunks of windows by the compiled
-    one, from all threads; windows not done by then have status OUT_OF_TIME. Engine, threads and progress may come with
-    `run`.
+    one, from all threads; windows not done by then have status OUT_OF_TIME. Engine "cuda" runs the compiled kernels on
+    a GPU, where tasks that would not give the same bytes are refused; windows too large for it are done by the CPU.
+    Engine, threads and progress may come with `run`.
     """
     if run is not None:
         engine, threads, progress = run.engine, run.threads, run.progress
@@ -110,7 +111,9 @@ def search_panel(
     settings = resolve(policy, task, trace, grid.shape[1])
     inputs = _inputs(rows, _params(task, params, trace.windows), grid, trace, settings)
     count = thread_count(threads)
-    kernel = choose_kernel(task, layout, settings, engine, edges_asked(policy, task, settings, inputs))
+    asked = (policy, task, settings)
+    on_device = engine == "cuda"
+    kernel = None if on_device else choose_kernel(task, layout, settings, engine, edges_asked(*asked, inputs))
     outputs = Outputs.empty(trace.windows, grid.shape[1], settings.depth, keep_paths, _branches(settings))
     unstructured = _unstructured(trace, settings)
     faults: Faults = {}
@@ -120,6 +123,14 @@ def search_panel(
 
     if unstructured.all():
         pass
+    elif on_device:
+        from ucsearch.engine.cuda.engine import run_on_device, take
+
+        left = run_on_device(task, layout, settings, inputs, outputs, count, progress, stop)
+        if left.size:
+            rest = take(inputs, left)
+            kernel = choose_kernel(task, layout, settings, "auto", edges_asked(*asked, rest))
+            _rest(task, settings, layout, rest, outputs, left, kernel, count, faults, stop)
     elif kernel is not None:
         run_compiled(kernel, settings, inputs, outputs, plainly, count, progress, stop)
     else:
@@ -129,9 +140,40 @@ def search_panel(
                 progress(1)
     for bare in np.flatnonzero(unstructured):
         outputs.blank(int(bare), Status.NO_STRUCTURE)
-    chosen = "python" if kernel is None else "compiled"
+    chosen = "cuda" if on_device else "python" if kernel is None else "compiled"
     said = {w: fault.detail for w, fault in faults.items()}
     return PanelPlan(task, trace, policy, settings, layout, inputs, outputs, chosen, said)
+
+
+def _rest(
+    task: Task,
+    settings: Settings,
+    layout: Layout,
+    inputs: Inputs,
+    outputs: Outputs,
+    windows: NDArray[np.int64],
+    kernel: Any,
+    threads: int,
+    faults: Faults,
+    stop: Callable[[], bool] | None,
+) -> None:
+    """The windows that a GPU left, given as a panel of their own, by the CPU and into their places."""
+    own = Outputs.empty(len(windows), outputs.flags.shape[1], settings.depth, outputs.paths.shape[0] > 0)
+    found: Faults = {}
+
+    def plainly(w: int) -> None:
+        _plain(task, settings, layout, inputs, own, w, found, stop)
+
+    if kernel is not None:
+        run_compiled(kernel, settings, inputs, own, plainly, threads, None, stop)
+    else:
+        for w in range(len(windows)):
+            plainly(w)
+    pairs: list[tuple[Any, Any]] = list(zip(outputs, own, strict=True))
+    for whole, part in pairs:
+        if part.shape[0]:
+            whole[windows] = part
+    faults.update({int(windows[w]): fault for w, fault in found.items()})
 
 
 def _plain(

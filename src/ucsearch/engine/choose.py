@@ -53,7 +53,8 @@ def choose_kernel(task: Task, layout: Layout, settings: Settings, engine: str, e
     if engine == "python":
         return None
     if engine not in ("auto", "compiled"):
-        raise InputError("engine", repr(engine), "'auto', 'python' or 'compiled'")
+        hint = "A GPU is for panels: search_panel takes 'cuda'." if engine == "cuda" else ""
+        raise InputError("engine", repr(engine), "'auto', 'python' or 'compiled'", hint=hint)
     ready = compiled.ready_kernel(task, layout, settings)
     if ready is not None:
         return ready

@@ -20,7 +20,7 @@ from ucsearch.sources import Bundle, Unsourced, captured, plain_function
 from ucsearch.spreads import kernel_text as kernel_spreads
 from ucsearch.task import TIMED, Task
 
-__all__ = ["kernel_namespace", "kernel_text"]
+__all__ = ["kernel_body", "kernel_namespace", "kernel_text"]
 
 _HEAD = """\
 import collections
@@ -72,6 +72,11 @@ def _core() -> str:
 
 def kernel_text(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> str:
     """The whole module for on-disk caching. Raises `Unsourced` when a function cannot be written out."""
+    return _HEAD.format(cache=True) + kernel_body(task, layout, mode, algorithm, use_bound)
+
+
+def kernel_body(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> str:
+    """The module below its head, which says what the decorators mean."""
     bundle = Bundle(wrap=_wrap(algorithm))
     names = {
         role: bundle.add(plain_function(f), f"user_{role}") for role, f in _used(task, use_bound, algorithm).items()
@@ -81,8 +86,7 @@ def kernel_text(task: Task, layout: Layout, mode: int, algorithm: str, use_bound
         "params": "" if task.params is None else bundle.add(type(task.params), "UserParams"),
         "outcome": "" if task.outcome is None else bundle.add(task.outcome, "UserOutcome"),
     }
-    head = _HEAD.format(cache=True)
-    return head + bundle.text + _prelude(task, layout, mode, names, kinds, use_bound) + _body(algorithm, mode)
+    return bundle.text + _prelude(task, layout, mode, names, kinds, use_bound) + _body(algorithm, mode)
 
 
 def kernel_namespace(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> dict[str, Any]:

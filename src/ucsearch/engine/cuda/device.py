@@ -1,0 +1,79 @@
+"""The device, and kernels compiled for it without fused multiply-add (which rounds once where the CPU rounds twice)."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from ucsearch.engine.compiled.cache import load_kernel
+from ucsearch.engine.cuda.allowed import NotOnDevice
+from ucsearch.errors import InputError
+
+__all__ = ["find_cuda", "is_simulated", "load_entry", "unfused", "verify_unfused"]
+
+# What may round differently from the CPU: fused operations, and operations whose rounding is left to the assembler.
+_FUSED = re.compile(r"\b(?:fma\.\w+|mad|(?:add|mul|sub)(?:\.ftz)?)\.f64\b|\.approx\.")
+
+
+def find_cuda() -> Any:
+    """numba's `cuda` with a device (or its simulator); refused with the reason where there is none."""
+    expected = "a machine with an NVIDIA GPU and the extra ucsearch[cuda], or another engine"
+    try:
+        from numba import cuda as found
+    except ImportError as error:
+        raise InputError("engine", "'cuda'", expected, hint=f"numba.cuda cannot be imported: {error}.") from None
+    cuda: Any = found
+    if not is_simulated() and not cuda.is_available():
+        raise InputError("engine", "'cuda'", expected, hint="No CUDA device or driver was found here.")
+    return cuda
+
+
+def is_simulated() -> bool:
+    """Whether NUMBA_ENABLE_CUDASIM asks for numba's simulator: slow, and for tests."""
+    from numba.core import config
+
+    return bool(getattr(config, "ENABLE_CUDASIM", False))
+
+
+def load_entry(text: str) -> Any:
+    """The kernel that `text` defines; its machine code is made at the first launch, within `unfused`."""
+    module = load_kernel(text)
+    if module is None:  # no folder for caches
+        module = ModuleType("ucsearch_cuda_kernel")
+        exec(compile(text.replace("cache=True", "cache=False"), "<ucsearch cuda kernel>", "exec"), module.__dict__)
+    return module.uc_panel
+
+
+@contextlib.contextmanager
+def unfused() -> Iterator[None]:
+    """Within, NVVM fuses nothing. numba has no switch for it, so its call of the compiler is wrapped; who holds the
+    lock of `compiled.loading` is alone in here."""
+    if is_simulated():
+        yield
+        return
+    from numba.cuda.cudadrv import nvvm as driver
+
+    nvvm: Any = driver
+    compile_ir = nvvm.compile_ir
+
+    def without(llvmir: Any, **options: Any) -> Any:
+        return compile_ir(llvmir, **{**options, "fma": False})
+
+    nvvm.compile_ir = without
+    try:
+        yield
+    finally:
+        nvvm.compile_ir = compile_ir
+
+
+def verify_unfused(entry: Any) -> None:
+    """Read the assembly: a fused or approximate operation in it refuses the kernel."""
+    if is_simulated():
+        return
+    for text in entry.inspect_asm().values():
+        found = _FUSED.search(text)
+        if found:
+            raise NotOnDevice(f"the compiler made {found.group()}, which rounds differently from the CPU")

@@ -1,0 +1,432 @@
+"""Turn the text of a compiled kernel into a CUDA kernel: the same statements in the same order, with these changes.
+
+Scratch arrays get constant shapes (a kernel per depth, width, actions and members) and lie in a thread's own memory.
+One thread does one window. What allocates takes from a small heap of the thread, which is handed down to it. min, max,
+floor and ceil are spelled out, because the device's own treat NaN, signed zeros and huge numbers differently. Indices
+in a user's functions are checked. A thread that raises, or runs out of heap or of nodes, leaves its window undone, and
+the CPU does it. The text imports nothing of ucsearch.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from ucsearch.engine.cuda.allowed import NotOnDevice, called, imported_names, refuse
+
+__all__ = ["BLOCK", "LOCAL_LIMIT", "device_text", "local_bytes", "measuring_text", "pool_numbers"]
+
+BLOCK = 128  # threads
+LOCAL_LIMIT = 128 * 1024  # bytes of scratch a thread may have
+LOOKS = 2_048  # nodes that a thread spends on telling a dead end from an exhausted search
+USER = "uc_user"
+_CAP = 7  # place of that cap among the settings
+_HEAP = "uc_heap"
+_POOL_ROWS, _POOL_SLOTS = 257, 512  # states that a thread's programme may hold; the CPU does windows with more
+
+_IMPORTS = """\
+import collections
+import math
+import numpy
+import numpy as np
+from numba import cuda
+from numba.core import config
+
+UC_INLINE = {} if config.ENABLE_CUDASIM else {"forceinline": True}
+
+def uc_inner(function):
+    return cuda.jit(device=True)(function)
+
+def uc_inline(function):
+    return cuda.jit(device=True, **UC_INLINE)(function)
+
+def uc_entry(function):
+    return cuda.jit(cache=True)(function)
+"""
+_PLAIN_IMPORTS = """\
+import collections
+import math
+import numpy
+import numpy as np
+
+def uc_inner(function):
+    return function
+
+uc_inline = uc_entry = uc_inner
+"""
+_TOOLS = """\
+uc_user = uc_lean_call = uc_inner
+uc_lean = uc_inline
+UC_HUGE = 9.2e18
+UC_LEAST = -9223372036854775808
+
+@uc_inline
+def uc_max(a, b):
+    return b if b > a else a
+
+@uc_inline
+def uc_min(a, b):
+    return b if b < a else a
+
+# Whole numbers beyond 64 bits, and NaN, as x86 converts them.
+@uc_inline
+def uc_floor(x):
+    return np.int64(math.floor(x)) if -UC_HUGE < x < UC_HUGE else UC_LEAST
+
+@uc_inline
+def uc_ceil(x):
+    return np.int64(math.ceil(x)) if -UC_HUGE < x < UC_HUGE else UC_LEAST
+
+@uc_inline
+def uc_index(i, n):
+    if i < 0:
+        i += n
+    if i < 0 or i >= n:
+        raise IndexError("out of range")
+    return i
+
+# A device function may not return an array of its own, but a tuple that holds one.
+@uc_inner
+def uc_take(heap, n, fill):
+    at = heap[1][0]
+    if n < 0 or at + n > heap[0].shape[0]:
+        raise MemoryError("no room left")
+    heap[1][0] = at + n
+    taken = heap[0][at:at + n]
+    if fill == fill:
+        for i in range(n):
+            taken[i] = fill
+    return (taken,)
+
+@uc_inner
+def uc_take_shaped(heap, shape, fill):
+    n = 1
+    for x in shape:
+        n *= x
+    return (uc_take(heap, n, fill)[0].reshape(shape),)
+
+@uc_inner
+def uc_fresh(w, out_i, paths):
+    out_i[w, 0] = -1
+    if paths.shape[0] > 0:
+        for x in range(paths.shape[1]):
+            for t in range(paths.shape[2]):
+                paths[w, x, t] = -1
+
+"""
+
+
+def measuring_text(body: str) -> str:
+    """Plain Python with the same allocations, to see how much heap a window takes before any search."""
+    return _PLAIN_IMPORTS + _TOOLS + ast.unparse(_rewritten(body))
+
+
+def device_text(
+    body: str,
+    iset: Sequence[int],
+    shapes: dict[str, tuple[int, ...]],
+    heap: int,
+    most: int | None,
+    *,
+    keep_paths: bool,
+) -> str:
+    """`body` as a CUDA module. `iset`: the whole-number settings; `shapes`: of the panel's arrays, of which the axes
+    of actions and members count; `heap`: numbers; `most`: nodes after which a thread gives up, None for no such end."""
+    tree = _rewritten(body)
+    _Paths(keep_paths).visit(tree)
+    panel = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "uc_panel")
+    _entry(panel, _constants(tree), list(iset), shapes, heap, most)
+    if local_bytes(tree) > LOCAL_LIMIT:
+        raise NotOnDevice(f"a thread would need {local_bytes(tree):,} bytes of scratch, more than {LOCAL_LIMIT:,}")
+    tools = _TOOLS.replace("paths.shape[0]", str(int(keep_paths)))
+    return _IMPORTS + tools + ast.unparse(ast.fix_missing_locations(tree))
+
+
+def local_bytes(tree: ast.Module) -> int:
+    """Of all local arrays (8 bytes a number)."""
+    total = 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "cuda.local.array":
+            shape = ast.literal_eval(node.args[0])
+            count = 1
+            for x in shape if isinstance(shape, tuple) else (shape,):
+                count *= x
+            total += 8 * count
+    return total
+
+
+def _rewritten(body: str) -> ast.Module:
+    tree = ast.parse(body)
+    head = ast.parse(_PLAIN_IMPORTS)
+    refuse(ast.Module([*head.body, *tree.body], []), USER)
+    imports = imported_names(ast.Module([*head.body, *tree.body], []))
+    functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
+    aliases = {
+        t.id: n.value.id
+        for n in tree.body
+        if isinstance(n, ast.Assign) and isinstance(n.value, ast.Name) and n.value.id in functions
+        for t in n.targets
+        if isinstance(t, ast.Name)
+    }
+    taking = _taking(functions, aliases, imports)
+    boxed = {name for name in taking if _gives(functions[name])} | {"uc_table"}
+    named = {**aliases, **{f: f for f in functions}}
+    takers = {name for name, f in named.items() if f in taking}
+    boxes = {name for name, f in named.items() if f in boxed}
+    for function in functions.values():
+        user = any(ast.unparse(d) == USER for d in function.decorator_list)
+        _Calls(imports, takers, boxes, function.name == "uc_panel").visit(function)
+        if user:
+            _Checked().visit(function)
+        if function.name in boxed:
+            _Boxed().visit(function)
+        if function.name in taking and function.name != "uc_panel":
+            function.args.args.insert(0, ast.arg(_HEAP))
+        if function.name == "uc_room":
+            _Smaller().visit(function)
+        if function.name == "uc_completable":
+            _GivesUp().visit(function)
+    return ast.fix_missing_locations(tree)
+
+
+def _taking(
+    functions: dict[str, ast.FunctionDef], aliases: dict[str, str], imports: dict[str, tuple[str, str]]
+) -> set[str]:
+    """Functions that allocate, by themselves or through what they call; the entry has its own way."""
+    calls = {
+        name: {called(c, imports) for c in ast.walk(f) if isinstance(c, ast.Call)} for name, f in functions.items()
+    }
+    found = {name for name, made in calls.items() if any(x in made for x in _ALLOCATED)}
+    while True:
+        more = {n for n, made in calls.items() if any(m == "" and aliases.get(c, c) in found for m, c in made)}
+        if more <= found:
+            return found - {"uc_panel"}
+        found |= more - {"uc_panel"}
+
+
+_SPELLED = {("math", "floor"): "uc_floor", ("math", "ceil"): "uc_ceil"}
+_ALLOCATED = (("numpy", "empty"), ("numpy", "zeros"), ("numpy", "ones"))
+
+
+def _gives(function: ast.FunctionDef) -> bool:
+    return any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(function))
+
+
+def _expression(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+class _Calls(ast.NodeTransformer):
+    """Calls of what is spelled out here, and of functions that take from the heap or hand an array back in a tuple."""
+
+    def __init__(self, imports: dict[str, tuple[str, str]], taking: set[str], boxed: set[str], entry: bool) -> None:
+        self.imports, self.taking, self.boxed, self.entry = imports, taking, boxed, entry
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        module, name = called(node, self.imports)
+        if module == "" and name in ("max", "min") and len(node.args) > 1:
+            made: ast.expr = node.args[0]
+            for other in node.args[1:]:
+                made = ast.Call(ast.Name(f"uc_{name}", ast.Load()), [made, other], [])
+            return made
+        if (module, name) == ("numpy", "ascontiguousarray"):
+            return node.args[0]
+        if name in ("isfinite", "isnan", "isinf") and module == "numpy":
+            node.func = _expression(f"math.{name}")
+        elif (module, name) in _SPELLED:
+            node.func = ast.Name(_SPELLED[module, name], ast.Load())
+        elif (module, name) in _ALLOCATED and not self.entry:
+            return self._taken(node, name)
+        elif module == "" and name in self.taking:
+            node.args.insert(0, ast.Name(_HEAP, ast.Load()))
+        if module == "" and name in self.boxed:
+            return ast.Subscript(node, ast.Constant(0), ast.Load())
+        return node
+
+    def _taken(self, node: ast.Call, name: str) -> ast.expr:
+        shape = node.args[0]
+        fill = {"zeros": "0.0", "ones": "1.0", "empty": "math.nan"}[name]
+        whole = any("int" in ast.unparse(x) for x in [*node.args[1:], *(k.value for k in node.keywords)])
+        if whole and name == "ones":
+            raise NotOnDevice("ones() of whole numbers is not written for the GPU")
+        taker = "uc_take_shaped" if _is_tuple(shape) else "uc_take"
+        made = f"{taker}({_HEAP}, {ast.unparse(shape)}, {fill})[0]"
+        return _expression(f"{made}.view(np.int64)" if whole else made)
+
+
+def _is_tuple(shape: ast.expr) -> bool:
+    if isinstance(shape, ast.BinOp):
+        return _is_tuple(shape.left) or _is_tuple(shape.right)
+    return isinstance(shape, ast.Tuple) or (isinstance(shape, ast.Attribute) and shape.attr == "shape")
+
+
+class _Checked(ast.NodeTransformer):
+    """Indices past the end raise, as in the other engines."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if all(isinstance(p, ast.Slice) for p in parts):
+            return node
+        constant = len(parts) == 1 and _is_number(parts[0])
+        if not _repeatable(node.value):
+            if constant:
+                return node
+            raise NotOnDevice(f"an index into {ast.unparse(node.value)}: give it a name first")
+        whole = ast.unparse(node.value)
+        if constant and isinstance(node.ctx, ast.Load):
+            # The index stays a constant, which a tuple of unlike items needs.
+            text = ast.unparse(node)
+            return _expression(f"({text} if uc_index({ast.unparse(parts[0])}, len({whole})) >= 0 else {text})")
+        checked = []
+        for axis, part in enumerate(parts):
+            length = f"len({whole})" if len(parts) == 1 else f"{whole}.shape[{axis}]"
+            text = ast.unparse(part)
+            checked.append(part if isinstance(part, ast.Slice) else _expression(f"uc_index({text}, {length})"))
+        node.slice = checked[0] if len(checked) == 1 else ast.Tuple(checked, ast.Load())
+        return node
+
+
+def _is_number(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return _is_number(node.operand)
+    return isinstance(node, ast.Constant)
+
+
+def _repeatable(node: ast.expr) -> bool:
+    """Whether naming it twice does no work and has no effect."""
+    if isinstance(node, ast.Attribute):
+        return _repeatable(node.value)
+    if isinstance(node, ast.Subscript):
+        return _repeatable(node.value) and isinstance(node.slice, ast.Constant | ast.Name)
+    return isinstance(node, ast.Name | ast.IfExp)
+
+
+class _Boxed(ast.NodeTransformer):
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        if node.value is not None:
+            node.value = ast.Tuple([node.value], ast.Load())
+        return node
+
+
+class _Smaller(ast.NodeTransformer):
+    """The programme's first allocation, as small as a thread's memory wants it; there is no second."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        sizes = {1025: _POOL_ROWS, 2048: _POOL_SLOTS}
+        return ast.Constant(sizes.get(node.value, node.value)) if isinstance(node.value, int) else node
+
+
+class _GivesUp(ast.NodeTransformer):
+    """Out of nodes after fewer than the CPU takes, so what is not known yet is left to it."""
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        if node.value is not None and ast.unparse(node.value) == "-1":
+            return ast.parse("raise MemoryError('no nodes left')").body[0]
+        return node
+
+
+def pool_numbers(columns: int) -> int:
+    """Heap that `uc_room` takes for states of so many columns."""
+    return _POOL_ROWS * (columns + 5) + _POOL_SLOTS
+
+
+# -------------------------------------------------------------------- the entry
+
+
+def _constants(tree: ast.Module) -> dict[str, Any]:
+    """MEMBERS, N and the like."""
+    found: dict[str, Any] = {"max": max, "min": min, "uc_max": max, "uc_min": min, "int": int}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    found[target.id] = node.value.value
+    return found
+
+
+class _Shaped:
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+
+def _entry(
+    panel: ast.FunctionDef,
+    known: dict[str, Any],
+    iset: list[int],
+    shapes: dict[str, tuple[int, ...]],
+    heap: int,
+    most: int | None,
+) -> None:
+    """Constants for whole-number settings and shapes, local arrays for scratch, a thread for a window."""
+    iset[_CAP] = min(iset[_CAP], LOOKS)
+    _Settings(iset, most).visit(panel)
+    known = {**known, **{name: _Shaped(shape) for name, shape in shapes.items()}}
+    body: list[ast.stmt] = []
+    for statement in panel.body:
+        if isinstance(statement, ast.For) and ast.unparse(statement.iter) == "range(lo, hi)":
+            statement.iter = _expression("range(lo + cuda.grid(1), hi, cuda.gridsize(1))")
+            fresh = "uc_fresh(w, out_i, paths)\nuc_heap_top[0] = 0"
+            statement.body[:0] = ast.parse(fresh).body
+        elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            body += _assigned(statement, statement.targets[0].id, known)
+            continue
+        body.append(statement)
+    own = f"uc_heap_room = cuda.local.array({max(heap, 1)}, np.float64)\nuc_heap_top = cuda.local.array(1, np.int64)\n"
+    panel.body = [*ast.parse(own + f"{_HEAP} = (uc_heap_room, uc_heap_top)").body, *body]
+
+
+def _assigned(statement: ast.Assign, name: str, known: dict[str, Any]) -> list[ast.stmt]:
+    value = statement.value
+    if isinstance(value, ast.Call) and ast.unparse(value.func) in ("np.empty", "np.zeros"):
+        shape = _value(value.args[0], known)
+        dtype = ast.unparse(value.args[1]) if len(value.args) > 1 else "np.float64"
+        lines = [f"{name} = cuda.local.array({shape!r}, {dtype})"]
+        if ast.unparse(value.func) == "np.zeros":
+            sizes = shape if isinstance(shape, tuple) else (shape,)
+            for axis, size in enumerate(sizes):
+                lines.append("    " * axis + f"for uc_{axis} in range({size}):")
+            lines.append("    " * len(sizes) + f"{name}[{', '.join(f'uc_{i}' for i in range(len(sizes)))}] = 0")
+        return ast.parse("\n".join(lines)).body
+    try:
+        found = _value(value, known)
+    except Exception:  # not known before the run: a risk, a view of an array
+        return [statement]
+    if isinstance(found, bool | int):
+        known[name] = found
+        statement.value = ast.Constant(found)
+    return [statement]
+
+
+def _value(node: ast.expr, known: dict[str, Any]) -> Any:
+    return eval(ast.unparse(node), {"__builtins__": {}}, known)
+
+
+class _Paths(ast.NodeTransformer):
+    """Whether paths are kept is known beforehand: a device has no empty arrays."""
+
+    def __init__(self, kept: bool) -> None:
+        self.kept = kept
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        return ast.Constant(int(self.kept)) if ast.unparse(node) == "paths.shape[0]" else node
+
+
+class _Settings(ast.NodeTransformer):
+    def __init__(self, iset: list[int], most: int | None) -> None:
+        self.iset, self.most = iset, most
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        if ast.unparse(node.value) == "iset" and isinstance(node.slice, ast.Constant):
+            return ast.Constant(int(self.iset[int(node.slice.value)]))  # type: ignore[arg-type]
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        self.generic_visit(node)
+        if self.most is None or ast.unparse(node.target) != "expansions":
+            return node
+        return [node, *ast.parse(f"if expansions > {self.most}:\n    raise MemoryError('no nodes left')").body]

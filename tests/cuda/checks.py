@@ -1,0 +1,144 @@
+"""Engine "cuda" against the plain engine on small panels: a GPU, or numba's simulator where NUMBA_ENABLE_CUDASIM is 1.
+
+Run as a program (the simulator must be chosen before numba is imported); prints one JSON object of name -> result.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import ucsearch as uc
+from tests.kit.templates import TEMPLATES, nothing
+from ucsearch.engine.cuda import engine as cuda_engine
+
+WINDOWS = 3
+
+
+def panel(name: str, rng: np.random.Generator, members: int = 2, horizon: int = 2) -> dict[str, Any]:
+    template = TEMPLATES[name]
+    states, params = template.windows(rng, WINDOWS)
+    shape = (WINDOWS, members, horizon, template.fields) if template.fields > 1 else (WINDOWS, members, horizon)
+    weights = np.array([0.37, 0.63])[:members]
+    trace = uc.Trace.from_members(
+        template.outcomes(rng, shape) * 0.97, weights, fields=template.fields if template.fields > 1 else None
+    )
+    return dict(task=template.task, states=states, traces=trace, params=params)
+
+
+def same(given: dict[str, Any], policy: Any) -> str:
+    there = uc.search_panel(**given, policy=policy, engine="cuda", keep_paths=True)
+    here = uc.search_panel(**given, policy=policy, engine="python", keep_paths=True)
+    if there.engine != "cuda":
+        return f"ran on {there.engine}"
+    if dict(there.faults) != dict(here.faults):
+        return f"faults differ: {there.faults} and {here.faults}"
+    pairs: list[Any] = list(zip(here.outputs._fields, here.outputs, there.outputs, strict=True))
+    differ = [name for name, a, b in pairs if a.tobytes() != b.tobytes()]
+    return f"differ in {differ}" if differ else "equal"
+
+
+def alone(check: Callable[[], str]) -> str:
+    """`check`, and that no window was left to the CPU meanwhile."""
+    left: list[int] = []
+    run = cuda_engine.run_on_device
+
+    def counted(*arguments: Any) -> Any:
+        found = run(*arguments)
+        left.extend(found.tolist())
+        return found
+
+    cuda_engine.run_on_device = counted
+    try:
+        result = check()
+        return f"{result}, but windows {left} were left to the CPU" if left else result
+    finally:
+        cuda_engine.run_on_device = run
+
+
+class Row(NamedTuple):
+    x: float
+
+
+def by_index_reward(s: Any, a: float, y: float, p: Any) -> float:
+    values = (0.1, -0.0, 0.3)
+    return max(values[math.floor(s.x + a)], -0.0, y * 0.1)  # past the end in some windows
+
+
+def any_feasible(s: Any, a: float, p: Any) -> bool:
+    return True
+
+
+def add_step(s: Any, a: float, y: float, p: Any) -> Any:
+    return Row(s.x + a)
+
+
+def exp_reward(s: Any, a: float, y: float, p: Any) -> float:
+    return math.exp(-a) * y
+
+
+def refused(task: uc.Task, **given: Any) -> str:
+    try:
+        uc.search_panel(task, **given, engine="cuda")
+    except uc.InputError as error:
+        return str(error)
+    return "not refused"
+
+
+def checks() -> dict[str, Callable[[], str]]:
+    rng = np.random.default_rng(5)
+    beam = dict(depth=2, width=3, top_k=2, risk=0.3)
+    own = dict(state=Row, actions=[0.0, 1.0], feasible=any_feasible, step=add_step, fallback=nothing)
+    indexed = uc.Task(name="indexed", reward=by_index_reward, **own)  # type: ignore[arg-type]
+    grown = uc.Task(name="grown", reward=exp_reward, **own)  # type: ignore[arg-type]
+    one = uc.Trace.from_members(np.full((2, 1, 2), 0.7))
+    states = [Row(0.0), Row(1.0)]
+    found = {
+        "beam, mean": lambda: alone(lambda: same(panel("tank", rng), uc.UCBeam(**beam))),
+        "beam by bound": lambda: alone(lambda: same(panel("stock", rng), uc.UCBeam(**beam, order="bound"))),
+        "beam, members": lambda: alone(
+            lambda: same(panel("battery", rng), uc.CertifiedBeam(**beam, mode="members", spread="downside"))
+        ),
+        "exact": lambda: alone(lambda: same(panel("free", rng), uc.Exact(depth=2, risk=0.3))),
+        "a rule raises": lambda: same(dict(task=indexed, states=states, traces=one), uc.UCBeam(**beam)),
+        "exp": lambda: refused(grown, states=states, traces=one, policy=uc.UCBeam(**beam)),
+        "mcts": lambda: refused(
+            indexed, states=states, traces=one, policy=uc.MCTS(depth=2, risk=0.3, simulations=3, top_k=2)
+        ),
+    }
+    return found
+
+
+def other_bytes() -> str:
+    """A device that adds wrongly is found out at the first use."""
+    run = cuda_engine.run_window
+
+    def wrong(task: Any, settings: Any, layout: Any, inputs: Any, outputs: Any, w: int) -> None:
+        run(task, settings, layout, inputs, outputs, w)
+        outputs.out_f[w, 0] = np.nextafter(outputs.out_f[w, 0], np.inf)
+
+    cuda_engine.run_window = wrong
+    try:
+        given = panel("clock", np.random.default_rng(1))
+        return refused(given.pop("task"), **given, policy=uc.UCBeam(depth=2, width=2, top_k=2, risk=0.1))
+    finally:
+        cuda_engine.run_window = run
+
+
+def main() -> None:
+    results = {}
+    for name, check in {**checks(), "other bytes": other_bytes}.items():
+        start = time.perf_counter()
+        results[name] = check()
+        print(f"{name}: {results[name]} ({time.perf_counter() - start:.1f} s)", file=sys.stderr, flush=True)
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Engine "cuda": in numba's simulator everywhere (no GPU, no extra), and on the GPU where there is one."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ucsearch as uc
+from tests.kit.templates import TEMPLATES
+from ucsearch.engine.cuda.allowed import NotOnDevice
+from ucsearch.engine.cuda.text import device_text, measuring_text
+
+ROOT = Path(__file__).parents[2]
+SAME = ("beam, mean", "beam by bound", "beam, members", "exact", "a rule raises")
+REFUSED = {"exp": "math.exp()", "mcts": "'mcts'", "other bytes": "other bytes than the CPU (in out_f)"}
+
+
+def has_gpu() -> bool:
+    code = "from numba import cuda; print(cuda.is_available())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    return done.stdout.strip() == "True"
+
+
+def run_checks(simulated: bool) -> dict[str, str]:
+    env = {**os.environ, "NUMBA_ENABLE_CUDASIM": str(int(simulated))}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.cuda.checks"], cwd=ROOT, env=env, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise AssertionError(done.stderr)
+    found: dict[str, str] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("where", ["simulator", "GPU"])
+def test_same_bytes_as_the_plain_engine_or_a_refusal_by_name(where: str) -> None:
+    if where == "GPU" and not has_gpu():
+        pytest.skip("no CUDA device here, or the extra ucsearch[cuda] is not installed")
+    found = run_checks(where == "simulator")
+    assert {name: found[name] for name in SAME} == dict.fromkeys(SAME, "equal")
+    for name, words in REFUSED.items():
+        assert words in found[name], found[name]
+
+
+def test_without_a_device_the_engine_is_refused_before_any_work() -> None:
+    if has_gpu():
+        pytest.skip("there is a CUDA device here")
+    clock = TEMPLATES["clock"].task
+    with pytest.raises(uc.InputError, match=r"engine: saw 'cuda', expected a machine with an NVIDIA GPU"):
+        uc.search_panel(
+            clock, [clock.state(0.0)], np.zeros((1, 1, 2)), uc.UCBeam(depth=2, width=2, top_k=2), engine="cuda"
+        )
+
+
+def test_one_window_is_not_for_a_gpu() -> None:
+    clock = TEMPLATES["clock"].task
+    trace = uc.Trace.from_members(np.zeros((1, 2)))
+    with pytest.raises(uc.InputError, match="search_panel takes 'cuda'"):
+        uc.search(clock, clock.state(0.0), trace, uc.UCBeam(depth=2, width=2, top_k=2), engine="cuda")  # type: ignore[arg-type]
+
+
+USER = "import math as usr_math\n@uc_user\ndef usr_f(x, i):\n    {}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("return x ** 0.5", r"\*\*"),
+        ("return x % 2.0", "%"),
+        ("return x // 2.0", "//"),
+        ("x **= 2.0", r"\*\*"),
+        ("return usr_math.log(x)", r"math\.log"),
+        ("return round(x)", r"round\(\)"),
+        ("return pow(x, 2.0)", r"pow\(\)"),
+        ("return x.sum()", r"x\.sum"),
+    ],
+)
+def test_what_may_differ_is_refused_by_name(line: str, word: str) -> None:
+    with pytest.raises(NotOnDevice, match=word):
+        measuring_text(USER.format(line))
+
+
+def test_the_users_code_is_spelled_out_for_the_device() -> None:
+    text = measuring_text(USER.format("return max(x[i], usr_math.floor(x[0]), 1.0)"))
+    body = ast.unparse(next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == "usr_f"))
+    assert "uc_max(uc_max(x[uc_index(i, len(x))], uc_floor(" in body
+    space: dict[str, object] = {}
+    exec(text, space)
+    f = space["usr_f"]
+    assert f((1.5, 2.5), 1) == 2.5  # type: ignore[operator]
+    with pytest.raises(IndexError):
+        f((1.5, 2.5), 2)  # type: ignore[operator]
+
+
+def test_a_thread_too_large_for_the_device_is_refused() -> None:
+    entry = "@uc_entry\ndef uc_panel(iset, lo, hi):\n    d = iset[0]\n    st = np.empty((d, N))\n"
+    body = "N = 2\n" + entry + "    for w in range(lo, hi):\n        pass\n"
+    settings = [10, *[0] * 12]
+    assert "cuda.local.array((10, 2), np.float64)" in device_text(body, settings, {}, 1, None, keep_paths=False)
+    with pytest.raises(NotOnDevice, match="bytes of scratch"):
+        device_text(body, [10_000, *settings[1:]], {}, 1, None, keep_paths=False)
