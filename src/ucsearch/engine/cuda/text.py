@@ -27,13 +27,16 @@ _POOL_ROWS, _POOL_SLOTS = 257, 512  # states that a thread's programme may hold;
 
 _IMPORTS = """\
 import collections
+import inspect
 import math
 import numpy
 import numpy as np
 from numba import cuda
-from numba.core import config
 
-UC_INLINE = {} if config.ENABLE_CUDASIM else {"forceinline": True}
+# The simulator and older releases do not know every option. A linker that optimises would fuse what NVVM did not.
+UC_KNOWN = inspect.signature(cuda.jit).parameters
+UC_INLINE = {"forceinline": True} if "forceinline" in UC_KNOWN else {}
+UC_ENTRY = {"lto": False} if "lto" in UC_KNOWN else {}
 
 def uc_inner(function):
     return cuda.jit(device=True)(function)
@@ -42,7 +45,38 @@ def uc_inline(function):
     return cuda.jit(device=True, **UC_INLINE)(function)
 
 def uc_entry(function):
-    return cuda.jit(cache=True)(function)
+    return cuda.jit(function, cache=True, **UC_ENTRY)  # called without the function, it would forget `lto`
+
+# reshape() would link in a library, and a kernel with one cannot be kept on disk.
+try:
+    from numba import types
+    from numba.cuda import cgutils
+    from numba.cuda.extending import intrinsic
+    from numba.cuda.np import arrayobj
+
+    @intrinsic
+    def uc_shaped(typingctx, flat, shape):
+        made = types.Array(flat.dtype, len(shape), "C")
+
+        def codegen(context, builder, sig, args):
+            source = arrayobj.make_array(sig.args[0])(context, builder, args[0])
+            target = arrayobj.make_array(made)(context, builder)
+            given = zip(cgutils.unpack_tuple(builder, args[1]), sig.args[1])
+            sizes = [context.cast(builder, size, kind, types.intp) for size, kind in given]
+            strides = [source.itemsize]
+            for size in sizes[:0:-1]:
+                strides.insert(0, builder.mul(strides[0], size))
+            arrayobj.populate_array(
+                target, data=source.data, shape=sizes, strides=strides, itemsize=source.itemsize,
+                meminfo=source.meminfo, parent=source.parent,
+            )
+            return target._getvalue()
+
+        return made(flat, shape), codegen
+except ImportError:
+    @uc_inner
+    def uc_shaped(flat, shape):
+        return flat.reshape(shape)
 """
 _PLAIN_IMPORTS = """\
 import collections
@@ -52,6 +86,9 @@ import numpy as np
 
 def uc_inner(function):
     return function
+
+def uc_shaped(flat, shape):
+    return flat.reshape(shape)
 
 uc_inline = uc_entry = uc_inner
 """
@@ -104,7 +141,12 @@ def uc_take_shaped(heap, shape, fill):
     n = 1
     for x in shape:
         n *= x
-    return (uc_take(heap, n, fill)[0].reshape(shape),)
+    return (uc_shaped(uc_take(heap, n, fill)[0], shape),)
+
+@uc_inner
+def uc_put(target, source):
+    for at in np.ndindex(source.shape):
+        target[at] = source[at]
 
 @uc_inner
 def uc_fresh(w, out_i, paths):
@@ -185,6 +227,8 @@ def _rewritten(body: str) -> ast.Module:
             function.args.args.insert(0, ast.arg(_HEAP))
         if function.name == "uc_room":
             _Smaller().visit(function)
+        if function.name == "uc_tables":
+            _Member().visit(function)
         if function.name == "uc_completable":
             _GivesUp().visit(function)
     return ast.fix_missing_locations(tree)
@@ -309,6 +353,16 @@ class _Boxed(ast.NodeTransformer):
         if node.value is not None:
             node.value = ast.Tuple([node.value], ast.Load())
         return node
+
+
+class _Member(ast.NodeTransformer):
+    """A member's table is copied into its place, and what it took besides is given back."""
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        if not isinstance(node.targets[0], ast.Subscript):
+            return node
+        put = f"uc_put({ast.unparse(node.targets[0])}, {ast.unparse(node.value)})"
+        return ast.parse(f"uc_mark = {_HEAP}[1][0]\n{put}\n{_HEAP}[1][0] = uc_mark").body
 
 
 class _Smaller(ast.NodeTransformer):
