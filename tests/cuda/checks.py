@@ -45,6 +45,15 @@ def same(given: dict[str, Any], policy: Any) -> str:
     return f"differ in {differ}" if differ else "equal"
 
 
+def same_certificates() -> str:
+    given = panel("free", np.random.default_rng(2))
+    task, states, trace = given["task"], given["states"], given["traces"]
+    policy = uc.UCBeam(depth=2, width=2, top_k=2, risk=0.3)
+    a, b = (uc.certify_panel(task, states, trace, policy, engine=engine) for engine in ("cuda", "python"))
+    pairs = [*zip(a.evidence, b.evidence, strict=True), (a.released, b.released), (a.paths, b.paths)]
+    return "equal" if all(x.tobytes() == y.tobytes() for x, y in pairs) else "differ"
+
+
 def alone(check: Callable[[], str]) -> str:
     """`check`, and that no window was left to the CPU meanwhile."""
     left: list[int] = []
@@ -107,6 +116,7 @@ def checks() -> dict[str, Callable[[], str]]:
             lambda: same(panel("battery", rng), uc.CertifiedBeam(**beam, mode="members", spread="downside"))
         ),
         "exact": lambda: alone(lambda: same(panel("free", rng), uc.Exact(depth=2, risk=0.3))),
+        "certificates": same_certificates,
         "a rule raises": lambda: same(dict(task=indexed, states=states, traces=one), uc.UCBeam(**beam)),
         "exp": lambda: refused(grown, states=states, traces=one, policy=uc.UCBeam(**beam)),
         "mcts": lambda: refused(

@@ -18,7 +18,7 @@ from ucsearch.engine.cuda.allowed import NotOnDevice
 from ucsearch.engine.cuda.text import device_text, measuring_text
 
 ROOT = Path(__file__).parents[2]
-SAME = ("beam, mean", "beam by bound", "beam, members", "exact", "a rule raises")
+SAME = ("beam, mean", "beam by bound", "beam, members", "exact", "certificates", "a rule raises")
 REFUSED = {"exp": "math.exp()", "mcts": "'mcts'", "other bytes": "other bytes than the CPU (in out_f)"}
 
 
