@@ -40,8 +40,8 @@ class Run:
     progress: Callable[[int], None] | None = None  # told how many windows are done
 
     def __post_init__(self) -> None:
-        if self.engine not in ("auto", "python", "compiled"):
-            raise InputError("engine", repr(self.engine), "'auto', 'python' or 'compiled'")
+        if self.engine not in ("auto", "python", "compiled", "cuda"):
+            raise InputError("engine", repr(self.engine), "'auto', 'python', 'compiled' or 'cuda'")
 
     @property
     def simulator(self) -> Literal["python", "compiled"]:
