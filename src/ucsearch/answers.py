@@ -43,5 +43,7 @@ def guarded(function: Any, *args: Any) -> Any:
     """Call a user's function; leaving the program from inside a rule is one more way to fail."""
     try:
         return function(*args)
-    except SystemExit as error:
-        raise RuntimeError(f"SystemExit: {error}") from None
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # SystemExit, GeneratorExit, a cancelled task
+        raise RuntimeError(f"{type(error).__name__}: {error}") from None

@@ -137,10 +137,17 @@ class Layout:
 
 
 def as_finite(values: Any, field: str, *, allow_nan: bool = False) -> Floats:
-    """A float64 array without NaN or infinity (`allow_nan`: NaN marks what is unavailable)."""
+    """A float64 array without NaN or infinity (`allow_nan`: NaN marks what is unavailable). Texts, times and complex
+    numbers are no numbers here, and behind a mask there is none."""
+    parts = values if isinstance(values, list | tuple) else (values,)
+    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        raise InputError(field, "a masked array", "an array without a mask", hint="Fill or leave out what is missing.")
     try:
-        array = np.ascontiguousarray(np.asarray(values, dtype=np.float64))
-    except (TypeError, ValueError) as error:
+        given = np.asarray(values)
+        if given.dtype.kind not in "fiubO" or (given.dtype.kind == "O" and any(map(_is_text, given.flat))):
+            raise InputError(field, f"{type(values).__name__} of {given.dtype.name}", "numbers")
+        array = np.ascontiguousarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(field, f"{type(values).__name__} ({error})", "numbers") from None
     good = np.isfinite(array)
     if allow_nan:
@@ -152,10 +159,16 @@ def as_finite(values: Any, field: str, *, allow_nan: bool = False) -> Floats:
     return array
 
 
+def _is_text(item: Any) -> bool:
+    return isinstance(item, str | bytes | bytearray)
+
+
 def _number(item: Any, field: str, index: int | None) -> float:
     try:
+        if _is_text(item):
+            raise TypeError("a text")
         number = float(item)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(field, repr(item), "a float", index=index) from None
     if not math.isfinite(number):
         raise InputError(field, number, "a finite number", index=index)

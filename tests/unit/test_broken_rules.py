@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -87,7 +88,7 @@ POLICIES: dict[str, Any] = {
 ERRORS = [
     KeyError("k"), IndexError("i"), TypeError("t"), AssertionError("a"), RecursionError("r"), ValueError("v"),
     ZeroDivisionError("z"), AttributeError("n"), MemoryError("m"), StopIteration("s"), SystemExit(0),
-]  # fmt: skip
+GeneratorExit(), asyncio.CancelledError()]  # fmt: skip
 
 
 @pytest.mark.parametrize("role", ["feasible", "reward", "step"])

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import json
 import logging
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 import ucsearch as uc
 from tests.kit.templates import Clock, Stock, clock, stock
 from ucsearch.dispatch.gate import Reason
+from ucsearch.errors import InputError
 
 STATE = Stock(4.0, (2.0, 2.0), 2.0)
 ISSUED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -376,3 +377,55 @@ def test_a_check_of_the_task_is_recommended_once_and_not_after_one(caplog: pytes
     other = dataclasses.replace(stock)
     uc.check_task(other, STATE, [4.0, 5.0])
     assert told(other) == 0
+
+
+# ------------------------------------------------------------------------------ inputs that are none
+
+NO_NUMBERS: dict[str, Any] = {
+    "a masked array": np.ma.masked_array([[4.0, 5.0]], mask=[[False, True]]),
+    "rows of masked arrays": [np.ma.masked_array([4.0, 5.0], mask=[False, True])],
+    "texts": [["4", "5"]],
+    "texts among objects": np.array([["4", 5.0]], dtype=object),
+    "times": np.array([["2024-01-01", "2024-01-02"]], dtype="datetime64[D]"),
+    "durations": np.array([[1, 2]], dtype="timedelta64[D]"),
+    "complex numbers": np.array([[4.0 + 1.0j, 5.0]]),
+    "numbers beyond all floats": [[10**400, 5]],
+}
+
+
+@pytest.mark.parametrize("name", NO_NUMBERS)
+def test_what_is_no_number_is_no_forecast(name: str) -> None:
+    with pytest.raises(InputError, match=r"trace\.members"):
+        uc.Trace.from_members(NO_NUMBERS[name])
+
+
+@pytest.mark.parametrize("value", ["3", b"3", 10**400])
+def test_what_is_no_number_is_no_state(value: Any) -> None:
+    with pytest.raises(InputError, match=r"state\.on_hand"):
+        uc.decide(stock, STATE._replace(on_hand=value), [[4.0, 5.0]], uc.Exact(depth=2), engine="python")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"certificate": "no"}, {"certificate": 0}, {"risk_active": None}, {"near": "no", "regret_limit": 1.0},
+        {"regret_limit": "1"}, {"regret_limit": True}, {"node_budget": "many"}, {"min_member_feasible": "1"},
+    ],
+)  # fmt: skip
+def test_a_gate_is_made_of_truths_and_numbers(settings: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="gate"):
+        uc.Gate(**settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("now", "2024-01-01"),
+        ("now", 0),
+        ("now", datetime.max.replace(tzinfo=timezone(-timedelta(hours=9)))),
+        ("eps_m", "1"),
+    ],
+)
+def test_a_clock_and_an_error_of_another_kind_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=name):
+        uc.decide(stock, STATE, [[4.0, 5.0]], uc.Exact(depth=2), engine="python", **{name: value})

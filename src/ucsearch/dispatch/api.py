@@ -138,6 +138,7 @@ def decide_panel(
     _recordable(task, filing)
     _recommend_check(task)
     clock = how.clock
+    moment = _moment(now)
     if gate.time_budget_s is not None and clock is None:
         raise InputError("clock", "nothing", "a clock such as time.perf_counter, because gate.time_budget_s is set")
     watch = None if clock is None else Watch(clock, gate.time_budget_s)
@@ -172,7 +173,7 @@ def decide_panel(
         fallback=fallback,
         fallback_feasible=feasible,
         fallback_cost=_fallback_cost(certified, fallback),
-        now="" if now is None else _utc(now).isoformat(),
+        now=moment,
         doubts=doubts,
     )
     return panel if filing is None else dataclasses.replace(panel, records=filing.write(panel))
@@ -275,9 +276,19 @@ def _ages(trace: Trace, now: datetime | None) -> tuple[float, ...]:
     for text in trace.issued:
         try:
             ages.append((_utc(now) - _utc(datetime.fromisoformat(text))).total_seconds())
-        except ValueError:
+        except (ValueError, OverflowError):  # a time at the edge of the calendar has no UTC
             ages.append(math.nan)
     return tuple(ages)
+
+
+def _moment(now: datetime | None) -> str:
+    """ISO text in UTC; "" where nobody said what time it is."""
+    try:
+        if now is not None and not isinstance(now, datetime):
+            raise TypeError
+        return "" if now is None else _utc(now).isoformat()
+    except (TypeError, OverflowError):
+        raise InputError("now", repr(now), "a datetime that exists in UTC") from None
 
 
 def _utc(moment: datetime) -> datetime:
@@ -297,6 +308,7 @@ def refuse(
 ) -> Decision:
     """The decision about a trace that was refused: nothing was searched, the fallback is all there is. Without a
     `state`, or with no `actions` because they depend on the trace, there is not even that, and the outcome is HOLD."""
+    moment = _moment(now)
     p = task.params if params is None else params
     grid = task.action_array if actions is None else np.asarray(actions, dtype=np.float64).reshape(-1)
     if grid.size not in (0, len(task.actions)):
@@ -321,6 +333,6 @@ def refuse(
         fallback_action=fallback,
         fallback_feasible=feasible,
         fallback_cost=math.nan,
-        now="" if now is None else _utc(now).isoformat(),
+        now=moment,
         refused=Refused(task, state, p, tuple(grid.tolist())),
     )

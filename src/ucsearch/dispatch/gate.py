@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -95,6 +96,12 @@ class Gate:
             "regret_limit", "max_trace_age_s", "max_eps_c", "max_undercoverage", "max_drift", "max_overdue",
             "node_budget", "time_budget_s",
         )  # fmt: skip
+        for name in ("certificate", "risk_active", "near", "positive_margin"):
+            if not isinstance(getattr(self, name), bool | np.bool_):  # "no" would be a yes
+                raise InputError(f"gate.{name}", repr(getattr(self, name)), "True or False")
+        for name in (*limits, "min_member_feasible"):
+            if not isinstance(getattr(self, name), Real | None) or isinstance(getattr(self, name), bool):
+                raise InputError(f"gate.{name}", repr(getattr(self, name)), "a number, or None")
         for name in limits:
             value = getattr(self, name)
             if value is not None and not 0.0 <= value < math.inf:

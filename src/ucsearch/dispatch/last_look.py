@@ -149,7 +149,9 @@ class _Look:
         try:
             self._follow(self.states[k], self.paths[k].tolist(), self.taken[k], self.outcomes[k], p)
             self._follow(self.states[k], self.paths[k].tolist(), self.taken[k], self.outcomes[len(self.windows) + k], p)
-        except (Exception, SystemExit):  # whatever it is, the careful look says it in words
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # whatever it is, the careful look says it in words
             return False
         return True
 
@@ -189,9 +191,12 @@ class _Look:
                     state = step(state, a, y, p)
                     if type(state) is not kind:
                         state = kind(*state)
-                yield (total, size) if task.terminal is None else self._ended(state, p, total, size)
-            except (Exception, SystemExit):  # whatever it is, the careful look says it in words
-                yield math.nan, math.nan
+                found = (total, size) if task.terminal is None else self._ended(state, p, total, size)
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # whatever it is, the careful look says it in words
+                found = (math.nan, math.nan)
+            yield found
 
     def _totals_by_step(self) -> Iterator[tuple[float, float]]:
         """The same where a rule takes the step index, or where the trace brings the scores."""
@@ -212,9 +217,12 @@ class _Look:
                     state = step(state, a, y, h, p)
                     if type(state) is not kind:
                         state = kind(*state)
-                yield (total, size) if task.terminal is None else self._ended(state, p, total, size)
-            except (Exception, SystemExit):
-                yield math.nan, math.nan
+                found = (total, size) if task.terminal is None else self._ended(state, p, total, size)
+            except KeyboardInterrupt:
+                raise
+            except BaseException:
+                found = (math.nan, math.nan)
+            yield found
 
     def _ended(self, state: Any, p: Any, total: float, size: float) -> tuple[float, float]:
         part = self.discounts[-1] * as_number(guarded(self.task.terminal, state, p))
