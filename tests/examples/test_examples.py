@@ -66,7 +66,9 @@ def test_readme_example_prints_what_the_readme_shows(tmp_path: Path) -> None:
     assert done.stdout == shown, done.stderr
 
 
-@pytest.mark.parametrize("name", ["tasks-howto.md", "engines.md", "dispatch.md", "monitor.md", "gym.md"])
+@pytest.mark.parametrize(
+    "name", ["tasks-howto.md", "engines.md", "dispatch.md", "monitor.md", "gym.md", "modes.md", "simulate.md"]
+)
 def test_documents_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The blocks of a document in order, in one namespace; a block of text right after one is what it prints."""
     space: dict[str, Any] = {"__name__": "document"}
