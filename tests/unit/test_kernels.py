@@ -6,8 +6,10 @@ import gc
 import logging
 import os
 import stat
+import subprocess
 import sys
 import threading
+import tomllib
 import warnings
 import weakref
 from collections.abc import Iterator
@@ -19,8 +21,14 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
+import ucsearch.comparators  # registers its kernels
+from tests.kit.templates import TEMPLATES
 from ucsearch.engine.compiled import cache, engine, loading
-from ucsearch.policies import resolve
+from ucsearch.engine.compiled.codegen import kernel_text
+from ucsearch.engine.registry import ALGORITHMS
+from ucsearch.policies import MODES, resolve
+
+ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.compiled
 
@@ -252,3 +260,42 @@ def test_both_engines_call_the_same_rules_broken() -> None:
             assert found.outputs.out_i.tobytes() == plain.outputs.out_i.tobytes()
             assert found.outputs.table.tobytes() == plain.outputs.table.tobytes()
             assert [str(e) for e in found.errors()] == [str(e) for e in plain.errors()]
+
+
+# What generated text may do that a module of ours may not, and why.
+LENIENT = {
+    "E402": "functions of a task stand below what their own module imports",
+    "F401": "one header serves every kernel",
+    "F841": "a variable of a block that the other mode does not have",
+    "E501": "generated signatures are as long as they are",
+    "SIM110": "numba takes loops, not generators",
+    "SIM201": "not x == x is how NaN is told, x != x would be the same and is read as a slip",
+    "SIM300": "a rule of a user's task is quoted as it is written",
+}
+
+
+def test_kernel_text_is_linted_like_the_rest(tmp_path: Path) -> None:
+    """Templates are no modules, so what is checked is what they become: undefined names, slips, dead code."""
+    rng = np.random.default_rng(0)
+    for name in ("stock", "position", "followed"):
+        template = TEMPLATES[name]
+        states, _ = template.windows(rng, 1)
+        layout = template.task.layout(states[0])
+        for mode in MODES.values():
+            for algorithm in [a for a in ALGORITHMS if (a == "closed") == (mode == MODES["closed"]) and a != "graph"]:
+                # graph is the text of closed with another entry, for tasks with shared uses
+                text = kernel_text(template.task, layout, mode, algorithm, template.task.bound is not None)
+                (tmp_path / f"{name}_{mode}_{algorithm}.py").write_text(text)
+    rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
+    chosen = [rule for rule in rules["select"] if rule not in ("I", "PT")]  # imports are grouped by the generator
+    options = ["--isolated", "--no-cache", "--line-length", "120", "--select", ",".join(chosen)]
+    ignored = ["--ignore", ",".join([*rules["ignore"], *LENIENT])]
+
+    def lint() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "ruff", "check", *options, *ignored, str(tmp_path)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+    done = lint()
+    assert done.returncode == 0, done.stdout[-2000:]
+    (tmp_path / "slip.py").write_text(text.replace("uc_feasible(", "uc_feasable(", 1))
+    assert "F821" in lint().stdout

@@ -15,6 +15,7 @@ from ucsearch.dispatch.decision import DecisionPanel
 from ucsearch.dispatch.gate import Calibration, Gate
 from ucsearch.effort import Proof, Run
 from ucsearch.engine.api import search_panel
+from ucsearch.engine.arrays import OutI
 from ucsearch.errors import InputError
 from ucsearch.inventory.adaptive import fractile
 from ucsearch.policies import Policy
@@ -58,7 +59,7 @@ class Searched:
         )  # fmt: skip
         plan.raise_for_errors()
         self._last = plan
-        return Choice.at(seen, plan.outputs.out_i[:, 1], np.array(plan.expansions, np.int64))
+        return Choice.at(seen, plan.outputs.out_i[:, OutI.FIRST], np.array(plan.expansions, np.int64))
 
 
 class Certified:
@@ -109,7 +110,7 @@ class Deterministic:
             actions=seen.actions, run=self.how,
         )  # fmt: skip
         plan.raise_for_errors()
-        return Choice.at(seen, plan.outputs.out_i[:, 1], np.array(plan.expansions, np.int64))
+        return Choice.at(seen, plan.outputs.out_i[:, OutI.FIRST], np.array(plan.expansions, np.int64))
 
 
 def point_forecast(trace: Trace, quantile: float | None = None) -> Trace:

@@ -17,7 +17,7 @@ from ucsearch.certificate.route import Route, choose
 from ucsearch.certificate.tolerance import path_size, tolerance
 from ucsearch.effort import Kind, Proof, ProofWords, Run, RunWords, no_more, one_record
 from ucsearch.engine.api import search_panel, thread_count
-from ucsearch.engine.arrays import Outputs
+from ucsearch.engine.arrays import Col, OutI, Outputs
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.status import First, Status
 from ucsearch.errors import InputError
@@ -30,7 +30,7 @@ __all__ = ["CertifiedPanel", "certify", "certify_panel"]
 Floats = NDArray[np.float64]
 CLOSED = "closed_exact"  # the kind of a proof against every policy
 _FEW_PLANS = 4_096  # common plans below which members mode is solved by enumeration
-_PATH = [0, 1, 2, 6]  # columns of the table that describe a path: score, reward, uncertainty, gross
+_PATH = [Col.SCORE, Col.REWARD, Col.UNCERTAINTY, Col.GROSS]  # what describes a path, in this order
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,14 +152,15 @@ def certify_panel(
         certain = searched_by(dataclasses.replace(exact, risk=0.0, mode="mean", spread=None))
     if stop is not None:
         _end(stop, plan, proven, reward_only, certain, bounded=not every and not task.continuations)
-    reward_lower, reward_upper, reward_size = columns(reward_only.outputs.table, 0, 3, 6)  # at risk 0 size is gross
-    upper = reward_upper if proven is reward_only else columns(proven.outputs.table, 3)[0]
+    # At risk 0 the size of a path is its gross.
+    reward_lower, reward_upper, reward_size = columns(reward_only.outputs.table, Col.SCORE, Col.UPPER, Col.GROSS)
+    upper = reward_upper if proven is reward_only else columns(proven.outputs.table, Col.UPPER)[0]
     count = thread_count(threads)
     upper, extra_nodes = _upper(task, plan, proven, every, upper, count)
     reward_upper, more_nodes = _upper(task, plan, reward_only, every, reward_upper, count)
     certain_lower, certain_upper, certain_size = reward_lower, reward_upper, reward_size
     if certain is not reward_only:
-        certain_lower, certain_upper, certain_size = columns(certain.outputs.table, 0, 3, 6)
+        certain_lower, certain_upper, certain_size = columns(certain.outputs.table, Col.SCORE, Col.UPPER, Col.GROSS)
     dead = np.bitwise_and(proven.outputs.flags, First.DEAD)
     flags = np.bitwise_or(plan.outputs.flags, dead).astype(np.uint8, order="F")
     in_a = action_set(flags) & ~(upper == -np.inf)
@@ -167,17 +168,17 @@ def certify_panel(
         values, paths = _put_in(plan, proven, in_a, protect, constrained, reward_only)
         selected = _select(values, in_a)
     else:
-        values, selected = plan.outputs.table[:, :, _PATH], plan.outputs.out_i[:, 1]
+        values, selected = plan.outputs.table[:, :, _PATH], plan.outputs.out_i[:, OutI.FIRST]
         paths = plan.outputs.paths[:, : in_a.shape[1]]  # closed mode has more, which start with the same action
     settings = plan.settings
     score, reward, uncertainty, gross = columns(values, 0, 1, 2, 3)
     size = path_size(gross, uncertainty, settings, settings.risk)
     searched, searched_size = score, size
     if protect or constrained:
-        searched, own_uncertainty, own_gross = columns(plan.outputs.table, 0, 2, 6)
+        searched, own_uncertainty, own_gross = columns(plan.outputs.table, Col.SCORE, Col.UNCERTAINTY, Col.GROSS)
         searched_size = path_size(own_gross, own_uncertainty, settings, settings.risk)
     by_path = proven.outputs.flags & First.EXACT != 0
-    proof_uncertainty, proof_gross = columns(proven.outputs.table, 2, 6)
+    proof_uncertainty, proof_gross = columns(proven.outputs.table, Col.UNCERTAINTY, Col.GROSS)
     upper_size = np.where(by_path, path_size(proof_gross, proof_uncertainty, settings, settings.risk), np.abs(upper))
     upper, upper_size, sound = _reconciled(np.where(in_a, score, np.nan), size, upper, upper_size, settings.reach)
     evidence = Evidence(
@@ -193,7 +194,7 @@ def certify_panel(
         certain_lower=certain_lower,
         certain_upper=certain_upper,
         selected=selected,
-        searched_selected=plan.outputs.out_i[:, 1],
+        searched_selected=plan.outputs.out_i[:, OutI.FIRST],
         lower_size=size,
         searched_size=searched_size,
         upper_size=upper_size,
@@ -337,12 +338,12 @@ def _put_in(
     if protect:
         put_in |= plan.outputs.flags & First.GENERATED != 0
     if constrained:
-        first = reward_only.outputs.out_i[:, 1]
+        first = reward_only.outputs.out_i[:, OutI.FIRST]
         rows = np.flatnonzero(first >= 0)
         put_in[rows, first[rows]] = True
     put_in &= in_a & (proof.outputs.flags & First.RETAINED != 0)
     # A tie keeps the searched path; otherwise the exact suffix is at least as good.
-    put_in &= ~(values[:, :, 0] >= proof.outputs.table[:, :, 0])
+    put_in &= ~(values[:, :, _PATH.index(Col.SCORE)] >= proof.outputs.table[:, :, Col.SCORE])
     values[put_in] = proof.outputs.table[put_in][:, _PATH]
     paths[put_in] = proof.outputs.paths[put_in]
     if constrained:  # a0 is always retained, if only by the path that makes it reward-only optimal
@@ -367,7 +368,7 @@ def _select(values: Floats, in_a: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 def _route(plan: PanelPlan, policy: ConstrainedBeam, evidence: Evidence, reward_only: PanelPlan) -> Route:
     table = plan.outputs.table
-    steps = table[:, :, 4] - policy.risk * table[:, :, 5]
+    steps = table[:, :, Col.STEP_REWARD] - policy.risk * table[:, :, Col.STEP_UNCERTAINTY]
     if policy.mode == "members":
         steps = np.full_like(steps, np.nan)
     return choose(
@@ -377,7 +378,7 @@ def _route(plan: PanelPlan, policy: ConstrainedBeam, evidence: Evidence, reward_
         uncertainty=evidence.lower_uncertainty,
         step_score=steps,
         selected=evidence.selected,
-        baseline=reward_only.outputs.out_i[:, 1],
+        baseline=reward_only.outputs.out_i[:, OutI.FIRST],
         risk=policy.risk,
         near_equal=policy.near_equal,
         band=policy.band,

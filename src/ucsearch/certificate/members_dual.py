@@ -29,6 +29,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ucsearch.spreads import NUMBERS
+
 __all__ = ["admissible_weights", "first_bounds", "score_of"]
 
 Floats = NDArray[np.float64]
@@ -42,6 +44,7 @@ _ASTRAY, _BACK_OFF = 5, 0.8  # passes far above the best bound before going back
 _REWEIGH = 3  # steps between moves of the weights
 _LEAST_MOVE = 0.15  # of the way to the weights aimed at
 _MEMORY = 0.1  # how much the newest returns count in the running average the weights aim at
+VARIANCE, STD, DOWNSIDE, CVAR = (NUMBERS[name] for name in ("variance", "std", "downside", "cvar"))
 _NO_SPREAD = 1e-280  # squares below it have lost their digits
 _TIGHT = 1e-12  # relative gap to a common plan's score below which nothing is left to gain
 _ROUNDING = 1e-11  # relative rounding error of the penalties beyond which an iterate does not count as a bound
@@ -137,18 +140,18 @@ def _tail_weights(returns: Floats, p: Floats, lam: float, tail: float, w: Floats
 
 @_compiled
 def score_of(returns: Floats, p: Floats, lam: float, spread: Measure) -> float:
-    """S of a plan's member returns: 0 variance, 1 std, 2 downside, 3 cvar."""
-    if spread[0] == 3:
+    """S of a plan's member returns."""
+    if spread[0] == CVAR:
         mean, _ = _moments(returns, p, False)
         return mean - lam * max(0.0, mean - _tail_mean(returns, p, spread[1]))
-    mean, total = _moments(returns, p, spread[0] == 2)
-    return mean - lam * (total if spread[0] == 0 else math.sqrt(total))
+    mean, total = _moments(returns, p, spread[0] == DOWNSIDE)
+    return mean - lam * (total if spread[0] == VARIANCE else math.sqrt(total))
 
 
 @_compiled
 def _constant(w: Floats, p: Floats, lam: float, spread: Measure) -> float:
     """c of admissible weights."""
-    return _moments(w, p, False)[1] / (4.0 * lam) if spread[0] == 0 and lam > 0.0 else 0.0
+    return _moments(w, p, False)[1] / (4.0 * lam) if spread[0] == VARIANCE and lam > 0.0 else 0.0
 
 
 @_compiled
@@ -162,14 +165,14 @@ def admissible_weights(returns: Floats, p: Floats, lam: float, spread: Measure, 
     """The admissible weights that are tight at these returns (as far as w >= 0 allows) into `w`; returns c."""
     for j in range(p.size):
         w[j] = 1.0
-    mean, square = _moments(returns, p, spread[0] == 2)
+    mean, square = _moments(returns, p, spread[0] == DOWNSIDE)
     if not (lam > 0.0 and square > _NO_SPREAD and square < np.inf):
         return 0.0
-    if spread[0] == 3:
+    if spread[0] == CVAR:
         _tail_weights(returns, p, lam, spread[1], w)
         return 0.0
     norm = math.sqrt(square)
-    if spread[0] == 2:
+    if spread[0] == DOWNSIDE:
         centre, square = 0.0, 0.0
         for j in range(p.size):
             w[j] = max(mean - returns[j], 0.0)
@@ -199,7 +202,7 @@ def admissible_weights(returns: Floats, p: Floats, lam: float, spread: Measure, 
                 off = (returns[j] - mean) - centre
                 square += p[j] * off * off
         slope = 2.0 * lam
-        if spread[0] == 1:  # std(w) = lam
+        if spread[0] == STD:  # std(w) = lam
             equal = square <= 1e-20 * norm * norm  # all that are left, but for rounding
             slope = 0.0 if equal else math.sqrt(max(lam * lam + 1.0 - 1.0 / share, 0.0) / square)
         dropped = False
@@ -215,7 +218,7 @@ def admissible_weights(returns: Floats, p: Floats, lam: float, spread: Measure, 
     for j in range(p.size):
         w[j] = w[j] / total if total > 0.5 else 1.0
     _, square = _moments(w, p, False)
-    if spread[0] == 1 and square > lam * lam:
+    if spread[0] == STD and square > lam * lam:
         for j in range(p.size):
             w[j] = 1.0 + (w[j] - 1.0) * (lam / math.sqrt(square))
     return _constant(w, p, lam, spread)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import Inputs, Outputs
+from ucsearch.engine.arrays import Inputs, OutI, Outputs
 from ucsearch.engine.plain.run import make_window
 from ucsearch.engine.plain.window import TaskFault, Window
 from ucsearch.engine.registry import register
@@ -137,6 +137,6 @@ def compiled_graph(kernel: Callable[..., Any], settings: Settings, inputs: Input
     outputs = Outputs.empty(1, inputs.actions.shape[1], settings.depth, False)
     found = kernel(whole, np.zeros(4), *inputs, discounts, *outputs, w, w + 1)
     arrays = cast(tuple[Longs, Longs, Ints, Ints, Floats, Floats], found)
-    status, nodes = int(outputs.out_i[0, 0]), int(outputs.out_i[0, 2])
-    kind, step, action = (int(x) for x in outputs.out_i[0, 6:9])
+    status, nodes = int(outputs.out_i[0, OutI.STATUS]), int(outputs.out_i[0, OutI.EXPANSIONS])
+    kind, step, action = (int(x) for x in outputs.out_i[0, OutI.FAULT :])
     return Graph(*arrays, nodes, status, (kind, step, action))

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ucsearch.certificate.keeping import kept_weight
+from ucsearch.engine.arrays import Col
 from ucsearch.engine.plain.fixed_plan import fixed_plan_value
 from ucsearch.engine.plan import Plan
 
@@ -148,7 +149,7 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
                 reward_only_upper=float(e.reward_upper[w, i]),
                 certain_score=float(e.certain_lower[w, i]),
                 certain_upper=float(e.certain_upper[w, i]),
-                step_score=float(table[i, 4] - plan.settings.risk * table[i, 5]),
+                step_score=float(table[i, Col.STEP_REWARD] - plan.settings.risk * table[i, Col.STEP_UNCERTAINTY]),
                 size=math.nan if math.isnan(score) else float(e.lower_size[w, i]),
                 upper_size=math.nan if math.isnan(e.upper[w, i]) else float(e.upper_size[w, i]),
                 reward_only_size=float(e.reward_size[w, i]),

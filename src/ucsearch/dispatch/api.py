@@ -22,6 +22,7 @@ from ucsearch.dispatch.last_look import last_look
 from ucsearch.dispatch.watch import Watch
 from ucsearch.dispatch.words import explain_fallback
 from ucsearch.effort import Proof, Run, no_more, one_record
+from ucsearch.engine.arrays import Col
 from ucsearch.errors import InputError
 from ucsearch.policies import Policy
 from ucsearch.task import CHECKED, Task
@@ -260,7 +261,7 @@ def _fallback_cost(certified: CertifiedPanel, fallback: NDArray[np.float64]) -> 
     """First step of the rejected candidate against the one-step fallback, in risk-adjusted reward."""
     plan = certified.plan
     table = plan.outputs.table
-    step = table[:, :, 4] - plan.settings.risk * table[:, :, 5]
+    step = table[:, :, Col.STEP_REWARD] - plan.settings.risk * table[:, :, Col.STEP_UNCERTAINTY]
     match = plan.inputs.actions == fallback[:, None]
     of_fallback = np.where(match.any(axis=1), step[np.arange(len(plan)), np.argmax(match, axis=1)], np.nan)
     candidate = np.where(certified.released >= 0, step[np.arange(len(plan)), np.maximum(certified.released, 0)], np.nan)

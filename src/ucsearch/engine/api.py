@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ucsearch.effort import Engine, Run
-from ucsearch.engine.arrays import Inputs, Outputs
+from ucsearch.engine.arrays import Inputs, OutI, Outputs
 from ucsearch.engine.choose import WORTH_COMPILING, choose_kernel, edges_asked
 from ucsearch.engine.compiled.engine import call_single, ready_kernel
 from ucsearch.engine.compiled.engine import run as run_compiled
@@ -71,7 +71,7 @@ def search(
         task, trace, policy, settings, layout, inputs, outputs, 0,
         "python" if kernel is None else "compiled", faults[0].detail if faults else "",
     )  # fmt: skip
-    if outputs.out_i[0, 0] == Status.TASK_ERROR:
+    if outputs.out_i[0, OutI.STATUS] == Status.TASK_ERROR:
         error = plan.error
         cause = faults[0].__cause__ if faults else None  # the user's own traceback
         raise (error or TaskError("unknown fault", task=task.name)) from cause

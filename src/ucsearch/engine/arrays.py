@@ -15,16 +15,54 @@ what follows the first action put forward when every outcome is low, and when ev
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Inputs", "Outputs"]
+__all__ = ["Col", "Inputs", "OutF", "OutI", "Outputs"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-OUT_I, OUT_F, TABLE = 9, 4, 7
+
+
+class OutI(IntEnum):
+    """Columns of `out_i`."""
+
+    STATUS = 0
+    FIRST = 1  # index of the first action, -1 none
+    EXPANSIONS = 2
+    ACTION_SCORES = 3
+    SIMULATIONS = 4  # closed mode: states
+    CONTINUATION = 5
+    FAULT = 6
+    FAULT_STEP = 7
+    FAULT_ACTION = 8
+
+
+class OutF(IntEnum):
+    """Columns of `out_f`."""
+
+    SCORE = 0
+    REWARD = 1
+    UNCERTAINTY = 2
+    UPPER = 3
+
+
+class Col(IntEnum):
+    """Columns of `table`, of each first action."""
+
+    SCORE = 0
+    REWARD = 1
+    UNCERTAINTY = 2
+    UPPER = 3
+    STEP_REWARD = 4
+    STEP_UNCERTAINTY = 5
+    GROSS = 6  # sum of absolute rewards
+
+
+OUT_I, OUT_F, TABLE = len(OutI), len(OutF), len(Col)
 
 
 class Inputs(NamedTuple):

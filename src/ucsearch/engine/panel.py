@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import Inputs, Outputs
+from ucsearch.engine.arrays import Inputs, OutF, OutI, Outputs
 from ucsearch.engine.plan import Plan
 from ucsearch.engine.status import Status
 from ucsearch.errors import TaskError
@@ -52,40 +52,40 @@ class PanelPlan:
     @property
     def status(self) -> NDArray[np.int64]:
         """(W,) codes of `Status`."""
-        return self.outputs.out_i[:, 0]
+        return self.outputs.out_i[:, OutI.STATUS]
 
     @property
     def action(self) -> Floats:
         """(W,) first actions, NaN where there is none."""
-        index = self.outputs.out_i[:, 1]
+        index = self.outputs.out_i[:, OutI.FIRST]
         actions = np.broadcast_to(self.inputs.actions, (len(self), self.inputs.actions.shape[1]))
         picked = np.take_along_axis(actions, np.maximum(index, 0)[:, None], axis=1)[:, 0]
         return np.where(index >= 0, picked, np.nan)
 
     @property
     def score(self) -> Floats:
-        return self.outputs.out_f[:, 0]
+        return self.outputs.out_f[:, OutF.SCORE]
 
     @property
     def reward(self) -> Floats:
-        return self.outputs.out_f[:, 1]
+        return self.outputs.out_f[:, OutF.REWARD]
 
     @property
     def uncertainty(self) -> Floats:
-        return self.outputs.out_f[:, 2]
+        return self.outputs.out_f[:, OutF.UNCERTAINTY]
 
     @property
     def upper(self) -> Floats:
         """(W,) proved upper bounds, NaN where nothing bounds the score."""
-        return self.outputs.out_f[:, 3]
+        return self.outputs.out_f[:, OutF.UPPER]
 
     @property
     def expansions(self) -> NDArray[np.int64]:
-        return self.outputs.out_i[:, 2]
+        return self.outputs.out_i[:, OutI.EXPANSIONS]
 
     @property
     def action_scores(self) -> NDArray[np.int64]:
-        return self.outputs.out_i[:, 3]
+        return self.outputs.out_i[:, OutI.ACTION_SCORES]
 
     @property
     def path(self) -> Floats:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.engine.arrays import Inputs, Outputs
+from ucsearch.engine.arrays import Inputs, OutF, OutI, Outputs
 from ucsearch.engine.plain.closed import at_level
 from ucsearch.engine.plain.run import make_window
 from ucsearch.engine.plain.window import Node, Window
@@ -74,12 +74,12 @@ class Plan:
     @property
     def status(self) -> Status:
         """How the search ended."""
-        return Status(int(self.outputs.out_i[self.window, 0]))
+        return Status(int(self.outputs.out_i[self.window, OutI.STATUS]))
 
     @property
     def found(self) -> bool:
         """Whether there is a feasible path of full depth."""
-        return int(self.outputs.out_i[self.window, 1]) >= 0
+        return int(self.outputs.out_i[self.window, OutI.FIRST]) >= 0
 
     @property
     def proved(self) -> bool:
@@ -89,12 +89,12 @@ class Plan:
     @property
     def action_index(self) -> int:
         """Index into the task's actions; -1 when no path was found."""
-        return int(self.outputs.out_i[self.window, 1])
+        return int(self.outputs.out_i[self.window, OutI.FIRST])
 
     @property
     def action(self) -> float | None:
         """The first action, or None when no path was found: never a guess."""
-        index = int(self.outputs.out_i[self.window, 1])
+        index = int(self.outputs.out_i[self.window, OutI.FIRST])
         if index < 0:
             return None
         actions = self.inputs.actions
@@ -121,20 +121,20 @@ class Plan:
     @property
     def score(self) -> float:
         """S = reward - risk * uncertainty."""
-        return float(self.outputs.out_f[self.window, 0])
+        return float(self.outputs.out_f[self.window, OutF.SCORE])
 
     @property
     def reward(self) -> float:
-        return float(self.outputs.out_f[self.window, 1])
+        return float(self.outputs.out_f[self.window, OutF.REWARD])
 
     @property
     def uncertainty(self) -> float:
-        return float(self.outputs.out_f[self.window, 2])
+        return float(self.outputs.out_f[self.window, OutF.UNCERTAINTY])
 
     @property
     def upper(self) -> float:
         """Proved upper bound on the best score; NaN when nothing bounds it."""
-        return float(self.outputs.out_f[self.window, 3])
+        return float(self.outputs.out_f[self.window, OutF.UPPER])
 
     @property
     def optimality_gap(self) -> float:
@@ -144,30 +144,30 @@ class Plan:
 
     @property
     def expansions(self) -> int:
-        return int(self.outputs.out_i[self.window, 2])
+        return int(self.outputs.out_i[self.window, OutI.EXPANSIONS])
 
     @property
     def action_scores(self) -> int:
-        return int(self.outputs.out_i[self.window, 3])
+        return int(self.outputs.out_i[self.window, OutI.ACTION_SCORES])
 
     @property
     def simulations(self) -> int:
-        return 0 if self.is_closed else int(self.outputs.out_i[self.window, 4])
+        return 0 if self.is_closed else int(self.outputs.out_i[self.window, OutI.SIMULATIONS])
 
     @property
     def reached(self) -> int:
         """Closed mode: distinct states that were valued; its expansions are transitions (state, action, outcome)."""
-        return int(self.outputs.out_i[self.window, 4]) if self.is_closed else 0
+        return int(self.outputs.out_i[self.window, OutI.SIMULATIONS]) if self.is_closed else 0
 
     @property
     def continuation(self) -> int:
         """Which continuation (grid points counted through) scored the path; -1 without one."""
-        return int(self.outputs.out_i[self.window, 5])
+        return int(self.outputs.out_i[self.window, OutI.CONTINUATION])
 
     @property
     def error(self) -> TaskError | None:
         """What a task function did wrong, naming window, step and action; None when nothing did."""
-        kind, step, action = (int(x) for x in self.outputs.out_i[self.window, 6:9])
+        kind, step, action = (int(x) for x in self.outputs.out_i[self.window, OutI.FAULT :])
         if kind == Fault.NONE:
             return None
         return TaskError(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
 from ucsearch.dispatch.gate import Reason
+from ucsearch.engine.arrays import Col, OutI
 from ucsearch.errors import RecordError
 from ucsearch.records.canonical import canonical
 from ucsearch.segments.rows import COLUMNS, Batch, normal, step_digests, trace_hashes
@@ -131,10 +132,17 @@ def panel_batch(
         "claims": normal(np.stack([getattr(claims, n) for n in CLAIMS], axis=1)),
         "bits": bits,
         "rivals": normal(np.stack(rivals, axis=2).reshape(count, -1)),
-        "first": normal(table[:, :, 4:6].reshape(count, -1)),
+        "first": normal(table[:, :, Col.STEP_REWARD : Col.GROSS].reshape(count, -1)),
         "paths": certified.paths.astype(np.int16).reshape(count, -1),
         "counters": np.stack(
-            [certified.released, out_i[:, 2], out_i[:, 3], out_i[:, 4], certified.oracle_nodes], axis=1
+            [
+                certified.released,
+                out_i[:, OutI.EXPANSIONS],
+                out_i[:, OutI.ACTION_SCORES],
+                out_i[:, OutI.SIMULATIONS],
+                certified.oracle_nodes,
+            ],
+            axis=1,
         ).astype(np.int64),
     }
     text = task_text(plan.task, where, plan.layout.lengths)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.engine.arrays import TABLE, Inputs, Outputs
+from ucsearch.engine.arrays import TABLE, Col, Inputs, Outputs
 from ucsearch.engine.plain.beam import beam
 from ucsearch.engine.plain.closed import closed
 from ucsearch.engine.plain.exact import exact
@@ -100,10 +100,10 @@ def run_window(
     outputs.path[w] = -1 if best is None else best.path
     table = np.full((m, TABLE), math.nan)
     for i, node in enumerate(out.firsts):
-        table[i, 3:6] = out.bounds[i], *out.steps[i]
+        table[i, Col.UPPER : Col.GROSS] = out.bounds[i], *out.steps[i]
         if node is not None:
-            table[i, :3] = node.score, node.reward, node.uncertainty
-            table[i, 6] = node.gross
+            table[i, : Col.UPPER] = node.score, node.reward, node.uncertainty
+            table[i, Col.GROSS] = node.gross
             if outputs.paths.shape[0]:
                 outputs.paths[w, i] = node.path
     for i, path in enumerate(out.branches if outputs.paths.shape[0] else ()):

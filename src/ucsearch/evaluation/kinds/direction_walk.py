@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ucsearch.backtest.metrics import cvar20, max_drawdown, total_reward, window_totals
 from ucsearch.comparators import CEM, Greedy, Random, RandomShooting, RiskGreedy, beam, key_from
 from ucsearch.engine.api import search, search_panel
+from ucsearch.engine.arrays import OutI
 from ucsearch.engine.choose import engine_for
 from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import InputError
@@ -90,7 +91,7 @@ def answers(config: Direction, members: Floats, policy: Policy, threads: int | N
         threads=threads,
         engine=engine_for(count),
     ).raise_for_errors()
-    index = panel.outputs.out_i[:, 1]
+    index = panel.outputs.out_i[:, OutI.FIRST]
     if not (index >= 0).all():
         raise InputError("policy", f"no action in window {int(np.argmin(index >= 0))}", "an action in every window")
     shape = (count, len(held))

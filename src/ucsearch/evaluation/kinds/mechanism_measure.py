@@ -20,6 +20,7 @@ from ucsearch.dispatch.api import decide_panel
 from ucsearch.dispatch.decision import DecisionPanel
 from ucsearch.dispatch.gate import Gate
 from ucsearch.engine.api import search_panel
+from ucsearch.engine.arrays import Col, OutI
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.evaluation.kinds.mechanism_paths import Plans
 from ucsearch.evaluation.kinds.mechanism_settings import MechanismSettings
@@ -75,7 +76,7 @@ class Diagnosis:
             for name, panel in certified.items():
                 one["beams"][name] |= _tuple(panel, n)
             self.found[n].append(one)
-        return Choice.at(seen, exact.outputs.out_i[:, 1], np.array(exact.expansions, np.int64))
+        return Choice.at(seen, exact.outputs.out_i[:, OutI.FIRST], np.array(exact.expansions, np.int64))
 
     def _paths(
         self, t: int, states: Floats, trace: Trace, actions: Floats | None, params: Floats | None, exact: PanelPlan,
@@ -87,7 +88,7 @@ class Diagnosis:
         rows: list[Ints] = []
         for n in range(count):
             for name, plan in (("exact", exact), ("hindsight", best)):
-                owners.append((n, name, int(plan.outputs.out_i[n, 1])))
+                owners.append((n, name, int(plan.outputs.out_i[n, OutI.FIRST])))
                 rows.append(np.asarray(plan.outputs.path[n], np.int64))
             for name, panel in certified.items():
                 for a in np.flatnonzero(~np.isnan(panel.evidence.lower[n])).tolist():
@@ -135,7 +136,10 @@ def _tuple(panel: CertifiedPanel, n: int) -> dict[str, Any]:
     rivals = np.flatnonzero(e.actions[n] & (np.arange(e.actions.shape[1]) != e.selected[n]))
     if out["solved"] and rivals.size:
         value = e.upper[n]
-        local = panel.plan.outputs.table[n, :, 4] - panel.plan.settings.risk * panel.plan.outputs.table[n, :, 5]
+        local = (
+            panel.plan.outputs.table[n, :, Col.STEP_REWARD]
+            - panel.plan.settings.risk * panel.plan.outputs.table[n, :, Col.STEP_UNCERTAINTY]
+        )
         chosen, rival = int(e.selected[n]), int(rivals[np.argmax(value[rivals])])
         out["suffix_margin"] = _number(value[chosen] - value[rival])
         out["local_loss"] = _number(local[rival] - local[chosen])
@@ -147,8 +151,8 @@ def _regime(exact: PanelPlan, n: int, risk: float) -> dict[str, Any]:
     """Theorem 3: whether all suffixes are worth the same (i), and whether the best first step is not the best action
     (ii); and whether first steps tell anything at all."""
     table, tau = exact.outputs.table[n], 1e-9 * (1.0 + abs(float(exact.score[n])))
-    known = np.flatnonzero(np.isfinite(table[:, 3]) & np.isfinite(table[:, 4]))
-    value, local = table[known, 3], table[known, 4] - risk * table[known, 5]
+    known = np.flatnonzero(np.isfinite(table[:, Col.UPPER]) & np.isfinite(table[:, Col.STEP_REWARD]))
+    value, local = table[known, Col.UPPER], table[known, Col.STEP_REWARD] - risk * table[known, Col.STEP_UNCERTAINTY]
     suffix = value - local
     greedy = local >= local.max() - tau
     return {

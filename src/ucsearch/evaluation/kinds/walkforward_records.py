@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.dispatch.decision import DecisionPanel
+from ucsearch.engine.arrays import Col
 from ucsearch.evaluation.drawn import Drawn
 from ucsearch.evaluation.samples import entry
 from ucsearch.evaluation.sources import Stretch
@@ -52,7 +53,7 @@ def credits_of(decided: DecisionPanel) -> dict[str, Floats]:
     risk = plan.settings.risk
     rows = np.arange(len(plan))
     first = np.nan_to_num(np.where(evidence.actions, evidence.reward_lower, -np.inf), nan=-np.inf).argmax(axis=1)
-    steps = table[:, :, 4] - risk * table[:, :, 5]
+    steps = table[:, :, Col.STEP_REWARD] - risk * table[:, :, Col.STEP_UNCERTAINTY]
 
     def over(values: Floats) -> Floats:
         return np.asarray(values - values[rows, first][:, None])
