@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import re
 import subprocess
 import sys
@@ -54,15 +55,17 @@ def test_example_members_mode_sees_what_mean_mode_averages_away(capsys: pytest.C
     assert names["longer"].continuation >= 0
 
 
-def test_readme_example_prints_what_the_readme_shows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_readme_example_prints_what_the_readme_shows(compiled: bool, tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     part = text.split("## Five minutes")[1].split("\n## ")[0]
     (code,) = re.findall(r"```python\n(.*?)```", part, re.S)
     (shown,) = re.findall(r"```text\n(.*?)```", part, re.S)
     (tmp_path / "five_minutes.py").write_text(code)
     done = subprocess.run(
-        [sys.executable, "-W", "error", "five_minutes.py"], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+        [sys.executable, "-W", "error", "five_minutes.py"], capture_output=True, text=True, check=False, cwd=tmp_path,
+        env={**os.environ, "NUMBA_DISABLE_JIT": str(int(not compiled))},
+    )  # fmt: skip
     assert done.stdout == shown, done.stderr
 
 

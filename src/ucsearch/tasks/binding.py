@@ -6,6 +6,7 @@ what belongs to a use of the task and not to the task: a grid that follows the f
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -33,16 +34,18 @@ class Fit(NamedTuple):
     start: dict[str, Any]  # arguments of state()
 
 
-class OnSeries:
+class OnSeries(ABC):
     """What a record of parameters says about its task beyond the rules."""
 
     form: ClassVar[Literal["cost", "reward"]] = "reward"  # how results are compared
 
+    @abstractmethod
     def task(self) -> Task:
-        raise NotImplementedError
+        """The task under these parameters."""
 
+    @abstractmethod
     def state(self, *arguments: Any, **named: Any) -> Any:
-        raise NotImplementedError
+        """A state of it, checked."""
 
     @property
     def effect_delay(self) -> int:
