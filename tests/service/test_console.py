@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.service.console_kit import DRIFTS, EVIL, ORIGIN, RAMPED, WATCHED, Person, fill, form_of, id_of
+from tests.service.console_kit import DRIFTS, EVIL, ORIGIN, RAMPED, WATCHED, Person, fill, form_of, id_of, items
 from tests.service.kit import Client, running
 
 PAGES = ("/console", "/console/decisions", "/console/monitor", "/console/plans", "/console/log")
@@ -367,6 +367,28 @@ def test_plans_are_paused_monitors_armed_again_and_tokens_made(tmp_path: Path) -
         assert client.service.tokens.find(secret.group(0)) is None
 
     go(test, tmp_path, hours=16)
+
+
+def test_a_refused_forecast_has_its_pages_too(tmp_path: Path) -> None:
+    async def test(person: Person, client: Client) -> None:
+        bad = items(3, "refused")
+        bad["items"][0]["forecast"]["members"][0][0] = None
+        made = await client.post("/v1/plans/orders/decisions", bad)
+        assert made.status_code == 200, made.text
+        id = made.json()["items"][0]["id"]
+        await person.login("operator")
+        shown = await person.look(f"/console/decisions/{id}")
+        assert shown.status_code == 200
+        assert "The forecast was refused" in shown.text
+        assert (await person.look("/console/series?name=refused")).status_code == 200
+        path = f"/console/decisions/{id}/override"
+        form = await person.look(path)
+        assert 'value="action:5"' in form.text  # the state was kept, so the rules can be asked
+        confirm = await person.send(path, path, choice="action:5", why="I know what is sold")
+        assert (await person.http.post(path, data=form_of(confirm.text, path), headers=ORIGIN)).status_code == 303
+        assert (await client.get("/v1/series/refused")).json()["effective"] == 5.0
+
+    go(test, tmp_path)
 
 
 def test_a_decision_and_the_log_are_verified_on_request(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def run_demo(
         try:
             _feed(url)
         except UCSearchError as error:
-            if not stop.is_set():
+            if not stop.is_set() and not server.should_exit:
                 say(f"The stream ended: {error}")
         if once:
             server.should_exit = True
