@@ -287,3 +287,32 @@ def test_a_series_in_two_purposes_that_are_not_cut_by_time() -> None:
     moved = {**rows[0], "split": "extra"}
     splits = kit.splits_of([*rows, moved])
     assert any("cut by time" in text for text in split_problems([*rows, moved], splits))
+
+
+def test_large_rows_are_packed_and_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shutil
+
+    from ucsearch.evaluation import manifest
+    from ucsearch.evaluation.run import evaluate
+
+    run = evaluate("known-optimum-mini", tmp_path, threads=1)
+    plain = (run.folder / "rows.jsonl").read_bytes()
+    monkeypatch.setattr(manifest, "PACKED_FROM", 10)
+    again = evaluate("known-optimum-mini", tmp_path, threads=1)
+    assert again.statement == run.statement
+    assert not (run.folder / "rows.jsonl").exists()
+    packed = run.folder / "rows.jsonl.gz"
+    assert manifest.read_part(run.folder, "rows.jsonl") == plain
+    assert read_evidence(run.folder).rows
+    (run.folder / "rows.jsonl").write_bytes(plain)
+    with pytest.raises(EvidenceError, match="there twice"):
+        read_evidence(run.folder)
+    (run.folder / "rows.jsonl").unlink()
+    shutil.copy(packed, tmp_path / "whole.gz")
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(EvidenceError, match="unpacked"):
+        read_evidence(run.folder)
+    shutil.copy(tmp_path / "whole.gz", packed)
+    monkeypatch.setattr(manifest, "MOST_BYTES", len(plain) - 1)
+    with pytest.raises(EvidenceError, match="more than"):
+        read_evidence(run.folder)

@@ -6,8 +6,11 @@ Read strictly: one clear error for whatever is missing, malformed or not in cano
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import io
 import tomllib
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,16 +33,22 @@ __all__ = [
     "find_evidence",
     "json_lines",
     "read_evidence",
+    "read_part",
     "seal",
     "write_evidence",
 ]
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://ucsearch.dev/evidence/v2"
+PACKED = ".gz"
+PACKED_FROM = 400_000
+"""Rows that are larger lie in their folder packed; their digest is of the content."""
+MOST_BYTES = 500_000_000
 EARLIER = "https://ucsearch.dev/evidence/v1"
 """Evidence from before there was a ledger of looks; it cannot be checked by today's rules and is refused."""
 MANIFEST = "manifest.json"
-REQUIRED = ("card.md", "rows.jsonl", "suite.toml")
+ROWS = "rows.jsonl"
+REQUIRED = ("card.md", ROWS, "suite.toml")
 FILES = tuple(sorted((*REQUIRED, "sample.jsonl", "selection.json")))
 """Files a manifest may speak about. Others in the folder, such as timing.json and report.html, are no evidence."""
 
@@ -130,12 +139,16 @@ def write_evidence(
     if manifest.exists() and manifest.read_bytes() != body:
         manifest.unlink()
     for name in FILES:
-        path = out / name
-        if name not in bodies:
-            path.unlink(missing_ok=True)  # of an earlier run: beside a new manifest it would be a stray
-        elif not path.exists() or path.read_bytes() != bodies[name]:
-            with whole_file(path) as file:
-                file.write(bodies[name])
+        packed = name == ROWS and len(bodies[name]) > PACKED_FROM
+        for path, wanted in ((out / name, not packed), (out / f"{name}{PACKED}", packed)):
+            if name not in bodies or not wanted:
+                path.unlink(missing_ok=True)  # of an earlier run: beside a new manifest it would be a stray
+                continue
+            # Without a time and a name in it, equal content is equal bytes.
+            held = gzip.compress(bodies[name], compresslevel=9, mtime=0) if packed else bodies[name]
+            if not path.exists() or path.read_bytes() != held:
+                with whole_file(path) as file:
+                    file.write(held)
     with whole_file(manifest) as file:
         file.write(body)
     return statement
@@ -170,10 +183,11 @@ def read_evidence(folder: Path) -> Evidence:
     _check_statement(statement)
     predicate = statement["predicate"]
     names = [subject["name"] for subject in statement["subject"]]
-    bodies = {name: _read(folder / name) for name in names}
+    bodies = {name: read_part(folder, name) for name in names}
     for stray in FILES:
-        if stray not in names and (folder / stray).exists():
-            raise EvidenceError(f"{stray}: the file is there, but the manifest does not speak of it")
+        for path in (folder / stray, folder / f"{stray}{PACKED}"):
+            if stray not in names and path.exists():
+                raise EvidenceError(f"{path.name}: the file is there, but the manifest does not speak of it")
     if predicate["seal"] != seal(predicate):
         raise FalseClaim("predicate.seal", predicate["seal"], seal(predicate))
     for i, subject in enumerate(statement["subject"]):
@@ -288,6 +302,23 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise EvidenceError(f"{path.name}: cannot be read ({error.strerror})") from error
+
+
+def read_part(folder: Path, name: str) -> bytes:
+    """A file of an evidence folder, packed or not; both at once would be two truths. Only rows are packed."""
+    packed = folder / f"{name}{PACKED}"
+    if not packed.exists():
+        return _read(folder / name)
+    if (folder / name).exists():
+        raise EvidenceError(f"{name}: it is there twice, packed and not")
+    try:
+        with gzip.open(io.BytesIO(_read(packed))) as file:
+            body = file.read(MOST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise EvidenceError(f"{packed.name}: cannot be unpacked ({error})") from error
+    if len(body) > MOST_BYTES:
+        raise EvidenceError(f"{packed.name}: more than {MOST_BYTES:,} bytes unpacked")
+    return body
 
 
 def _object(body: bytes, name: str) -> dict[str, Any]:

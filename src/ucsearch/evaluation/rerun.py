@@ -18,7 +18,7 @@ from ucsearch.evaluation.drawn import draw_series
 from ucsearch.evaluation.job import Job
 from ucsearch.evaluation.kinds import again_of
 from ucsearch.evaluation.ledger import LEDGER
-from ucsearch.evaluation.manifest import Evidence
+from ucsearch.evaluation.manifest import Evidence, read_part
 from ucsearch.evaluation.rows import Row
 from ucsearch.evaluation.run import evaluate
 from ucsearch.evaluation.suite import parse_suite
@@ -53,7 +53,7 @@ def rerun(
         ledger = Path(folder) / LEDGER
         if again is None or evidence.selection is None:
             run = evaluate(suite, folder, data_dir=data_dir, threads=threads, ledger=ledger)
-            body = (run.folder / "rows.jsonl").read_bytes()
+            body = read_part(run.folder, "rows.jsonl")
             found = Again([loads(line) for line in body.splitlines()], run.statement["predicate"]["data"])
             wanted = sorted({(row["family"], row["series"]) for row in evidence.rows})
         else:
