@@ -31,7 +31,8 @@ def check_figures(result: Result) -> None:
     assert result.problem.fits(result.choice)
     rent = [float(p @ s) for p, s in zip(result.prices, result.slack, strict=True)]
     whole = math.fsum([*result.loss.tolist(), *rent])
-    assert whole == pytest.approx(result.gap, abs=1e-9 * (abs(result.upper) + abs(result.lower)))
+    assert whole == pytest.approx(result.root - result.lower, abs=1e-9 * (abs(result.upper) + abs(result.lower)))
+    assert result.lower <= result.upper <= result.root + 1e-9 * abs(result.root)
     assert (result.loss >= 0.0).all()
     assert all((p >= 0.0).all() for p in result.prices)
     assert all((s >= 0.0).all() for s in result.slack)

@@ -209,3 +209,23 @@ def test_both_engines_keep_the_same_graph() -> None:
 
 def test_the_bound_on_a_mean() -> None:
     assert upper_bound([1.0, 2.0, 3.0, 4.0]) == pytest.approx(2.5 + 3.18244630528 * math.sqrt(5 / 3) / 2)
+
+
+def test_later_limits_that_cannot_be_kept_stop_everything() -> None:
+    """At least one pack a series has to be ordered at every step."""
+    must = LeadTimeInventory(lead_time=0, order_sizes=(1.0, 2.0))
+    trace = uc.Trace.from_members(np.full((3, 2, 3), 2.0), coupling="independent")
+    panel = uc.decide_panel(
+        must.task(), [must.state(0.0, ())] * 3, trace, uc.Exact(depth=3, mode="closed"), engine="python"
+    )
+    found = uc.allocate(panel, truck([5.0, 3.0, 2.0]), serve="best")
+    assert not found.served
+    assert found.reason is Reason.ALLOCATION_GAP
+    assert "24 of 24 simulated paths" in found.explain()
+    assert "first 2 steps later" in found.explain()
+    now = uc.allocate(panel, truck([2.0, 3.0, 3.0]), serve="best")
+    assert now.reason is Reason.BUDGET_INFEASIBLE
+    assert "1 is missing" in now.explain()
+    assert "used" not in now.explain()
+    exact = uc.allocate(panel, truck([3.0, 3.0, 3.0]))
+    assert exact.served

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ucsearch.allocation.api import Allocation
+from ucsearch.allocation.branch import Split, Tree
 from ucsearch.allocation.cases import Case, law_kind
 from ucsearch.allocation.shared import Shared
 from ucsearch.dispatch.decision import Outcome
@@ -127,6 +128,7 @@ def allocation_record(allocation: Allocation, rows: Sequence[Row]) -> dict[str, 
             "members": members,
             "shared": [_shared(s, allocation.cases, ahead) for s in allocation.shared],
             **({"later": _later(allocation)} if ahead else {}),
+            **_tree_of(allocation),
             "prices": [] if result is None else [[_value(x) for x in p.tolist()] for p in result.prices],
             "terms": {
                 "gap_limit": _value(allocation.gap_limit),
@@ -171,6 +173,25 @@ def _later(allocation: Allocation) -> dict[str, Any] | None:
         "mean": _value(later.mean),
         "bound": _value(later.bound),
     }
+
+
+def _tree_of(allocation: Allocation) -> dict[str, Any]:
+    """How choices were split for a smaller bound, with series by their number among all members."""
+    if allocation.result is None or allocation.result.tree is None or not allocation.served:
+        return {}
+    return {"tree": _node(allocation.result.tree, allocation)}
+
+
+def _node(tree: Tree, allocation: Allocation) -> dict[str, Any]:
+    if isinstance(tree, Split):
+        return {
+            "member": int(allocation.free[tree.series]), "actions": list(tree.actions),
+            "inside": _node(tree.inside, allocation), "outside": _node(tree.outside, allocation),
+        }  # fmt: skip
+    if tree.over is not None:
+        k, g = tree.over
+        return {"over": [k, allocation.shared[k].groups[g]]}
+    return {"prices": [[_value(x) for x in p.tolist()] for p in tree.prices]}
 
 
 def _choices(allocation: Allocation) -> bytes:

@@ -1,7 +1,7 @@
 """What is proved about an allocation: value, bound, gap, prices, and what more of a limit is worth (SPEC section 11).
 
-`upper - lower = sum of losses + price x unused` for any prices of at least 0, so the figures below stand on themselves;
-how the choice and the prices were found plays no part.
+`root - lower = sum of losses + price x unused` for any prices of at least 0, so the figures below stand on themselves;
+how the choice and the prices were found plays no part. `upper` is `root`, or less where choices were split.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.allocation.branch import Tree, branch
 from ucsearch.allocation.problem import Missing, Problem
 from ucsearch.allocation.solve import hull_steps, solve
 from ucsearch.errors import InputError
@@ -25,6 +26,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _REL, _ROUNDING = 1e-9, 8 * 2.0**-52  # of the tolerance of two figures
 _ADDED = 1e-12  # of a total's
+_SMALL = 3_000  # series x actions up to which choices are split for a smaller bound
+_SPLIT = 1e-4  # share of what the limits cost that is close enough without
 
 
 class Price(NamedTuple):
@@ -58,6 +61,8 @@ class Result:
     slack: tuple[Floats, ...]  # per resource (G,), what is left of it
     without: float  # sum of the best values of all series, as if nothing were shared
     missing: tuple[Missing, ...] = ()
+    tree: Tree | None = None  # how the choices were split for a smaller bound; None: one part, at `prices`
+    root: float = math.inf  # the bound at `prices`; above `upper` where choices were split
     later: float = 0.0  # currency that later steps may lose besides, where they have limits of their own
 
     @property
@@ -140,7 +145,7 @@ class Result:
         # More of a limit never hurts, and never pays more than its price.
         price = float(self.prices[k][g])
         if amount >= 0.0:
-            return Interval(max(low, 0.0), min(high, self.upper + price * amount - self.lower + self.later))
+            return Interval(max(low, 0.0), min(high, self.root + price * amount - self.lower + self.later))
         return Interval(low, min(high, 0.0))
 
     def next_in_line(self, resource: str, most: int = 20) -> list[tuple[str, float, float]]:
@@ -196,7 +201,14 @@ def evaluate(problem: Problem) -> Result:
     if missing:
         return _unproved(problem, missing)
     choice, prices = solve(problem)
-    return _unproved(problem, (), prices) if choice is None else proved(problem, choice, prices)
+    if choice is None:
+        return _unproved(problem, (), prices)
+    found = proved(problem, choice, prices)
+    enough = max(found.rounding, _SPLIT * found.cost_of_budget)
+    if problem.lower.size > _SMALL or not found.gap > enough:
+        return found
+    choice, upper, tree = branch(problem, choice, prices, found.upper, enough)
+    return replace(proved(problem, choice, prices), upper=upper, tree=tree)
 
 
 def proved(problem: Problem, choice: Ints, prices: tuple[Floats, ...]) -> Result:
@@ -227,7 +239,8 @@ def proved(problem: Problem, choice: Ints, prices: tuple[Floats, ...]) -> Result
         choice=choice,
         prices=prices,
         lower=math.fsum(problem.lower[rows, choice].tolist()),
-        upper=math.fsum((*top.tolist(), *rent)),
+        upper=(upper := math.fsum((*top.tolist(), *rent))),
+        root=upper,
         loss=np.maximum(top - own, 0.0),
         tau=tau,
         slack=tuple(slack),

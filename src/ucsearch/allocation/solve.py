@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from ucsearch.allocation.kernels import climb, fill, respond
 from ucsearch.allocation.problem import Problem, Resource
 
-__all__ = ["Steps", "choose_at", "hull_steps", "solve"]
+__all__ = ["Steps", "bound_at", "choose_at", "hull_steps", "prices_near", "solve"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Prices = list[Floats]  # per resource (G,)
 _SAMPLE = 4_000  # series on which prices are found first, where there are many
 _SWEEPS = 60  # over the prices, on a sample or a small problem
+_NEAR_SWEEPS = 4  # over the prices, from good ones
 _LAST_SWEEPS = 3  # over the prices, on all series
 _FEW_PRICES = 12  # up to which Newton steps are taken instead
 _NEWTON = 8
@@ -75,6 +76,16 @@ def solve(problem: Problem) -> tuple[Ints | None, tuple[Floats, ...]]:
 def choose_at(problem: Problem, prices: Prices) -> Ints | None:
     """A choice that keeps every limit, found from prices that are known already; None where none was found."""
     return _kept(problem, problem.floor, [prices], pairs=False)
+
+
+def bound_at(problem: Problem, prices: Prices) -> float:
+    """No allocation is worth more."""
+    return _bound(problem, problem.ceiling, prices)
+
+
+def prices_near(problem: Problem, prices: Prices) -> list[Prices]:
+    """Better prices than those of a problem that differs a little."""
+    return _descend(problem, problem.ceiling, prices, [r.left() for r in problem.resources], _NEAR_SWEEPS)[-1:]
 
 
 def _kept(problem: Problem, lower: Floats, tried: list[Prices], pairs: bool = True) -> Ints | None:

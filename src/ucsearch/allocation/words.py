@@ -17,7 +17,7 @@ def explain_allocation(allocation: Allocation, most: int = 10) -> str:
     result = allocation.result
     if result is None:
         return lines[0]
-    for price in result.table():
+    for price in result.table() if result.feasible else ():
         worth = f"one more unit is worth about {price.shadow_price:.4g}" if price.binds else "not binding"
         lines.append(f"  {price.resource}: {price.used:.6g} of {price.limit:.6g} used, {worth}")
     lines.extend(_later(allocation))
@@ -67,9 +67,12 @@ def _headline(allocation: Allocation) -> str:
             "ALLOCATION GAP: no choice of actions that keeps all limits was found. Raise a limit or use fewer limits."
         )
     if allocation.later is not None and not allocation.later.kept:
+        broken = ~np.isfinite(allocation.later.gaps)
+        # The first step at which a path has no choice is where it ended.
+        step = 1 + int((allocation.later.choices[broken][:, :, 0] >= 0).sum(axis=1).min())
         return (
-            f"ALLOCATION GAP: on {int((~np.isfinite(allocation.later.gaps)).sum())} of {allocation.later.gaps.size} "
-            "simulated paths no choice was found that keeps the limits of every later step. Raise a limit."
+            f"ALLOCATION GAP: on {int(broken.sum())} of {broken.size} simulated paths no choice was found that keeps "
+            f"the limits of every later step, first {step} {'step' if step == 1 else 'steps'} later. Raise that limit."
         )
     gap = f"{allocation.gap:.4g} more"
     if allocation.cost_of_limits > 0.0:

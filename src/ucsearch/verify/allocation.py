@@ -19,6 +19,7 @@ from ucsearch.verify.replay import CLOSED
 SMALL, ROUNDING = 1e-9, 8 * 2.0**-52  # of the tolerance of two figures
 ADDED = 1e-12  # of a total's
 LATER = "ucsearch.allocation/2"  # with limits at later steps
+MOST_NODES = 10_000  # of a tree of parts
 Targets = list[tuple[Record, bytes]]
 
 
@@ -183,22 +184,41 @@ class _Allocated:
 
     def _figures(self, choice: dict[int, int]) -> tuple[float, float]:
         """Value and bound; how many series were moved off what is best for them at the prices."""
-        prices = self._prices()
-        lower, top, surely, maybe = [], [], 0, 0
+        prices = self._prices(self.r["prices"])
+        surely, maybe = 0, 0
         for i in self.free:
             m, mine = self.members[i], choice[i]
-            charge = [
-                math.fsum(self._price(prices, k, i) * m.uses[k][a] for k in range(len(prices)))
-                for a in range(len(m.actions))
-            ]
+            charge = self._charges(i, prices)
             best = max(m.upper[a] - charge[a] for a in m.upper)
             own = m.lower[mine] - charge[mine]
             at = next(a for a in m.upper if m.upper[a] - charge[a] == best)
             size = max(abs(m.upper[at]) + charge[at], abs(m.lower[mine]) + charge[mine])
             tau = SMALL * max(abs(best), abs(own)) + ROUNDING * size
             surely, maybe = surely + (best - own > 2.0 * tau), maybe + (best - own > 0.5 * tau)
-            lower.append(m.lower[mine])
-            top.append(best)
+        value = math.fsum(self.members[i].lower[choice[i]] for i in self.free)
+        everything = {i: set(self.members[i].upper) for i in self.free}
+        bound = self._bound(prices, everything)
+        if "tree" in self.r:
+            bound = min(bound, max(self._parts(self.r["tree"], everything), value))
+        self._close("lower", value)
+        self._close("upper", bound)
+        # The last digits can move a series across its tolerance.
+        require("claim.adjusted", surely <= self.claim["adjusted"] <= maybe, self.claim["adjusted"], maybe)
+        return value, bound
+
+    def _charges(self, i: int, prices: list[list[float]]) -> list[float]:
+        m = self.members[i]
+        return [
+            math.fsum(self._price(prices, k, i) * m.uses[k][a] for k in range(len(prices)))
+            for a in range(len(m.actions))
+        ]
+
+    def _bound(self, prices: list[list[float]], allowed: dict[int, set[int]]) -> float:
+        """No choice among the allowed actions is worth more."""
+        top = []
+        for i in self.free:
+            m, charge = self.members[i], self._charges(i, prices)
+            top.append(max(m.upper[a] - charge[a] for a in allowed[i]))
         rent = []
         for k, s in enumerate(self.r["shared"]):
             for at, (g, rows) in enumerate(sorted(self._groups(k).items())):
@@ -206,18 +226,59 @@ class _Allocated:
                 fixed = [i for i in rows if not self.members[i].takes_part]
                 used = [-self.members[i].uses[k][a] for i, a in zip(fixed, taken, strict=True) if a is not None]
                 rent.append(prices[k][at] * math.fsum([s["limits"][g], *used]))
-        value, bound = math.fsum(lower), math.fsum([*top, *rent])
-        self._close("lower", value)
-        self._close("upper", bound)
-        # The last digits can move a series across its tolerance.
-        require("claim.adjusted", surely <= self.claim["adjusted"] <= maybe, self.claim["adjusted"], maybe)
-        return value, bound
+        return math.fsum([*top, *rent])
 
-    def _prices(self) -> list[list[float]]:
-        prices = [[num(x) for x in p] for p in self.r["prices"]]
+    def _parts(self, tree: Any, everything: dict[int, set[int]]) -> float:
+        """The largest bound of all parts. Every split covers what was allowed, so nothing is left out."""
+        best, stack, count = -math.inf, [(tree, everything)], 0
+        while stack:
+            node, allowed = stack.pop()
+            count += 1
+            if count > MOST_NODES or not isinstance(node, dict):
+                raise Malformed(f"tree: a node for a part, at most {MOST_NODES}, is expected")
+            if sorted(node) == ["prices"]:
+                best = max(best, self._bound(self._prices(node["prices"]), allowed))
+            elif sorted(node) == ["over"]:
+                self._over(node["over"], allowed)
+            elif sorted(node) == ["actions", "inside", "member", "outside"]:
+                i, actions = node["member"], node["actions"]
+                fine = type(i) is int and i in allowed and isinstance(actions, list)
+                if not fine or not all(type(a) is int for a in actions):
+                    raise Malformed("tree: a member that takes part and whole numbers are expected")
+                inside = allowed[i] & set(actions)
+                outside = allowed[i] - inside
+                require("tree.actions", bool(inside) and bool(outside), actions, "some of the actions, not all")
+                stack += [(node["inside"], {**allowed, i: inside}), (node["outside"], {**allowed, i: outside})]
+            else:
+                raise Malformed(f"tree: a node with the members {sorted(node)[:5]}")
+        return best
+
+    def _over(self, which: Any, allowed: dict[int, set[int]]) -> None:
+        """A part in which a limit cannot be kept has no choice that counts."""
+        shared = self.r["shared"]
+        if not (isinstance(which, list) and len(which) == 2 and type(which[0]) is int and 0 <= which[0] < len(shared)):
+            raise Malformed("tree.over: a limit's number and its group are expected")
+        k, group = which
+        if group not in shared[k]["limits"]:
+            raise Malformed(f"tree.over: no limit of {group!r}")
+        least = []
+        for i in self._groups(k)[group]:
+            m = self.members[i]
+            if i in allowed:
+                least.append(min(m.uses[k][a] for a in allowed[i]))
+            elif m.kept is not None:
+                least.append(m.uses[k][m.kept])
+        total = math.fsum(least)
+        require("tree.over", total > shared[k]["limits"][group], which, f"{total} would do")
+
+    def _prices(self, given: Any) -> list[list[float]]:
+        try:
+            prices = [[num(x) for x in p] for p in given]
+        except (TypeError, ValueError):
+            raise Malformed("prices: a list of numbers for every limit is expected") from None
         shapes = [len(p) for p in prices] == [len(s["limits"]) for s in self.r["shared"]]
         fine = shapes and all(0.0 <= x < math.inf for p in prices for x in p)
-        require("prices", fine, self.r["prices"], "one of at least 0 for each limit")
+        require("prices", fine, given, "one of at least 0 for each limit")
         return prices
 
     def _price(self, prices: list[list[float]], k: int, i: int) -> float:

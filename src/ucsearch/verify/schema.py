@@ -238,7 +238,7 @@ ALLOCATION: dict[str, Any] = {
         **_form(text="series", hex="decision digest", count="entry", maybe="action"),
     }],
     "shared": [{"limits": "limits", "groups": ["group"], **_form(text="name use", limit="[times]")}],
-    "prices": [["number"]],
+    "prices": [["number"]], "tree?": "any",
     "terms": {"serve": ("fallback", "best"), **_form(limit="gap_limit", number="gap_share")},
     "claim": {
         "reason": ("none", "budget_infeasible", "allocation_gap"),
