@@ -13,6 +13,7 @@ VENV_PEERS := .venv-peers
 VENV_LEARNED := .venv-learned
 VENV_ADAPTERS := .venv-adapters
 VENV_BROWSER := .venv-browser
+VENV_FUZZ := .venv-fuzz
 VENV_SPARK := .venv-spark
 VENV_RAY := .venv-ray
 VENV_PY := .venv-$(PY)
@@ -88,6 +89,14 @@ $(VENV_BROWSER)/.stamp: requirements/browser.in requirements/dev.txt pyproject.t
 		echo "axe-core could not be had from npm; its test will be left out." >&2
 	@touch $@
 
+$(VENV_FUZZ)/.stamp: requirements/fuzz.in requirements/dev.txt pyproject.toml
+	$(call make-env,$(VENV_FUZZ),$(PYTHON))
+	@echo "Installing requirements/fuzz.in into $(VENV_FUZZ) ..."
+	@$(VENV_FUZZ)/bin/python -m pip install -qq --require-hashes -r requirements/dev.txt
+	@$(VENV_FUZZ)/bin/python -m pip install -qq -r requirements/fuzz.in
+	@$(VENV_FUZZ)/bin/python -m pip install -qq --no-deps --no-build-isolation -e .
+	@touch $@
+
 $(VENV_SPARK)/.stamp: requirements/spark.in pyproject.toml
 	$(call make-env,$(VENV_SPARK),$(PYTHON))
 	@echo "Installing requirements/spark.in into $(VENV_SPARK) ..."
@@ -153,6 +162,10 @@ test-adapters: $(VENV_ADAPTERS)/.stamp ## Read forecasts made by the real librar
 .PHONY: test-browser
 test-browser: $(VENV_BROWSER)/.stamp ## Drive the console with Debian's chromium (UCSEARCH_SHOTS=folder keeps pictures)
 	$(VENV_BROWSER)/bin/python -m pytest tests/browser $(PYTEST_ARGS)
+
+.PHONY: test-fuzz
+test-fuzz: $(VENV_FUZZ)/.stamp ## Schemathesis on the service's own description, in .venv-fuzz (UCSEARCH_FUZZ=1000 for more)
+	$(VENV_FUZZ)/bin/python -m pytest -m slow tests/service/test_fuzz.py $(PYTEST_ARGS)
 
 .PHONY: test-spark
 test-spark: $(VENV_SPARK)/.stamp ## Decide on Spark's local cluster, an executor killed, in .venv-spark (needs Java 17 or 21)

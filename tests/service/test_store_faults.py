@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,48 @@ def test_a_log_that_is_shorter_than_its_checkpoint_stops_the_start(tmp_path: Pat
     (tmp_path / "log/decisions.db").unlink()
     with pytest.raises(RecordError, match="does not confirm"):
         open_service(tmp_path).start()
+
+
+def test_a_database_that_lost_its_tail_stops_the_start(tmp_path: Path, postgres: Server) -> None:
+    """Failed over to a copy that had not seen the last entries."""
+    import psycopg
+
+    place, other = postgres.fresh(), postgres.fresh()
+    names = [url.split("@/")[1].split("?")[0] for url in (place, other)]
+
+    async def go(tokens: dict[str, str] | None, *series: str) -> dict[str, str]:
+        async with running(tmp_path, config_of(place), tokens=tokens) as client:
+            for name in series:
+                assert (await client.decide(name)).status_code == 200
+            return client.tokens
+
+    tokens = asyncio.run(go(None, "A"))
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {names[1]}")
+        connection.execute(f"CREATE DATABASE {names[1]} TEMPLATE {names[0]}")
+    asyncio.run(go(tokens, "B", "C"))
+    (tmp_path / "service.toml").write_text(config_of(other))
+    with pytest.raises(RecordError, match="does not confirm"):
+        open_service(tmp_path).start()
+
+
+def test_a_second_service_waits_until_the_first_is_gone(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ucsearch.service.core._STANDBY_S", 0.02)
+    for name in ("one", "two"):
+        make_folder(tmp_path / name, config_of(place))
+    first, second = open_service(tmp_path / "one"), open_service(tmp_path / "two")
+    first.start()
+    waiting = threading.Thread(target=second.start)
+    waiting.start()
+    waiting.join(0.3)
+    assert waiting.is_alive()
+    assert not second.started
+    first.stop()
+    waiting.join(10.0)
+    assert second.started
+    second.stop()
 
 
 def test_a_full_log_is_503_and_nothing_leaves(tmp_path: Path) -> None:

@@ -172,6 +172,31 @@ def test_every_commit_is_synced(server: Server) -> None:
     assert out.read_text().count("sync(") - before >= 5
 
 
+@pytest.mark.parametrize("call", ["fdatasync:error=EIO", "pwrite64:error=ENOSPC"])
+def test_a_disk_that_fails_is_503_and_the_service_recovers(server: Server, call: str) -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    name = call.partition(":")[0]
+    watcher = subprocess.Popen(
+        ["strace", "-f", "-q", "-e", f"trace={name}", "-e", f"inject={call}", "-o", str(server.folder / "injected"),
+         "-p", str(server.running.pid)],
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    time.sleep(0.5)
+    if watcher.poll() is not None:
+        pytest.skip("strace may not look at processes here")
+    status, content = server.send(f"failing-{name}")
+    watcher.send_signal(signal.SIGINT)
+    watcher.wait(10)
+    assert (status, json.loads(content)["code"]) == (503, "audit_unavailable")
+    deadline = time.monotonic() + 20.0
+    while (found := server.send(f"failing-{name}"))[0] == 503 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert found[0] == 200, found
+    with AuditReader(server.folder / "log/decisions.db") as log:
+        assert log.verify().ok
+
+
 def test_sigterm_drains_and_leaves_a_checkpoint(tmp_path: Path) -> None:
     made = Server(tmp_path)
     try:

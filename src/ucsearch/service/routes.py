@@ -67,7 +67,10 @@ async def list_decisions(
     return as_json({"items": reads.plain(page.items), "next": after})
 
 
-@router.get("/decisions/{id}", summary="A record's canonical bytes", responses=problems(401, 403, 404, 429, 503))
+@router.get(
+    "/decisions/{id}", summary="A record's canonical bytes",
+    responses={**problems(401, 403, 404, 429, 503), 304: {"description": "as If-None-Match has it"}},
+)  # fmt: skip
 async def one_decision(request: Request, id: str) -> Response:
     principal_of(request, "viewer")
     row = await service_of(request).read(reads.find_row, id)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.openapi.utils import get_openapi
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from ucsearch.pipeline.cases import state_columns
 from ucsearch.service import bodies, reads
@@ -97,13 +97,13 @@ def _open_here(request: Request) -> None:
         principal_of(request, "viewer")
 
 
-@health.get("/healthz", summary="The loop is alive", responses=problems(401, 403))
+@health.get("/healthz", summary="The loop is alive", responses=problems(401, 403, 429))
 async def healthz(request: Request) -> Response:
     _open_here(request)
     return as_json({"status": "ok"})
 
 
-@health.get("/readyz", summary="Decisions can be made", responses=problems(401, 403, 503))
+@health.get("/readyz", summary="Decisions can be made", responses=problems(401, 403, 429, 503))
 async def readyz(request: Request) -> Response:
     _open_here(request)
     if why := service_of(request).not_ready():
@@ -111,7 +111,7 @@ async def readyz(request: Request) -> Response:
     return as_json({"status": "ready"})
 
 
-@health.get("/metrics", summary="Prometheus", responses=problems(401, 403))
+@health.get("/metrics", summary="Prometheus", response_class=PlainTextResponse, responses=problems(401, 403, 429))
 async def metrics(request: Request) -> Response:
     _open_here(request)
     service = service_of(request)
@@ -134,10 +134,25 @@ def describe(app: Any) -> dict[str, Any]:
         schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
         schemas.update(schema.pop("$defs", {}))
         schemas[kind.__name__] = schema
+    for path, operations in made["paths"].items():
+        for operation in operations.values():
+            _told_of(operation, path, sorted(app.state.service.plans))
     made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     made["security"] = [{"token": []}]
     made["info"]["x-limits"] = app.state.service.config.limits.model_dump()
     return made
+
+
+def _told_of(operation: dict[str, Any], path: str, plans: list[str]) -> None:
+    """What every route may answer besides, and which plans there are."""
+    if path.rpartition("/")[2] in ("healthz", "readyz", "metrics"):
+        operation["security"] = [{}, {"token": []}]  # none is asked for on loopback
+    operation["responses"] |= {str(k): v for k, v in problems(405, 422).items()}
+    if "requestBody" not in operation and "{" not in path and not operation.get("parameters"):
+        operation["responses"].pop("422")
+    for parameter in operation.get("parameters", ()):
+        if parameter["name"] == "plan" and parameter["in"] == "path" and plans:
+            parameter["schema"] = {"type": "string", "enum": plans}
 
 
 def age(since: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from ucsearch.errors import RecordError
 from ucsearch.records import place
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.chain import Checkpoint
+from ucsearch.records.postgres import AnotherService
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.config import Store
 
@@ -24,9 +26,45 @@ def open_log(store: Store, folder: Path, clock: Callable[[], datetime]) -> Audit
     if not path.exists() and (folder / store.checkpoint).exists():
         raise RecordError(f"{path}: there is a checkpoint but no log; restore it, or move {store.checkpoint} away")
     path.parent.mkdir(parents=True, exist_ok=True)
-    log = place.open_log(path, clock=clock, max_pages=store.max_pages)
-    log.set_autocheckpoint(store.wal_autocheckpoint)
+    lock = _alone(path)
+    try:
+        log = Locked(path, clock=clock, max_pages=store.max_pages)
+        log.lock = lock
+        log.set_autocheckpoint(store.wal_autocheckpoint)
+    except BaseException:
+        os.close(lock)
+        raise
     return log
+
+
+class Locked(AuditLog):
+    """A log that no second service opens: what a service knows of pauses and monitors, it knows from its own writes."""
+
+    lock = -1
+
+    def close(self) -> None:
+        super().close()
+        if self.lock >= 0:
+            os.close(self.lock)
+            self.lock = -1
+
+
+def _alone(path: Path) -> int:
+    """A lock beside the log, let go with the process that holds it."""
+    try:
+        handle = os.open(path.with_name(path.name + ".service"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise RecordError(f"{path}: its folder cannot be written ({error.strerror})") from error
+    try:
+        import fcntl
+    except ImportError:  # not on this system; two services on one file are then the user's to avoid
+        return handle
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise AnotherService(f"{path}: another service holds this log") from None
+    return handle
 
 
 def open_reader(store: Store, folder: Path) -> AuditReader:
