@@ -156,6 +156,8 @@ def test_outcomes_are_recorded_once_and_the_first_report_counts(tmp_path: Path) 
         assert changed.json()["items"][0]["followed"] is False
         unknown = await client.post("/v1/outcomes", {"items": [{**item, "decision": "0" * 64}]})
         assert unknown.status_code == 404
+        ahead = await client.post("/v1/outcomes", {"items": [{**item, "observed_at": "2062-03-03T06:00:00+00:00"}]})
+        assert ahead.status_code == 422
         undated = await client.post("/v1/outcomes", {"items": [{**item, "observed_at": "2026-03-03"}]})
         assert undated.status_code == 422
         seen = (await client.get("/v1/series/A")).json()["outcomes"]

@@ -146,6 +146,8 @@ class Service:
             return run(reader, *arguments)
         except RecordError as error:
             self._local.reader = None
+            if reader is not None:
+                reader.close()
             raise Refusal("audit_unavailable", "the log cannot be read", retry_after=2) from error
 
     async def decide(self, plan: Plan, rows: Sequence[Mapping[str, Any]], request: Request) -> bytes:

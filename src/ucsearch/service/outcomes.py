@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from ucsearch.monitor import rank_of
@@ -23,6 +23,8 @@ from ucsearch.service.reads import find_row
 from ucsearch.service.writer import Desk
 
 __all__ = ["report", "target_rank"]
+
+_AHEAD = timedelta(days=1)  # clocks of reporters may go before ours, not by more
 
 
 def report(service: Service, principal: Principal, request: Request, body: OutcomesBody) -> Any:
@@ -66,8 +68,12 @@ class _Report:
             dated = datetime.fromisoformat(item.observed_at).utcoffset() is not None
         except (ValueError, OverflowError):
             dated = False
+        where = (f"items[{i}].observed_at",)
         if not dated:
-            raise Refusal("invalid", "a time with its offset from UTC is expected", where=(f"items[{i}].observed_at",))
+            raise Refusal("invalid", "a time with its offset from UTC is expected", where=where)
+        if datetime.fromisoformat(item.observed_at) > self.desk.now + _AHEAD:
+            # Every outcome after it would count as late, and the pool of all series would never move again.
+            raise Refusal("invalid", "a time that has come is expected", where=where)
         return row
 
     def _reports(self, row: Row, step: int) -> list[dict[str, Any]]:

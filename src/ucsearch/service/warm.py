@@ -43,8 +43,9 @@ def warm(plan: Plan) -> Warmed:
         warnings.simplefilter("always")
         try:
             work = rows_work(plan.settings, [sample_row(plan)], datetime.now(UTC))
-            for _ in decided(work, plan.settings, range(len(work.chunks)), datetime.now(UTC)):
-                pass
+            for chunk in decided(work, plan.settings, range(len(work.chunks)), datetime.now(UTC)):
+                for problem, _ in chunk.refused.values():  # nothing was searched, so nothing was compiled
+                    return Warmed("python", f"its kernel could not be tried: {problem}")
         except UCSearchError as error:
             return Warmed("python", f"its kernel could not be tried: {error}")
     failed = [w for w in caught if issubclass(w.category, UncompilableWarning)]
