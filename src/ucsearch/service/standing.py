@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from ucsearch.service.plans import Plan
 __all__ = ["Pause", "Standing", "due_at", "pause_of"]
 
 _LOOK_BACK = 10_000  # decisions of a plan in which missing outcomes are looked for at a start
+_PAGE = 500
 _OPEN = 100  # decisions of a series that wait for their outcome
 
 
@@ -73,8 +75,8 @@ class Standing:
         self.journal = journal_of(log) if watched else Journal()
         self._open = {plan.name: {} for plan in watched}
         for plan in watched:
-            for row in reversed(log.list(plan=plan.name, kind="decision", newest_first=True, limit=_LOOK_BACK)):
-                self.waits(plan, row.seq, row.record)
+            for seq, series, due in reversed(_recent(log, plan)):
+                self._wait(plan.name, seq, series, due)
             for row in log.list(plan=plan.name, kind="outcome", newest_first=True, limit=_LOOK_BACK):
                 self.arrived(plan.name, row.record)
 
@@ -130,13 +132,16 @@ class Standing:
     def waits(self, plan: Plan, seq: int, record: Mapping[str, Any]) -> None:
         due = due_at(plan, record)
         if due is not None:
-            known = self._open[plan.name].setdefault(record["series"], {})
-            # Decisions of one period wait for one outcome.
-            for other in [s for s, when in known.items() if when == due]:
-                del known[other]
-            known[seq] = due
-            while len(known) > _OPEN:
-                del known[next(iter(known))]
+            self._wait(plan.name, seq, record["series"], due)
+
+    def _wait(self, plan: str, seq: int, series: str, due: datetime) -> None:
+        known = self._open[plan].setdefault(series, {})
+        # Decisions of one period wait for one outcome.
+        for other in [s for s, when in known.items() if when == due]:
+            del known[other]
+        known[seq] = due
+        while len(known) > _OPEN:
+            del known[next(iter(known))]
 
     def arrived(self, plan: str, outcome: Mapping[str, Any]) -> None:
         known = self._open.get(plan, {}).get(outcome["series"])
@@ -159,6 +164,22 @@ def journal_of(log: AuditReader) -> Journal:
     return journal
 
 
-def events(log: AuditReader) -> list[Row]:
-    """Outcome and monitor entries, in order."""
-    return sorted([*log.iterate("outcome"), *log.iterate("monitor")], key=lambda row: row.seq)
+def events(log: AuditReader) -> Iterator[Row]:
+    """Outcome and monitor entries, in order, a few at a time."""
+    return heapq.merge(log.iterate("outcome"), log.iterate("monitor"), key=lambda row: row.seq)
+
+
+def _recent(log: AuditReader, plan: Plan) -> list[tuple[int, str, datetime]]:
+    """Number, series and due time of the last decisions, newest first; read in pages, so that none is kept."""
+    out: list[tuple[int, str, datetime]] = []
+    before: int | None = None
+    for _ in range(_LOOK_BACK // _PAGE):
+        rows = log.list(plan=plan.name, kind="decision", newest_first=True, limit=_PAGE, before=before)
+        for row in rows:
+            record = row.record
+            if (due := due_at(plan, record)) is not None:
+                out.append((row.seq, record["series"], due))
+        if len(rows) < _PAGE:
+            break
+        before = rows[-1].seq
+    return out

@@ -14,7 +14,7 @@ from ucsearch.records.canonical import encode_number
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.core import Service
 from ucsearch.service.problems import Refusal
-from ucsearch.service.standing import Standing
+from ucsearch.service.standing import Standing, events
 
 __all__ = ["EventView", "MonitorView", "StreamView", "curve", "monitor", "monitors", "stream"]
 
@@ -121,7 +121,7 @@ def events_of(reader: AuditReader, plan: str, limit: int = 100) -> tuple[EventVi
 def curve(reader: AuditReader, plan: str, series: str = POOL) -> tuple[tuple[str, float], ...]:
     """(time, evidence) of one stream after each outcome that moved it, for a picture."""
     journal, out = Journal(), []
-    for row in sorted([*reader.iterate("outcome"), *reader.iterate("monitor")], key=lambda row: row.seq):
+    for row in events(reader):
         record = row.record
         if record.get("plan") != plan:
             continue
