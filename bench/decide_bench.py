@@ -3,7 +3,8 @@
     python -m bench.decide_bench --series 100000 --folder FOLDER            # time, processor time and peak memory
     python -m bench.decide_bench --series 100000 --folder FOLDER --kill     # then once more, cut off and resumed
 
-FOLDER needs about 75 kB per series and run; what is written there is removed at the end unless `--keep` is given.
+FOLDER needs about 15 kB per series and run (75 kB where the log is no segment); what is written there is removed at the
+end unless `--keep` is given.
 """
 
 from __future__ import annotations
@@ -120,13 +121,19 @@ def resumed(folder: Path, name: str, share: float, chunks: int) -> int:
 
 
 def check_log(path: Path, series: int) -> str:
-    """The chain holds, and every series is in the log once; returns the digest of all ids, in order."""
+    """The chain holds, and every series is in the log once; returns the digest of all ids, in order, or the root of the
+    segment."""
     from ucsearch.records import AuditReader
+    from ucsearch.segments.audit import segments_of, verify_segments
 
     with AuditReader(path) as reader:
         found = reader.verify()
         if not found.ok:
             raise RuntimeError(str(found))
+        for report in verify_segments(reader):
+            if report.fault or report.rows != series:
+                raise RuntimeError(report.fault or f"{report.rows} rows, expected {series}")
+            return next(segments_of(reader))[1].root
         names, digest = [], hashlib.sha256()
         for row in reader:
             names.append(row.record["series"])
@@ -149,8 +156,11 @@ def main() -> None:
         result: dict[str, Any] = {"series": options.series, "members": MEMBERS, "steps": STEPS}
         result["forecasts_mb"] = round((options.folder / "forecasts.parquet").stat().st_size / 2**20, 1)
         result |= run(options.folder, "whole")
-        result["log_mb"] = round((options.folder / "whole.db").stat().st_size / 2**20, 1)
+        log = [options.folder / "whole.db", *(options.folder / "whole.db.d").rglob("*")]
+        result["log_mb"] = round(sum(p.stat().st_size for p in log if p.is_file()) / 2**20, 1)
+        start = time.perf_counter()
         ids = check_log(options.folder / "whole.db", options.series)
+        result["verify_s"] = round(time.perf_counter() - start, 1)
         if options.kill:
             result["chunks_kept"] = resumed(options.folder, "cut", 0.4, -(-options.series // 1000))
             whole, cut = ((options.folder / f"{n}.parquet").read_bytes() for n in ("whole", "cut"))

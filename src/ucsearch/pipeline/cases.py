@@ -131,6 +131,7 @@ class Kinds:
         self.settings = settings
         self._kinds: dict[tuple[Any, ...], Kind] = {}
         self._configs: dict[tuple[tuple[str, Any], ...], Any] = {}
+        self._params: dict[int, Any] = {}  # by id of a config, which `_configs` keeps alive
 
     def config(self, changes: dict[str, Any]) -> Any:
         """The settings' task with some parameters changed."""
@@ -139,6 +140,12 @@ class Kinds:
             base = self.settings.task
             self._configs[key] = dataclasses.replace(base, **changes) if changes else base
         return self._configs[key]
+
+    def params(self, config: Any) -> Any:
+        """Of a config that came from `config`, made once."""
+        if id(config) not in self._params:
+            self._params[id(config)] = config.params()
+        return self._params[id(config)]
 
     def kind(self, config: Any, changes: dict[str, Any]) -> Kind:
         """The group a series belongs to. Whole numbers and words shape a task; of other numbers only whether they are
@@ -299,7 +306,7 @@ class StateFile:
         except InputError as error:
             self._refuse(series, place, error.field.partition("[")[0], f"saw {error.seen}, expected {error.expected}")
             return
-        self.cases[series] = Case(self.kinds.kind(config, changes), state, config.params(), config)
+        self.cases[series] = Case(self.kinds.kind(config, changes), state, self.kinds.params(config), config)
 
 
 def order_size(decision: Decision) -> float | None:

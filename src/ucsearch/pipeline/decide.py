@@ -349,7 +349,7 @@ def _decide_group(
     values, cases = [v for v, _ in group], [c for _, c in group]
     kind = cases[0].kind
     trace = make_trace(
-        np.stack([v.table for v in values if v.table is not None]), plan.forecasts.layout.kind,
+        np.stack([v.table.T for v in values if v.table is not None]).transpose(0, 2, 1), plan.forecasts.layout.kind,
         plan.forecasts.layout.levels, settings.forecast,
         [v.cutoff for v in values] if values[0].cutoff else None,
         [v.issued for v in values] if values[0].issued else None, values[0].model,

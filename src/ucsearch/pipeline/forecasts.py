@@ -113,6 +113,7 @@ class ForecastFile:
         done = set(self.order[:start])
         for block, names in whole_series(self.table, wanted, self.columns.series, self.first[start]):
             matrix = self._matrix(block)
+            suspect = np.logical_or(np.isnan(matrix).any(axis=1), self.layout.kind == "mean")
             notes = [block.texts(name) for name in self.layout.extra]
             for lo, hi in _runs(names):
                 series = names[lo]
@@ -120,7 +121,9 @@ class ForecastFile:
                     raise DataError(f"{self.table.path}: changed while it was read (series {series!r})")
                 done.add(series)
                 said = {name: notes[i][lo] for i, name in enumerate(self.layout.extra)}
-                problem = self.refused.get(series) or self._check(block, matrix, lo, hi, series)
+                problem = self.refused.get(series)
+                if problem is None and suspect[lo:hi].any():
+                    problem = self._check(block, matrix, lo, hi, series)
                 values = None if problem is not None else self._steps(block, matrix, lo, hi)
                 if values is not None and self.fills:
                     values = self._filled(block, values, lo, hi)
@@ -155,8 +158,8 @@ class ForecastFile:
         return found
 
     def _matrix(self, block: Block) -> Floats:
-        """(n, K) values of a block, NaN where there is no usable number."""
-        out = np.empty((len(block), len(self.layout.values)))
+        """(n, K) values of a block, NaN where there is no usable number; columns are contiguous, as they come."""
+        out = np.empty((len(self.layout.values), len(block))).T
         for i, name in enumerate(self.layout.values):
             out[:, i] = block.numbers(name)[0]
         out[~(np.abs(out) <= LARGEST)] = np.nan
