@@ -34,7 +34,7 @@ from ucsearch.tasks import DelayedExposure
 from ucsearch.tasks.binding import bind
 
 MINI = "mechanism-mini"
-SMALL = smaller(MINI, ("paths = 30", "paths = 5"), ("decisions = 5", "decisions = 2"))
+SMALL = smaller(MINI, ("paths = 10", "paths = 5"), ("decisions = 5", "decisions = 2"))
 
 
 @pytest.fixture(scope="module")
@@ -420,7 +420,7 @@ def test_the_test_split_stays_closed_until_constants_are_declared(tmp_path: Path
 
 
 def test_what_is_declared_does_not_depend_on_test_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    suite = smaller(MINI, ("paths = 30", "paths = 5"))
+    suite = smaller(MINI, ("paths = 10", "paths = 5"))
 
     def declared(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         source = mechanism._Source("exposure", suite, Job(folder, {"card_sha256": "0" * 64}, threads=1))
@@ -460,7 +460,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         ("width = 3", "width = 2", "width"),
         ("uc = {", "other = {", "uc"),
         ('families = ["sample-other"]', 'families = ["sample-daily"]', "family"),
-        ("paths = 30", "paths = 30\nwidht = 2", "widht"),
+        ("paths = 10", "paths = 10\nwidht = 2", "widht"),
         ("risk = 0.25", "risk = 0.0", "risk"),
     ):
         assert old in text
