@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 import random
@@ -15,12 +16,14 @@ from tests.service.kit import CONFIG, PLAN, make_folder, open_service
 from ucsearch.cli.main import app
 from ucsearch.errors import InputError
 from ucsearch.monitor import Settings, rank_of
+from ucsearch.pipeline.scaffold import write_scaffold
 from ucsearch.records.backup import restore
 from ucsearch.records.chain import Checkpoint
 from ucsearch.service.arming import arm, replayed
-from ucsearch.service.config import load_config
+from ucsearch.service.config import PlanTable, load_config
 from ucsearch.service.plans import load_plan
 from ucsearch.service.start import backup_log
+from ucsearch.service.warm import warm
 
 
 def command(*arguments: str) -> tuple[int, str]:
@@ -99,6 +102,17 @@ def test_a_backup_can_be_put_back(tmp_path: Path, kind: str, request: pytest.Fix
         tmp_path / "copy.db", tmp_path / "back.db", checkpoint=Checkpoint.read(tmp_path / "copy.db.checkpoint")
     )
     assert made.count == 1
+
+
+@pytest.mark.parametrize("kind", ["storage", "intervention"])
+def test_plans_of_other_tasks_are_tried_before_they_are_called_ready(tmp_path: Path, kind: str) -> None:
+    settings = next(p for p in write_scaffold(kind, tmp_path) if p.suffix == ".toml")
+    plan = load_plan(PlanTable(name="p", settings=settings.name), tmp_path)
+    assert warm(plan).engine == "compiled"
+    # A forecast that is too short is refused, so nothing is searched and nothing compiled.
+    short = dataclasses.replace(plan.settings, forecast=plan.settings.forecast.model_copy(update={"steps": 1}))
+    found = warm(dataclasses.replace(plan, settings=short))
+    assert (found.engine, "could not be tried" in found.note) == ("python", True)
 
 
 def ranks(narrow: float, periods: int = 300, series: int = 4) -> list[list[tuple[str, float, float]]]:

@@ -23,8 +23,8 @@ LIMITED = (
     CONFIG
     + """
 [limits]
-header_s = 0.3
-body_s = 0.3
+header_s = 1.0
+body_s = 1.0
 connections = 20
 """
 )
