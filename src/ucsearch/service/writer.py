@@ -15,11 +15,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from ucsearch.dispatch.gate import Calibration
 from ucsearch.errors import DataError, InputError, RecordError
 from ucsearch.records.audit import AuditLog, Entry
 from ucsearch.records.chain import Row
@@ -27,72 +25,14 @@ from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request
 from ucsearch.records.writer import Body
 from ucsearch.service.answers import answers
+from ucsearch.service.jobs import Call, Desk, Job, Meter, Standings
 from ucsearch.service.plans import Item, Plan
 from ucsearch.service.problems import Refusal, shown
 
-__all__ = ["Desk", "Job", "Standings", "Writer"]
+__all__ = ["Desk", "Writer"]
 
 _log = logging.getLogger("ucsearch.service")
 _AGAIN_S = 1.0  # between tries to open a log that failed
-
-
-class Standings(Protocol):
-    """What decisions depend on besides their request; changed by calls, read by batches, in one thread."""
-
-    def calibrations(self, plan: Plan, series: Sequence[str], now: datetime) -> Mapping[str, Calibration]: ...
-
-    def paused(self, plan: Plan, now: datetime) -> bool: ...
-
-    def rebuild(self, log: AuditLog) -> None:
-        """From the log alone."""
-
-    def waits(self, plan: Plan, seq: int, record: Mapping[str, Any]) -> None:
-        """A decision was recorded whose outcome is to come."""
-
-    def arm(self, log: AuditLog, now: datetime) -> None:
-        """Write what the monitors watch by, where the log does not say it."""
-
-
-class Meter(Protocol):
-    """Where figures go."""
-
-    def decided(self, plan: str, bodies: Sequence[Body]) -> None: ...
-
-    def batch(self, items: int, queue_s: float, decide_s: float) -> None: ...
-
-    def committed(self, seconds: float, seq: int) -> None: ...
-
-
-@dataclass(eq=False)
-class Job:
-    """One request to decide."""
-
-    plan: Plan
-    rows: Sequence[Mapping[str, Any]]
-    request: Request  # of its first item
-    future: Future[bytes] = field(default_factory=Future)
-    since: float = field(default_factory=time.monotonic)
-
-    @property
-    def items(self) -> int:
-        return len(self.rows)
-
-
-@dataclass(eq=False)
-class _Call:
-    """Something that runs alone."""
-
-    run: Callable[[Desk], Any]
-    items: int = 1
-    future: Future[Any] = field(default_factory=Future)
-    since: float = field(default_factory=time.monotonic)
-
-
-class Desk(NamedTuple):
-    """What a call works with."""
-
-    log: AuditLog
-    now: datetime
 
 
 class _Made(NamedTuple):
@@ -111,7 +51,7 @@ class Writer:
         self._reader: AuditReader | None = None
         self._open_log, self._standings, self._clock, self._meter = open_log, standings, clock, meter
         self._queue_items, self._batch_items, self._after = queue_items, batch_items, after
-        self._queue: deque[Job | _Call] = deque()
+        self._queue: deque[Job | Call] = deque()
         self._waiting = 0
         self._changed = threading.Condition()
         self._stopping = False
@@ -153,11 +93,11 @@ class Writer:
 
     def call(self, run: Callable[[Desk], Any], items: int = 1) -> Future[Any]:
         """Queue something that runs alone."""
-        made = _Call(run, items)
+        made = Call(run, items)
         self._put(made)
         return made.future
 
-    def _put(self, job: Job | _Call) -> None:
+    def _put(self, job: Job | Call) -> None:
         with self._changed:
             if self._stopping:
                 raise Refusal("not_ready", "the service is stopping", retry_after=5)
@@ -195,21 +135,21 @@ class Writer:
             try:
                 if not batch:
                     self._try_again()
-                elif isinstance(batch, _Call):
+                elif isinstance(batch, Call):
                     self._settle()
                     self._run_call(batch)
                 else:
                     self._run_batch(batch)
             except BaseException as error:  # a bug: whoever waits is told, the thread goes on
                 _log.exception("the writer failed")
-                jobs = [batch] if isinstance(batch, _Call) else batch
+                jobs = [batch] if isinstance(batch, Call) else batch
                 for job in jobs:
                     if not job.future.done():
                         job.future.set_exception(error)
                 self._stale = True
         self._settle()
 
-    def _take(self) -> list[Job] | _Call | None:
+    def _take(self) -> list[Job] | Call | None:
         with self._changed:
             while not self._queue:
                 if self._stopping:
@@ -219,7 +159,7 @@ class Writer:
                     return []
             first = self._queue.popleft()
             self._waiting -= first.items
-            if isinstance(first, _Call):
+            if isinstance(first, Call):
                 return first
             batch, count = [first], first.items
             while self._queue and isinstance(head := self._queue[0], Job) and count + head.items <= self._batch_items:
@@ -259,7 +199,7 @@ class Writer:
             except Exception:  # it is given up in any case
                 _log.warning("the log could not be closed", exc_info=True)
 
-    def _run_call(self, call: _Call) -> None:
+    def _run_call(self, call: Call) -> None:
         if not call.future.set_running_or_notify_cancel():
             return
         try:
