@@ -21,13 +21,13 @@ def cli(*arguments: object, code: int = 0) -> str:
 def test_the_drill(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     tokens = make_folder(old)
-    copy, mark = tmp_path / "copy.db", tmp_path / "copy.json"
+    copy, mark = tmp_path / "copy.db", tmp_path / "copy.db.checkpoint"
 
     async def work() -> tuple[list[str], bytes]:
         async with running(old, tokens=tokens) as client:
             first = await client.decide("A", "B", key="before-the-copy")
             # The service goes on while the copy is taken.
-            await asyncio.to_thread(cli, "log", "backup", old / "log/decisions.db", copy, "--checkpoint", mark)
+            await asyncio.to_thread(cli, "service", "backup", old, copy)
             await client.decide("A", key="after-the-copy")
             return [i["id"] for i in first.json()["items"]], first.content
 

@@ -57,6 +57,7 @@ dl.facts dt{color:var(--soft)}dl.facts dd{margin:0;overflow-wrap:anywhere}
 pre.log{white-space:pre-wrap;overflow-wrap:anywhere;max-height:28rem;overflow:auto}
 @media screen and (max-width:640px){dl.facts{grid-template-columns:1fr}dl.facts dd{margin-bottom:6px}
 .stack td.n{text-align:left}.stack td:empty{display:none}
+.stack caption{display:block}
 .stack td[data-head]::before{display:inline;content:attr(data-head) ": ";margin:0}
 .stack tr{padding:6px 12px;margin:0 0 8px}
 header.bar .inner{padding:6px 10px}header.bar nav a{padding:6px 8px}}
