@@ -55,7 +55,7 @@ max_undercoverage = 0.035
 """
 ITEMS = {"bread": 14.0, "milk": 9.0, "apples": 22.0}
 LEVELS = (50, 80, 90, 98)
-FIRST = datetime(2026, 3, 2, 8, tzinfo=UTC)
+FIRST = datetime(2024, 3, 4, 8, tzinfo=UTC)
 HOURS = 4  # of a made-up day
 
 rng = np.random.default_rng(1)

@@ -24,7 +24,7 @@ PRINTS = {
     "truck.py": ("ALLOCATED: 60 series", "the truck is full", "litres more would be worth between", "next in line:"),
     "closed_loop.py": ("best among all policies", "after high outcomes", "fixed plan", "verifier: valid"),
     "service_hourly.py": (
-        "2026-03-02 08:00  {'RELEASED': 3}",
+        "2024-03-04 08:00  {'RELEASED': 3}",
         "next morning: 4 reports of 3 items each; the monitor is armed",
     ),
     "certify.py": ("RELEASED: order 5", "1 entry on disk; released: order 5", "verifier's exit code: 0"),

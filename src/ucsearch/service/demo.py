@@ -101,6 +101,11 @@ class Stream:
         self._last: tuple[Answer, ...] = ()
         self.periods = 0
 
+    @property
+    def due(self) -> datetime:
+        """When the next period is over."""
+        return self._time + PERIOD
+
     def step(self) -> None:
         """Report what came of the last decisions, then decide again."""
         self._time += PERIOD
@@ -169,6 +174,9 @@ def run_demo(
         with Client(url, tokens["demo agent"], retry=Retry(tries=2)) as client:
             stream = Stream(client, ends - (PAST + 400) * PERIOD)
             while not stop.is_set():
+                # Nothing of the future can be reported: from then on it goes on in real time.
+                if stream.due > datetime.now(UTC) and stop.wait((stream.due - datetime.now(UTC)).total_seconds()):
+                    return
                 stream.step()
                 sent[0] = stream.periods
                 if stream.periods == PAST:
