@@ -183,6 +183,13 @@ def test_proof_run_and_filing_say_what_their_fields_say_as_keywords(tmp_path: Pa
         uc.Run(engine="fast")
 
 
+def test_old_names_still_serve() -> None:
+    from ucsearch.backtest import How
+
+    assert How("python", 1) == uc.Run(engine="python", threads=1)
+    assert How() == uc.Run(engine="compiled")
+
+
 def test_there_is_one_audit_log() -> None:
     assert records.AuditLog is uc.AuditLog
 

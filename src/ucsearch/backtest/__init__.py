@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ucsearch.backtest.choosers import Certified as Certified
     from ucsearch.backtest.choosers import Deterministic as Deterministic
+    from ucsearch.backtest.choosers import How as How
     from ucsearch.backtest.choosers import Learned as Learned
     from ucsearch.backtest.choosers import Searched as Searched
     from ucsearch.backtest.choosers import point_forecast as point_forecast
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from ucsearch.backtest.walk import parts_of as parts_of
 
 _HOME = {
+    "How": "choosers",
     "Budget": "roster",
     "CalendarStaffing": "practice",
     "Certified": "choosers",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from ucsearch.comparators import CEM, MPPI
 from ucsearch.dispatch.api import decide_panel
 from ucsearch.dispatch.decision import DecisionPanel
 from ucsearch.dispatch.gate import Calibration, Gate
-from ucsearch.effort import Proof, Run
+from ucsearch.effort import Engine, Proof, ProofWords, Run, no_more, one_record
 from ucsearch.engine.api import search_panel
 from ucsearch.engine.arrays import OutI
 from ucsearch.errors import InputError
@@ -22,7 +22,7 @@ from ucsearch.policies import Policy
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["COMPILED", "FIGURES", "FLAGS", "Certified", "Deterministic", "Learned", "Searched", "point_forecast"]
+__all__ = ["COMPILED", "FIGURES", "FLAGS", "Certified", "Deterministic", "How", "Learned", "Searched", "point_forecast"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -35,6 +35,11 @@ FIGURES = ("margin", "gap", "eps_a", "proxy_slack", "regret_bound")
 
 
 COMPILED = Run(engine="compiled")  # of a walk, which decides often
+
+
+def How(engine: Engine = "compiled", threads: int | None = None) -> Run:
+    """What `uc.Run` was called here in 0.1."""
+    return Run(engine=engine, threads=threads)
 
 
 class Searched:
@@ -69,10 +74,11 @@ class Certified:
         self, task: Task, policy: Policy, *, proof: Proof | None = None, how: Run | None = None,
         gate: Gate | None = None,
         keep: Callable[[int, DecisionPanel], None] | None = None, law: Callable[[Seen], Trace] | None = None,
-        calibration: Calibration | None = None,
+        calibration: Calibration | None = None, **words: Unpack[ProofWords],
     ) -> None:  # fmt: skip
         self.task, self.policy, self.how, self.keep = task, policy, how or COMPILED, keep
-        self.proof, self.calibration = proof, calibration
+        self.proof, self.calibration = one_record("proof", proof, Proof(), words), calibration
+        no_more(words)
         self.law = law  # what makes a law of the outcomes out of the forecast, for mode "closed"
         self.gate = Gate(certificate=True) if gate is None else gate
 

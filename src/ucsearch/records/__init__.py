@@ -3,6 +3,8 @@
 `canonical` the function stays in `ucsearch.records.canonical`: exported here it would hide its module.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ucsearch.records.audit import AuditLog, Entry, RequestTaken, Sealed
 from ucsearch.records.blobs import blob_id, blob_ref, decode_array, decode_floats, encode_array
 from ucsearch.records.canonical import (
@@ -14,7 +16,6 @@ from ucsearch.records.canonical import (
     seal,
 )
 from ucsearch.records.chain import ChainReport, Checkpoint, Row
-from ucsearch.records.decisions import decision_record
 from ucsearch.records.reader import AuditReader, Effective
 from ucsearch.records.requests import Request
 
@@ -42,3 +43,16 @@ __all__ = [
     "record_id",
     "seal",
 ]
+
+
+if TYPE_CHECKING:
+    from ucsearch.records.decisions import decision_record
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Loaded when asked for: who reads records need not load what makes decisions."""
+        if name != "decision_record":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from ucsearch.records.decisions import decision_record
+
+        return decision_record
