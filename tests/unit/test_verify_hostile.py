@@ -493,3 +493,15 @@ def test_paths_and_bytes_are_not_copied_for_ever() -> None:
     start = time.process_time()
     assert verify_record(record, blobs, ROOM).code in (0, 3)
     assert time.process_time() - start < 10.0
+
+
+def test_a_hole_in_a_file_is_not_read_to_its_end(tmp_path: Path) -> None:
+    """Sparse: a terabyte that takes no room on the disk."""
+    (tmp_path / "log").touch()
+    os.truncate(tmp_path / "log", 2**40)
+    found = program(tmp_path, "log")
+    assert found.returncode == 2
+    assert "line 1: too long" in found.stdout
+    exported(tmp_path / "good.jsonl", ours())
+    demanded = program(tmp_path, "good.jsonl", "--gate", "log")
+    assert (demanded.returncode, "too long" in demanded.stderr) == (64, True)

@@ -18,7 +18,8 @@ LONGEST = 1 << 20  # bytes of a settings file
 def read_gate(path: Path) -> dict[str, Any]:
     """The [gate] table of a settings file, or a file of its members alone."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(LONGEST + 1)
         if len(data) > LONGEST:
             raise ValueError("too long for settings")
         content = tomllib.loads(data.decode("utf-8"))
