@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,26 @@ def test_stray_and_linked_files(tmp_path: Path) -> None:
     (folder / "card.md").rename(folder / "elsewhere.md")
     (folder / "card.md").symlink_to(folder / "elsewhere.md")
     with pytest.raises(EvidenceError, match=r"card\.md"):
+        read_evidence(folder)
+
+
+@pytest.mark.parametrize("name", ["card.md", "rows.jsonl", "suite.toml", "manifest.json"])
+def test_a_file_that_is_a_hole_or_a_pipe_is_not_read_to_its_end(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest, "MOST_BYTES", 1 << 20)
+    folder = kit.write(tmp_path, with_sample=False)
+    for path in folder.glob(f"{name}*"):  # rows may be packed
+        path.unlink()
+    (folder / name).touch()
+    os.truncate(folder / name, 2**40)
+    assert find_evidence(tmp_path) == [folder]
+    with pytest.raises(EvidenceError, match="too long"):
+        read_evidence(folder)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    assert find_evidence(tmp_path) == [folder]
+    with pytest.raises(EvidenceError, match="no such file"):
         read_evidence(folder)
 
 

@@ -69,13 +69,19 @@ def by_dataset(opened: Opened, families: Mapping[str, str], suite: str) -> dict[
     return found
 
 
+LONGEST = 256 << 20  # bytes
+
+
 def read_ledger(path: Path) -> list[dict[str, Any]]:
     """All looks, oldest first. EvidenceError for whatever breaks form or chain; no file is an empty ledger."""
     if not path.exists():
         return []
     if path.is_symlink() or not path.is_file():
         raise EvidenceError(f"{path.name}: expected a plain file")
-    body = path.read_bytes()
+    with path.open("rb") as file:
+        body = file.read(LONGEST + 1)
+    if len(body) > LONGEST:
+        raise EvidenceError(f"{path.name}: too long for a ledger")
     if body and not body.endswith(b"\n"):
         raise EvidenceError(f"{path.name}: the last line is not complete")
     looks: list[dict[str, Any]] = []

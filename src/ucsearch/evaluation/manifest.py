@@ -167,8 +167,8 @@ def find_evidence(folder: Path) -> list[Path]:
             continue
         # A manifest that cannot be read is reported by whoever reads it; one of another kind is not ours.
         try:
-            content = loads(path.read_bytes())
-        except (RecordError, OSError):
+            content = loads(_read(path))
+        except RecordError:
             found.append(path.parent)
             continue
         if not isinstance(content, dict) or content.get("predicateType", PREDICATE) in (PREDICATE, EARLIER):
@@ -299,9 +299,13 @@ def _read(path: Path) -> bytes:
     if path.is_symlink() or not path.is_file():
         raise EvidenceError(f"{path.name}: no such file in {path.parent}")
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            body = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise EvidenceError(f"{path.name}: cannot be read ({error.strerror})") from error
+    if len(body) > MOST_BYTES:  # a hole of a terabyte takes no room on a disk
+        raise EvidenceError(f"{path.name}: too long for a file of evidence")
+    return body
 
 
 def read_part(folder: Path, name: str) -> bytes:
