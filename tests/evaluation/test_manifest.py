@@ -140,7 +140,7 @@ def test_stray_and_linked_files(tmp_path: Path) -> None:
 def test_a_file_that_is_a_hole_or_a_pipe_is_not_read_to_its_end(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(manifest, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(manifest, "LONGEST_FILE", 1 << 20)
     folder = kit.write(tmp_path, with_sample=False)
     for path in folder.glob(f"{name}*"):  # rows may be packed
         path.unlink()

@@ -44,6 +44,7 @@ PACKED = ".gz"
 PACKED_FROM = 400_000
 """Rows that are larger lie in their folder packed; their digest is of the content."""
 MOST_BYTES = 500_000_000
+LONGEST_FILE = 500_000_000  # bytes, packed or not
 EARLIER = "https://ucsearch.dev/evidence/v1"
 """Evidence from before there was a ledger of looks; it cannot be checked by today's rules and is refused."""
 MANIFEST = "manifest.json"
@@ -300,10 +301,10 @@ def _read(path: Path) -> bytes:
         raise EvidenceError(f"{path.name}: no such file in {path.parent}")
     try:
         with path.open("rb") as file:
-            body = file.read(MOST_BYTES + 1)
+            body = file.read(LONGEST_FILE + 1)
     except OSError as error:
         raise EvidenceError(f"{path.name}: cannot be read ({error.strerror})") from error
-    if len(body) > MOST_BYTES:  # a hole of a terabyte takes no room on a disk
+    if len(body) > LONGEST_FILE:  # a hole of a terabyte takes no room on a disk
         raise EvidenceError(f"{path.name}: too long for a file of evidence")
     return body
 
