@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ucsearch.records.canonical import canonical
-from ucsearch.service import reads
+from ucsearch.service import reads, telling
 from ucsearch.service.bodies import DecideBody, read_body, rows_of
 from ucsearch.service.core import Service, request_of
 from ucsearch.service.front import principal_of, raw_body
@@ -84,7 +84,7 @@ async def one_decision(request: Request, id: str) -> Response:
 async def explain(request: Request, id: str) -> Response:
     principal_of(request, "viewer")
     service = service_of(request)
-    return as_json(reads.plain(await service.read(reads.explain, id, service.plans)))
+    return as_json(reads.plain(await service.read(telling.explain, id, service.plans)))
 
 
 @router.post("/decisions/{id}/verify", summary="Derive it again", responses=problems(401, 403, 404, 429, 503))

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from ucsearch.pipeline.cases import state_columns
-from ucsearch.service import bodies, reads
+from ucsearch.service import bodies, reads, telling
 from ucsearch.service.front import principal_of
 from ucsearch.service.problems import Refusal
 from ucsearch.service.routes import as_json, service_of
@@ -78,7 +78,7 @@ async def export(request: Request, first: First = 1, last: Last = None) -> Respo
     async def lines() -> AsyncIterator[bytes]:
         at, previous = first, ""
         while True:
-            part, previous = await service.read(reads.export_part, at, last, previous)
+            part, previous = await service.read(telling.export_part, at, last, previous)
             if not part:
                 return
             yield b"".join(line + b"\n" for line in part)
