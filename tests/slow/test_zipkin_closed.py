@@ -47,7 +47,7 @@ def iterated(penalty: float, lead: int, horizon: int, y: np.ndarray, w: np.ndarr
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["poisson", "geometric"])
-@pytest.mark.parametrize("penalty", [4.0, 9.0, 19.0, 39.0])
+@pytest.mark.parametrize("penalty", [4.0, 39.0])
 @pytest.mark.parametrize("lead", [1, 2])
 def test_closed_mode_is_value_iteration(lead: int, penalty: float, kind: str) -> None:
     y, w = demand(kind)
