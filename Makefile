@@ -191,6 +191,10 @@ bench: setup ## Print the benchmark table, with the peers where they can be inst
 	$(VENV)/bin/python -m bench.allocation_bench
 	$(VENV)/bin/python -m bench.steps_bench
 
+.PHONY: bench-scale
+bench-scale: setup ## Throughput of jobs of parts against the plain run, overhead for each series, memory of a worker
+	$(VENV)/bin/python -m bench.scale_bench --series $(or $(SERIES),4000)
+
 .PHONY: evidence
 evidence: setup ## Run all evaluation suites into evidence/ and write README's results table (needs UCSEARCH_DATA)
 	$(VENV)/bin/python scripts/evidence.py

@@ -70,7 +70,8 @@ def test_readme_example_prints_what_the_readme_shows(compiled: bool, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "name", ["tasks-howto.md", "engines.md", "dispatch.md", "monitor.md", "gym.md", "modes.md", "simulate.md"]
+    "name",
+    ["tasks-howto.md", "engines.md", "dispatch.md", "monitor.md", "gym.md", "modes.md", "scale.md", "simulate.md"],
 )
 def test_documents_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The blocks of a document in order, in one namespace; a block of text right after one is what it prints."""

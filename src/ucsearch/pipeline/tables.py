@@ -38,6 +38,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 _CSV_ROWS = 20_000
 _CELLS = 4_000_000  # of a Parquet batch: bounds its memory
+_MOST_ROWS = 200_000  # of a Parquet batch: names become texts of their own
 _ROW_GROUP = 50_000
 _REGROUPED = 40_000_000  # cells of a file whose rows are put together in memory
 
@@ -290,7 +291,7 @@ class _Parquet:
         groups, skipped = list(range(len(self.group_rows))), 0
         while groups and skipped + self.group_rows[groups[0]] <= start:
             skipped += self.group_rows[groups.pop(0)]
-        size = max(1_000, _CELLS // max(1, len(columns)))
+        size = min(_MOST_ROWS, max(1_000, _CELLS // max(1, len(columns))))
         at = skipped
         with self._open() as file:
             for batch in file.iter_batches(size, row_groups=groups, columns=list(columns)):
