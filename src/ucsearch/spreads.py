@@ -114,7 +114,7 @@ def kernel_text() -> str:
         f"    if spread[0] == {entry.number}:\n        return first + shift, {entry.kernel}\n" for entry in _TABLE
     )
     return (
-        "@uc_inline\n"
+        "@uc_lean\n"
         "def uc_spread(values, row, weights, wrow, spread):\n"
         "    first = values[row, 0]\n"
         "    shift = 0.0\n"

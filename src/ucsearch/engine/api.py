@@ -30,6 +30,7 @@ __all__ = ["search", "search_panel", "thread_count"]
 Floats = NDArray[np.float64]
 Faults = dict[int, TaskFault]  # by window
 
+_TASK_ERROR, _CLOSED = int(Status.TASK_ERROR), MODES["closed"]  # plain numbers: an enum compares slowly
 _PREPARED = 64  # combinations of policy and shapes remembered for a task
 
 
@@ -58,7 +59,7 @@ def search(
             kernel = choose_kernel(task, layout, settings, engine, known.edges)
     outputs = Outputs.empty(1, grid.shape[1], settings.depth, True, _branches(settings))
     faults = Faults()
-    if _unstructured(trace, settings).any():
+    if settings.mode == _CLOSED and _unstructured(trace, settings).any():
         outputs.blank(0, Status.NO_STRUCTURE)
     elif kernel is None:
         _plain(task, settings, layout, inputs, outputs, 0, faults)
@@ -71,7 +72,7 @@ def search(
         task, trace, policy, settings, layout, inputs, outputs, 0,
         "python" if kernel is None else "compiled", faults[0].detail if faults else "",
     )  # fmt: skip
-    if outputs.out_i[0, OutI.STATUS] == Status.TASK_ERROR:
+    if int(outputs.out_i[0, OutI.STATUS]) == _TASK_ERROR:
         error = plan.error
         cause = faults[0].__cause__ if faults else None  # the user's own traceback
         raise (error or TaskError("unknown fault", task=task.name)) from cause

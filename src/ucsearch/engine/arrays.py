@@ -88,13 +88,15 @@ class Outputs(NamedTuple):
 
     @classmethod
     def empty(cls, windows: int, actions: int, depth: int, keep_paths: bool, branches: int = 0) -> Outputs:
+        paths = np.empty((windows if keep_paths else 0, actions + branches, depth), np.int32)
+        paths.fill(-1)
         return cls(
             np.empty((windows, OUT_I), np.int64),
             np.empty((windows, OUT_F)),
             np.empty((windows, actions), np.uint8),
             np.empty((windows, actions, TABLE)),
             np.empty((windows, depth), np.int32),
-            np.full((windows if keep_paths else 0, actions + branches, depth), -1, np.int32),
+            paths,
         )
 
     def blank(self, w: int, status: int) -> None:

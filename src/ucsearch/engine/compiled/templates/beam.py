@@ -2,7 +2,7 @@
 # ../../plain/beam.py for the specification.
 
 
-@uc_inline
+@uc_lean
 def uc_before(x, y, place, key, U, parent, act, path, h):
     """Child x ranks before child y: place, higher key, lower U, lexicographically smaller path."""
     if place[x] != place[y]:
@@ -20,7 +20,7 @@ def uc_before(x, y, place, key, U, parent, act, path, h):
     return act[x] < act[y]
 
 
-@uc_inner
+@uc_lean_call
 def uc_sink(heap, size, at, place, key, U, parent, act, path, h):
     """Restore the heap whose root ranks last."""
     while True:
@@ -35,7 +35,7 @@ def uc_sink(heap, size, at, place, key, U, parent, act, path, h):
         at = child
 
 
-@uc_inline
+@uc_lean
 def uc_select(heap, count, width, place, key, U, parent, act, path, h):
     """heap[:kept] becomes the best `width` of `count` children in rank order; heap[kept:count] the others."""
     for x in range(count):
@@ -67,7 +67,7 @@ def uc_select(heap, count, width, place, key, U, parent, act, path, h):
     return kept
 
 
-@uc_inner
+@uc_lean_call
 def uc_mark_front(count, R, togo, U, order, place):
     """place = 1 for children that no other beats in optimistic reward and uncertainty (one of them strictly)."""
     for x in range(count):
@@ -86,7 +86,7 @@ def uc_mark_front(count, R, togo, U, order, place):
             last = x
 
 
-@uc_inner
+@uc_lean_call
 def uc_sink_front(order, size, at, R, togo, U):
     while True:
         child = 2 * at + 1
@@ -100,7 +100,7 @@ def uc_sink_front(order, size, at, R, togo, U):
         at = child
 
 
-@uc_inner
+@uc_lean_call
 def uc_front_before(x, y, R, togo, U):
     a = R[x] + togo[x]
     b = R[y] + togo[y]

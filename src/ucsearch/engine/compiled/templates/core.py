@@ -4,7 +4,7 @@
 # order as ../../plain/window.py, so that both engines give the same bytes. Nothing here allocates per node.
 
 
-@uc_lean_call
+@uc_lean
 def uc_squares(values, row, weights, wrow, first, shift, below):
     """Weighted squares of values[row, :] around first + shift; `below`: of those below it."""
     total = 0.0
@@ -66,7 +66,7 @@ def uc_alive(st, i, rows, actions, arow, p):
     return False
 
 
-@uc_inline
+@uc_lean
 def uc_same(cq, cu, cst, crew, x, y, rows):
     """Two candidates with the same effect."""
     if cq[x] != cq[y] or cu[x] != cu[y]:
@@ -283,7 +283,7 @@ def uc_extend(
     return reward, uncertainty, gross, -1, False, 0
 
 
-@uc_inner
+@uc_lean_call
 def uc_mark_root(count, ci, cq, cu, cst, crew, rows, flags, table, w):
     """Mark what is feasible at the root, with its first step's q and u, and what a smaller action stands for."""
     for x in range(count):
@@ -296,7 +296,7 @@ def uc_mark_root(count, ci, cq, cu, cst, crew, rows, flags, table, w):
                 break
 
 
-@uc_inline
+@uc_lean
 def uc_top(count, k, cq, cu, crank, cst, crew, rows, top):
     """The best k candidates of different effect into `top`: higher rank, lower u, smaller action. Returns how many."""
     chosen = 0
@@ -360,7 +360,7 @@ def uc_completable(w, d, st, rows, p, actions, arow, mean, members, walk, cursor
     return 0
 
 
-@uc_inner
+@uc_lean_call
 def uc_smaller(path, x, y, d):
     for t in range(d):
         if path[x, t] != path[y, t]:
@@ -368,7 +368,7 @@ def uc_smaller(path, x, y, d):
     return False
 
 
-@uc_inner
+@uc_lean_call
 def uc_improves(score, uncertainty, path, t, held, held_uncertainty, paths, w, first, d):
     """Path t beats what the table holds for its first action (NaN: nothing yet)."""
     if not held == held or score > held:
@@ -385,7 +385,7 @@ def uc_improves(score, uncertainty, path, t, held, held_uncertainty, paths, w, f
     return False
 
 
-@uc_inner
+@uc_lean_call
 def uc_blank(w, flags, table):
     for x in range(flags.shape[1]):
         flags[w, x] = 0
@@ -406,7 +406,7 @@ def uc_lost(w, d, states, st, rows, p, actions, arow, mean, members, walk, curso
     return 3 if found == 0 else 4, 0, 0
 
 
-@uc_inner
+@uc_lean_call
 def uc_report(
     w, status, first, expansions, scored, simulations, cont, fault, step, action, score, reward, uncertainty, upper,
     path, row, out_i, out_f, path_out,
@@ -434,7 +434,7 @@ def uc_report(
         path_out[w, t] = path[row, t] if first >= 0 else -1
 
 
-@uc_inner
+@uc_lean_call
 def uc_copy_paths(w, flags, fpath, paths):
     """The best path of every retained first action, where they are kept."""
     if paths.shape[0] > 0:
