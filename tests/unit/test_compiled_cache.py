@@ -28,6 +28,7 @@ import ucsearch.engine.plain.run
 from tests.kit.templates import TEMPLATES
 from ucsearch.engine.compiled import cache, engine
 from ucsearch.engine.compiled.codegen import kernel_text
+from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import UncompilableWarning
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, resolve
@@ -345,17 +346,24 @@ def test_a_kernel_outlives_the_process_that_compiled_it(folder: Path, tmp_path: 
     assert {p.name: p.stat().st_mtime_ns for p in (folder / "__pycache__").glob("*.nb*")} == machine_code
 
 
-def test_functions_without_a_source_file_compile_in_memory(folder: Path) -> None:
+@pytest.mark.parametrize("search", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_functions_without_a_source_file_compile_in_memory(search: bool, folder: Path) -> None:
     space: dict[str, Any] = {"__name__": "nowhere"}
     exec(compile(RULES, "<nowhere>", "exec"), space)
     task = walk_task(type("Rules", (), {k: staticmethod(v) if inspect.isfunction(v) else v for k, v in space.items()}))
     with pytest.raises(Unsourced):
         text_of(task)
     state = space["Walk"](0.0)
-    fast = uc.search(task, state, SCORES, POLICY, engine="compiled")
-    plain = uc.search(task, state, SCORES, POLICY, engine="python")
-    assert (fast.engine, plain.engine) == ("compiled", "python")
-    for a, b in zip(fast.outputs, plain.outputs, strict=True):
+    if search:
+        fast = uc.search(task, state, SCORES, POLICY, engine="compiled")
+        plain = uc.search(task, state, SCORES, POLICY, engine="python")
+        assert (fast.engine, plain.engine) == ("compiled", "python")
+        for a, b in zip(fast.outputs, plain.outputs, strict=True):
+            assert a.tobytes() == b.tobytes()
+    rules, rows = {e: Simulator(task, task.layout(state), engine=e) for e in ("python", "compiled")}, np.array([[0.5]])
+    assert [one.engine for one in rules.values()] == ["python", "compiled"]
+    one, other = (s.advance(rows, np.array([0]), np.array([[1.5]])) for s in rules.values())
+    for a, b in zip(one, other, strict=True):
         assert a.tobytes() == b.tobytes()
     assert not folder.exists() or not list(folder.glob("*.py"))
 
