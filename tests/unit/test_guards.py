@@ -1,0 +1,67 @@
+"""Checks that a forger or a hurried caller meets first, each asked by itself."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import ucsearch as uc
+from tests.kit.templates import clock, stock
+from ucsearch.certificate import warm as warming
+from ucsearch.errors import InputError
+from ucsearch.verify.allocation import _use
+from ucsearch.verify.excused import _nothing_found
+from ucsearch.verify.formats import Invalid
+
+
+class S(NamedTuple):
+    x: float
+
+
+@pytest.mark.parametrize(
+    ("amount", "times"), [(-1.0, 1.0), (1.0, -1.0), (math.inf, 1.0), (math.nan, 1.0), (1e308, 1e9)]
+)
+def test_a_shared_use_is_a_finite_amount_of_at_least_nothing(amount: float, times: float) -> None:
+    assert _use(lambda s, a, p: 2.0, S(0.0), 1.0, None, 1.5, "use") == 3.0
+    with pytest.raises(Invalid):
+        _use(lambda s, a, p: amount, S(0.0), 1.0, None, times, "use")
+
+
+ENDED: dict[str, Any] = {
+    "claim": {
+        "member_feasible": None,
+        "counters": {"expansions": 0},
+        "states": 0,
+        "transitions": 0,
+        "open_value": None,
+    },
+    "gate": {"settings": {"time_budget_s": 1.0}, "elapsed_s": 2.0},
+    "rivals": [],
+}
+
+
+@pytest.mark.parametrize("name", ["states", "transitions", "open_value", "flexibility", "member_feasible"])
+def test_a_search_that_was_ended_has_counted_nothing(name: str) -> None:
+    _nothing_found(ENDED)
+    forged = copy.deepcopy(ENDED)
+    forged["claim"][name] = 5
+    with pytest.raises(Invalid) as found:
+        _nothing_found(forged)
+    assert found.value.where == f"claim.{name}"
+
+
+def test_warming_takes_the_given_trace_and_asks_for_a_state_with_tuples(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[uc.Trace] = []
+    monkeypatch.setattr(warming, "find_kernel", lambda *_: None)
+    monkeypatch.setattr(warming, "_needed", lambda task, policy, trace, certify: seen.append(trace) or {})
+    given, policy = uc.Trace.from_members([[1.0, 2.0, 3.0]]), uc.UCBeam(depth=2)
+    uc.warm(clock, policy, trace=given)
+    uc.warm(clock, policy)
+    assert seen[0] is given
+    assert (seen[1].horizon, np.abs(seen[1].members).max()) == (2, 0.0)
+    with pytest.raises(InputError, match="its fields hold tuples"):
+        uc.warm(stock, policy)
