@@ -123,6 +123,19 @@ def test_records_come_back_as_they_went_in(tmp_path: Path) -> None:
         assert decode_array(blob).tolist() == [[1.0] * 3] * 2
 
 
+def test_a_log_from_before_an_index_is_read_and_goes_on(tmp_path: Path) -> None:
+    """An index only makes reading faster; logs made before it came hold the same entries."""
+    path = tmp_path / "log.db"
+    fill(path, 2)
+    altered(path, "DROP INDEX entries_rare")
+    fill(path, 1, start=2)
+    assert verified(path).ok
+    assert verified(path).count == 3
+    altered(path, "DROP INDEX entries_series")
+    with pytest.raises(RecordError, match="entries_series of its schema is missing"):
+        fill(path, 1, start=3)
+
+
 def test_equal_records_give_equal_files_whatever_wrote_them(tmp_path: Path) -> None:
     with AuditLog(tmp_path / "a.db") as log:
         one = [log.append(decision(n)) for n in range(6)]
