@@ -41,6 +41,8 @@ multiples = [-1.0, 0.0, 1.0, 2.0, 3.0]
 name = "exact"
 depth = 7
 risk = 0.25
+[run]
+segment_from = 1000
 """
 
 

@@ -32,7 +32,7 @@ __all__ = ["measure"]
 
 def measure(folder: Path, series: int, workers: int, parts: tuple[int, ...]) -> dict[str, Any]:
     write_job(folder, series)
-    text = (folder / "job.toml").read_text() + "[run]\nsegment_from = 1\nthreads = 1\n"
+    text = (folder / "job.toml").read_text() + "threads = 1\n"  # its last table is [run]
     (folder / "job.toml").write_text(text)
     settings = load_settings(folder / "job.toml")
     result: dict[str, Any] = {"series": series, "workers": workers}

@@ -22,3 +22,6 @@ def test_a_killed_run_resumes_to_the_same_bytes_with_nothing_twice(tmp_path: Pat
     assert (tmp_path / "cut.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
     assert check_log(tmp_path / "cut.db", SERIES) == check_log(tmp_path / "whole.db", SERIES)
     assert not (tmp_path / "cut.parquet.partial").exists()
+    whole, cut = (sorted((tmp_path / f"{name}.db.d").rglob("*.*")) for name in ("whole", "cut"))
+    assert [p.name for p in whole] == [p.name for p in cut]
+    assert [p.read_bytes() for p in whole if p.is_file()] == [p.read_bytes() for p in cut if p.is_file()]

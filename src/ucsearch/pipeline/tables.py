@@ -40,6 +40,7 @@ _CSV_ROWS = 20_000
 _CELLS = 4_000_000  # of a Parquet batch: bounds its memory
 _MOST_ROWS = 200_000  # of a Parquet batch: names become texts of their own
 _ROW_GROUP = 50_000
+_PACKED = 5_000  # rows turned into Arrow at a time; a divisor of the row group
 _REGROUPED = 40_000_000  # cells of a file whose rows are put together in memory
 
 
@@ -391,18 +392,27 @@ def _write_parquet(file: Any, columns: Mapping[str, type], rows: Rows) -> int:
     count = 0
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         batch: list[Sequence[Any]] = []
+        held: list[Any] = []  # of the row group that is being filled: Arrow takes a fraction of Python's memory
 
-        def flush() -> None:
+        def pack() -> None:
             parts = zip(*batch, strict=True) if batch else [()] * len(columns)
             arrays = [pa.array(x, kind, from_pandas=True) for x, kind in zip(parts, schema.types, strict=True)]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=_ROW_GROUP)
+            held.append(pa.Table.from_arrays(arrays, schema=schema))
+            batch.clear()
+
+        def flush() -> None:
+            writer.write_table(pa.concat_tables(held).combine_chunks(), row_group_size=_ROW_GROUP)
+            held.clear()
 
         for row in rows:
             batch.append(row)
             count += 1
-            if len(batch) == _ROW_GROUP:
+            if len(batch) == _PACKED:
+                pack()
+            if count % _ROW_GROUP == 0:
                 flush()
-                batch = []
         if batch or not count:
+            pack()
+        if held:
             flush()
     return count
