@@ -26,6 +26,7 @@ from tests.evaluation.report_kit import (
 )
 from ucsearch.cli.report import report
 from ucsearch.errors import InputError
+from ucsearch.evaluation.manifest import read_part
 from ucsearch.evaluation.report import write_reports
 from ucsearch.evaluation.report.charts import Delta, Point, Rate, delta_scale, forest, rates, scatter
 from ucsearch.evaluation.report.labels import place_labels
@@ -207,7 +208,7 @@ def test_failures_name_the_condition_the_cause_and_the_worst(root: Path) -> None
 
 
 def test_the_worst_series_come_first(root: Path) -> None:
-    rows = [loads(line) for line in (root / "orders200" / "rows.jsonl").read_bytes().splitlines()]
+    rows = [loads(line) for line in read_part(root / "orders200", "rows.jsonl").splitlines()]
     found = []
     for who in ("cem", "mppi", "risk-random"):
         for family, series in {(r["family"], r["series"]) for r in rows}:
