@@ -13,6 +13,7 @@ import ucsearch as uc
 from tests.kit.templates import clock, stock
 from ucsearch.certificate import warm as warming
 from ucsearch.errors import InputError
+from ucsearch.verify import segments
 from ucsearch.verify.allocation import _use
 from ucsearch.verify.excused import _nothing_found
 from ucsearch.verify.formats import Invalid
@@ -65,3 +66,8 @@ def test_warming_takes_the_given_trace_and_asks_for_a_state_with_tuples(monkeypa
     assert (seen[1].horizon, np.abs(seen[1].members).max()) == (2, 0.0)
     with pytest.raises(InputError, match="its fields hold tuples"):
         uc.warm(stock, policy)
+
+
+def test_zero_has_one_form_in_a_segment() -> None:
+    assert segments._number(-0.0) == segments._number(0.0)
+    assert segments._number(-1.5) != segments._number(1.5)
