@@ -13,7 +13,7 @@ import ucsearch as uc
 from tests.kit.templates import clock, stock
 from ucsearch.certificate import warm as warming
 from ucsearch.errors import InputError
-from ucsearch.verify import segments
+from ucsearch.verify import monitor, segments
 from ucsearch.verify.allocation import _use
 from ucsearch.verify.excused import _nothing_found
 from ucsearch.verify.formats import Invalid
@@ -69,5 +69,12 @@ def test_warming_takes_the_given_trace_and_asks_for_a_state_with_tuples(monkeypa
 
 
 def test_zero_has_one_form_in_a_segment() -> None:
-    assert segments._number(-0.0) == segments._number(0.0)
-    assert segments._number(-1.5) != segments._number(1.5)
+    assert segments._number(-0.0, "f8") == segments._number(0.0, "f8")
+    assert segments._number(-1.5, "f8") != segments._number(1.5, "f8")
+
+
+def test_a_figure_of_the_monitor_is_close_or_false() -> None:
+    monitor._close("figure", 2.0 + 1e-9, 2.0)
+    for claimed in (2.0 + 1e-8, 1.9, None, "inf"):
+        with pytest.raises(Invalid):
+            monitor._close("figure", claimed, 2.0)
