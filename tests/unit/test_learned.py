@@ -285,7 +285,7 @@ def test_offline_training_uses_the_forecast_and_repeats(method: Any) -> None:
             engine="python", **settings,
         )  # fmt: skip
 
-    policy = train(1)
+    policy = train(3)
     env = TaskVectorEnv(
         config.task(), config.state(), series, num_envs=8, features=features, length=30, engine="python",
         autoreset="same_step",
@@ -300,8 +300,8 @@ def test_offline_training_uses_the_forecast_and_repeats(method: Any) -> None:
         total += float(rewards.sum())
     assert total / (8 * 29) > 0.5  # a fixed position earns about nothing, full knowledge at most 3
     states, known, mask = observation[:, :-3], observation[:, -3:], info["action_mask"]
-    assert (train(1)(states, mask, known) == policy(states, mask, known)).all()
-    assert train(1).evidence == policy.evidence != train(2).evidence
+    assert (train(3)(states, mask, known) == policy(states, mask, known)).all()
+    assert train(3).evidence == policy.evidence != train(5).evidence
     assert policy.evidence.env["task"] == "delayed_exposure"
     with pytest.raises(uc.InputError, match="method"):
         train_offline("dqn", config.task(), config.state(), series, features, seed=1)  # type: ignore[arg-type]
