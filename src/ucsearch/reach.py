@@ -298,8 +298,9 @@ class _Walk:
         if held is _MISSING:
             if read in _BLIND:
                 raise Unhashable(f"{path}: calls {read}(), which may read anything")
-            own = function.__builtins__.get(read, _MISSING)  # type: ignore[attr-defined]
-            self.found.names.append((function.__builtins__, read, own))  # type: ignore[attr-defined]
+            provided: dict[str, Any] = getattr(function, "__builtins__", {})  # mypy knows it or not by its cache
+            own = provided.get(read, _MISSING)
+            self.found.names.append((provided, read, own))
             if isinstance(own, types.FunctionType) or (read in _PROVIDED and own is not _PROVIDED[read]):
                 yield f"instead of builtin {read}: {self.describe(own, f'{path} -> {read}')}"
             yield f"builtin {read}"

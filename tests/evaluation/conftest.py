@@ -9,7 +9,6 @@ import pytest
 
 from tests.kit.suites import plain_engine
 
-
 HERE = Path(__file__).parent
 
 
