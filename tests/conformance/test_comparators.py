@@ -76,7 +76,7 @@ def test_kernel_text_equals_python(name: str, mode: str, kinds: tuple[Any, ...],
 @pytest.mark.compiled
 @pytest.mark.parametrize(
     ("name", "mode", "kinds", "windows"),
-    [pytest.param(*case, marks=() if case[0] == "maze" else pytest.mark.slow) for case in CASES],
+    [pytest.param(*case, marks=pytest.mark.slow if n else ()) for n, case in enumerate(CASES)],
 )
 def test_compiled_equals_python(name: str, mode: str, kinds: tuple[Any, ...], windows: int) -> None:
     same(name, mode, kinds, windows)

@@ -13,9 +13,19 @@ WINDOWS, DEPTH = 60, 4
 RISK = 0.23
 
 
+@pytest.mark.parametrize("order", ["score", "bound"])
+def test_rough_numbers_give_the_same_bytes_in_kernel_text(order: str) -> None:
+    same(order)
+
+
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.parametrize("order", ["score", "bound"])
 def test_rough_numbers_give_the_same_bytes_in_compiled_code(order: str) -> None:
+    same(order)
+
+
+def same(order: str) -> None:
     rng = np.random.default_rng(3)
     costs = dict(unit_cost=0.37, holding=0.83, shortage=9.1, capacity=20.3, ramp=3.1)
     task = LeadTimeInventory(lead_time=2, order_sizes=tuple(float(x) for x in range(9)), **costs).task()

@@ -271,6 +271,7 @@ def test_certificates_are_about_the_decisions_of_the_walk() -> None:
     assert tuple_["released"] == tuple_["passed"]
 
 
+@pytest.mark.slow
 def test_a_second_run_gives_the_same_bytes(found: Findings, tmp_path_factory: pytest.TempPathFactory) -> None:
     again = shared_run(MINI, tmp_path_factory).folder
     assert (again / "rows.jsonl").read_bytes() == row_bytes(found.rows)

@@ -166,8 +166,12 @@ def bounds_of(plan: uc.PanelPlan, **options: Any) -> MembersBounds:
     return members_bounds(plan.task, plan.layout, plan.settings, plan.inputs, incumbent, **options)
 
 
+GROUPS = [("stock", 120), ("tank", 90), ("maze", 120), ("pack", 60), ("battery", 60), ("position", 60)]
+
+
 @pytest.mark.parametrize(
-    ("name", "groups"), [("stock", 120), ("tank", 90), ("maze", 120), ("pack", 60), ("battery", 60), ("position", 60)]
+    ("name", "groups"),
+    [*((n, g // 2) for n, g in GROUPS), *(pytest.param(n, g, marks=pytest.mark.slow) for n, g in GROUPS)],
 )
 def test_no_plan_beats_its_bound(name: str, groups: int) -> None:
     rng = np.random.default_rng([11, groups, *map(ord, name)])
