@@ -266,6 +266,7 @@ def test_greedy_equals_exhaustive_search_where_actions_change_nothing_later(kind
         assert tuple(plan.path[w].tolist()) in plans
 
 
+@pytest.mark.slow  # compiles a kernel of its own
 @pytest.mark.compiled
 @pytest.mark.parametrize(("kind", "limit"), [(CEM, 0.02), (MPPI, 0.02)])
 def test_cem_and_mppi_come_close_with_a_third_of_the_space(kind: Any, limit: float) -> None:
