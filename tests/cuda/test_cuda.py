@@ -106,3 +106,19 @@ def test_a_thread_too_large_for_the_device_is_refused() -> None:
     assert "cuda.local.array((10, 2), np.float64)" in device_text(body, settings, {}, 1, None, keep_paths=False)
     with pytest.raises(NotOnDevice, match="bytes of scratch"):
         device_text(body, [10_000, *settings[1:]], {}, 1, None, keep_paths=False)
+
+
+def test_a_numba_that_does_not_go_with_numpy_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen on a machine with a GPU: numba-cuda asked for a function that NumPy had dropped."""
+    from numba import cuda
+
+    from ucsearch.engine.cuda import device
+
+    def broken(name: str) -> None:
+        raise AttributeError("module 'numpy' has no attribute 'row_stack'")
+
+    monkeypatch.setattr(device, "is_simulated", lambda: False)
+    monkeypatch.setattr(device, "import_module", broken)
+    monkeypatch.setattr(cuda, "is_available", lambda: True)
+    with pytest.raises(uc.InputError, match=r"does not work with NumPy .* row_stack"):
+        device.find_cuda()

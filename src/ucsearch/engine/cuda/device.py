@@ -6,6 +6,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -31,6 +32,12 @@ def find_cuda() -> Any:
     cuda: Any = found
     if not is_simulated() and not cuda.is_available():
         raise InputError("engine", "'cuda'", expected, hint="No CUDA device or driver was found here.")
+    if not is_simulated():
+        try:  # kernels need it, and releases of numba-cuda and NumPy that do not go together fail in it
+            import_module("numba.cuda.np.arrayobj")
+        except Exception as error:
+            hint = f"numba-cuda does not work with NumPy {np.__version__} here: {error}. Try other versions of the two."
+            raise InputError("engine", "'cuda'", expected, hint=hint) from None
     return cuda
 
 
