@@ -120,5 +120,5 @@ def test_a_numba_that_does_not_go_with_numpy_is_refused_in_words(monkeypatch: py
     monkeypatch.setattr(device, "is_simulated", lambda: False)
     monkeypatch.setattr(device, "import_module", broken)
     monkeypatch.setattr(cuda, "is_available", lambda: True)
-    with pytest.raises(uc.InputError, match=r"does not work with NumPy .* row_stack"):
+    with pytest.raises(uc.InputError, match=r"does not work with NumPy .*row_stack"):
         device.find_cuda()
