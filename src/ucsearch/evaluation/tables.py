@@ -15,7 +15,7 @@ from ucsearch.errors import InputError
 from ucsearch.evaluation.protocol import holds
 from ucsearch.evaluation.rows import UC, Row
 
-__all__ = ["HOWS", "cell", "check_row", "fill", "flatten"]
+__all__ = ["HOWS", "cell", "cell_check", "check_row", "fill", "flatten"]
 
 Record = Mapping[str, Any]
 
@@ -163,6 +163,13 @@ def cell(tables: Sequence[Mapping[str, Any]], place: Mapping[str, Any]) -> Any:
     if place.get("column") not in names:
         raise InputError(f"check.from.column of table {table['name']!r}", repr(place.get("column")), f"one of {names}")
     return line[size + names.index(place["column"])]
+
+
+def cell_check(
+    name: str, table: str, row: Sequence[str], column: str, op: str = "==", right: float = 0
+) -> dict[str, Any]:
+    """A condition on a cell of a table, as `check_row` takes it."""
+    return {"name": name, "from": {"table": table, "row": list(row), "column": column}, "op": op, "right": right}
 
 
 def check_row(spec: Mapping[str, Any], tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -9,17 +9,15 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
 
 from ucsearch.data.embedded import sample_demand
 from ucsearch.errors import InputError
 from ucsearch.gym.env import TaskEnv, TaskVectorEnv
 from ucsearch.tasks import TASKS
-from ucsearch.tasks.binding import Fit
+from ucsearch.tasks.binding import as_outcomes
 
 __all__ = ["IDS", "make_env", "make_vector_env", "register_plugin", "register_tasks"]
 
-Floats = NDArray[np.float64]
 IDS = {info.kind.__name__: name for name, info in TASKS.items()}  # "LeadTimeInventory" -> "lead_time_inventory"
 LENGTH = 50  # steps of an episode
 SEASON = 7  # days in which the embedded series repeat
@@ -65,21 +63,10 @@ def _parts(name: str, instance: str | None) -> dict[str, Any]:
         raise InputError("instance", repr(instance), f"one of {', '.join(kinds)}")
     config = next(iter(kinds.values())) if instance is None else kinds[instance]
     fit = config.fit()
-    outcomes = [_scaled(one.y, fit) for one in sample_demand().series]
+    outcomes = [np.maximum(as_outcomes(one.y, fit.outcome, fit.unit), fit.floor) for one in sample_demand().series]
     return {
         "task": config.task(),
         "start": config.state(**fit.start),
         "series": [y[SEASON:] for y in outcomes],
         "features": [y[:-SEASON, None] for y in outcomes],
     }
-
-
-def _scaled(values: Floats, fit: Fit) -> Floats:
-    """As `Fit` says: the mean, or the deviation of changes, becomes the task's unit."""
-    if fit.outcome == "relative":
-        values = values * (fit.unit / values.mean())
-    elif fit.outcome == "changes":
-        change = np.diff(values)
-        values = change * (fit.unit / max(float(change.std()), 1e-300))
-    made: Floats = np.maximum(values, fit.floor)
-    return made

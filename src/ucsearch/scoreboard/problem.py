@@ -21,7 +21,7 @@ from ucsearch.forecast.ridge import RidgePaths
 from ucsearch.forecast.streams import series_stream
 from ucsearch.task import Task
 from ucsearch.tasks import TASKS
-from ucsearch.tasks.binding import Fit, OnSeries
+from ucsearch.tasks.binding import Fit, OnSeries, as_outcomes
 
 __all__ = ["Setup", "Source", "load_setup", "make_problem", "read_file", "read_known", "sample_sources"]
 
@@ -202,14 +202,7 @@ def make_problem(
 
 def outcomes(setup: Setup, source: Source, begin: int) -> Floats:
     """The series as outcomes of the task; the scale is measured on the values before `begin`."""
-    y = source.y
-    if setup.outcome == "values":
-        return y
-    if setup.outcome == "relative":
-        scale = float(np.abs(y[:begin]).mean())
-    else:
-        y = np.diff(y)
-        scale = float(y[: begin - 1].std())
-    if not 0.0 < scale < np.inf:
-        raise DataError(f"series {source.name}: all values before its windows are equal, so it has no scale")
-    return y * (setup.unit / scale)
+    try:
+        return as_outcomes(source.y, setup.outcome, setup.unit, begin)
+    except InputError as error:
+        raise DataError(f"series {source.name}: all values before its windows are equal, so it has no scale") from error

@@ -19,7 +19,7 @@ from ucsearch.task import Task
 from ucsearch.tasks.address import address
 from ucsearch.trace import Trace
 
-__all__ = ["Binding", "Fit", "OnSeries", "bind"]
+__all__ = ["Binding", "Fit", "OnSeries", "as_outcomes", "bind"]
 
 Floats = NDArray[np.float64]
 Scaling = Literal["values", "relative", "changes"]
@@ -32,6 +32,22 @@ class Fit(NamedTuple):
     unit: float
     floor: float  # no forecast goes below
     start: dict[str, Any]  # arguments of state()
+
+
+def as_outcomes(values: Floats, scaling: Scaling, unit: float, known: int | None = None) -> Floats:
+    """A series as outcomes of a size that a task can deal with, as `Fit` says; its scale is measured on its first
+    `known` values. Changes are one fewer than values."""
+    if scaling == "values":
+        return values
+    if scaling == "relative":
+        scale = float(np.abs(values[:known]).mean())
+    else:
+        values = np.diff(values)
+        scale = float(values[: None if known is None else known - 1].std())
+    if not 0.0 < scale < np.inf:
+        raise InputError("series", f"a scale of {scale:g}", "values that differ, and not all of them 0")
+    made: Floats = values * (unit / scale)
+    return made
 
 
 class OnSeries(ABC):

@@ -33,7 +33,7 @@ from ucsearch.evaluation.kinds.direction_data import (
     returns_of,
 )
 from ucsearch.evaluation.kinds.direction_records import WHERE, certificate, certified_walk
-from ucsearch.evaluation.kinds.direction_tables import check, count_checks, counts, declaration, mean, table
+from ucsearch.evaluation.kinds.direction_tables import count_checks, counts, declaration, mean, table
 from ucsearch.evaluation.kinds.direction_walk import (
     Budget,
     Walk,
@@ -47,6 +47,7 @@ from ucsearch.evaluation.kinds.direction_walk import (
 )
 from ucsearch.evaluation.samples import entry
 from ucsearch.evaluation.suite import Suite
+from ucsearch.evaluation.tables import cell_check
 from ucsearch.policies import Policy, UCBeam
 from ucsearch.tasks.direction import Direction
 
@@ -320,5 +321,7 @@ def _checks(s: DirectionSettings) -> list[dict[str, Any]]:
     checks = count_checks(s.expect_beam, s.expect_sampling, ROWS)
     # All three actions are expanded at top-k 3, so a penalty in the pruning cannot do anything there.
     if s.top_k >= 3:
-        checks.append(check("share changed by pruning alone without pruning", "mechanism", ["uc"], "Pruning alone"))
+        checks.append(
+            cell_check("share changed by pruning alone without pruning", "mechanism", ["uc"], "Pruning alone")
+        )
     return checks

@@ -13,8 +13,9 @@ from ucsearch.evaluation.job import Job
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.selection import declare
 from ucsearch.evaluation.suite import Suite
+from ucsearch.evaluation.tables import cell_check
 
-__all__ = ["check", "count_checks", "counts", "declaration", "mean", "table"]
+__all__ = ["count_checks", "counts", "declaration", "mean", "table"]
 
 BEAMS = ("beam", "uc")
 SAMPLING = ("rand-shoot", "cem", "rand-shoot-even", "cem-even")
@@ -65,11 +66,6 @@ def counts(policies: Sequence[str]) -> dict[str, Any]:
     return table("counts", "Expansions per series, and violations", policies, columns)
 
 
-def check(name: str, place: str, row: Sequence[str], column: str, op: str = "==", right: float = 0) -> dict[str, Any]:
-    """A condition on a cell of the table `place`."""
-    return {"name": name, "from": {"table": place, "row": list(row), "column": column}, "op": op, "right": right}
-
-
 def count_checks(beams: int | None, sampling: int | None, policies: Sequence[str]) -> list[dict[str, Any]]:
     """Expansions exactly as wanted in every series, and no violations."""
     out = []
@@ -77,5 +73,5 @@ def count_checks(beams: int | None, sampling: int | None, policies: Sequence[str
         for name in names if wanted is not None else ():
             for column in ("Least", "Most"):
                 text = f"expansions of {name} per series, {column.lower()}"
-                out.append(check(text, "counts", [name], column, right=wanted or 0))
-    return out + [check(f"violations of {name}", "counts", [name], "Violations") for name in policies]
+                out.append(cell_check(text, "counts", [name], column, right=wanted or 0))
+    return out + [cell_check(f"violations of {name}", "counts", [name], "Violations") for name in policies]

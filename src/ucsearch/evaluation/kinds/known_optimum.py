@@ -19,6 +19,7 @@ from ucsearch.errors import InputError, UCSearchError
 from ucsearch.evaluation.job import Findings, Job
 from ucsearch.evaluation.kinds.known_optimum_chain import Chain, Cost
 from ucsearch.evaluation.suite import Suite
+from ucsearch.evaluation.tables import cell_check
 from ucsearch.inventory.backorder import optimise_s_s
 from ucsearch.inventory.demand import Demand, geometric, poisson
 
@@ -251,15 +252,12 @@ def _tables() -> list[dict[str, Any]]:
 
 
 def _checks(s: KnownOptimumSettings, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    def check(name: str, table: str, policy: str, column: str, op: str, right: float) -> dict[str, Any]:
-        return {"name": name, "from": {"table": table, "row": [policy], "column": column}, "op": op, "right": right}
-
     out = [
-        check("gap_mean", "policies", CLOSED, "Gap, mean", "<=", s.closed_mean),
-        check("gap_max", "policies", CLOSED, "Gap, largest", "<=", s.closed_max),
-        check("gap_mean of sampled members", "policies", SAMPLED, "Gap, mean", "<=", s.sampled_mean),
-        check("orders of the product that differ", "product", CLOSED, "Other order", "==", 0),
+        cell_check("gap_mean", "policies", [CLOSED], "Gap, mean", "<=", s.closed_mean),
+        cell_check("gap_max", "policies", [CLOSED], "Gap, largest", "<=", s.closed_max),
+        cell_check("gap_mean of sampled members", "policies", [SAMPLED], "Gap, mean", "<=", s.sampled_mean),
+        cell_check("orders of the product that differ", "product", [CLOSED], "Other order", "==", 0),
     ]
     if any(system.unmet == "backordered" for system in s.systems):
-        out.append(check("optimum beside the theory's", "theory", "optimum", "Off, largest", "<=", 1e-6))
+        out.append(cell_check("optimum beside the theory's", "theory", ["optimum"], "Off, largest", "<=", 1e-6))
     return out

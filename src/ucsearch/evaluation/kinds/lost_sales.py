@@ -27,6 +27,7 @@ from ucsearch.evaluation.kinds.lost_sales_members import Planner, demand_paths, 
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.selection import declare
 from ucsearch.evaluation.suite import Suite
+from ucsearch.evaluation.tables import cell_check
 from ucsearch.inventory.classics import CappedBaseStock, MyopicOne, MyopicTwo
 from ucsearch.inventory.instances import Instance, load_instance
 from ucsearch.inventory.lost_sales import AverageCost, LostSales, average_cost, solve
@@ -346,18 +347,17 @@ def _tables() -> list[dict[str, Any]]:
 def _checks(s: LostSalesSettings, has_ppo: bool) -> list[dict[str, Any]]:
     """The targets. `gap_mean` and `gap_max`, which a claim may quote, are of the planner on members."""
 
-    def check(name: str, table: str, policy: str, column: str, op: str, right: float) -> dict[str, Any]:
-        return {"name": name, "from": {"table": table, "row": [policy], "column": column}, "op": op, "right": right}
-
     out = [
-        check("gap_mean_exact_weights", "policies", EXACT, "Gap, mean", "<=", s.exact_mean),
-        check("gap_max_exact_weights", "policies", EXACT, "Gap, largest", "<=", s.exact_max),
-        check("gap_mean", "policies", UC, "Gap, mean", "<=", s.sampled_mean),
-        check("gap_max", "policies", UC, "Gap, largest", "<=", s.sampled_max),
+        cell_check("gap_mean_exact_weights", "policies", [EXACT], "Gap, mean", "<=", s.exact_mean),
+        cell_check("gap_max_exact_weights", "policies", [EXACT], "Gap, largest", "<=", s.exact_max),
+        cell_check("gap_mean", "policies", [UC], "Gap, mean", "<=", s.sampled_mean),
+        cell_check("gap_max", "policies", [UC], "Gap, largest", "<=", s.sampled_max),
     ]
     for other in s.ahead_of:
         if other == "ppo" and not has_ppo:
             continue
-        out.append(check(f"{other} behind {EXACT} on average", "ahead", other, "Behind uc-exact, mean", ">", 0.0))
-        out.append(check(f"{other} behind {UC} on average", "ahead", other, "Behind uc, mean", ">", 0.0))
+        out.append(
+            cell_check(f"{other} behind {EXACT} on average", "ahead", [other], "Behind uc-exact, mean", ">", 0.0)
+        )
+        out.append(cell_check(f"{other} behind {UC} on average", "ahead", [other], "Behind uc, mean", ">", 0.0))
     return out

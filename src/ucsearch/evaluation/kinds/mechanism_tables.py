@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ucsearch.evaluation.kinds.direction_tables import check
 from ucsearch.evaluation.kinds.mechanism_rules import RULES
 from ucsearch.evaluation.kinds.mechanism_settings import MechanismSettings
+from ucsearch.evaluation.tables import cell_check
 
 __all__ = ["checks_of", "tables_of"]
 
@@ -79,13 +79,13 @@ def tables_of(s: MechanismSettings) -> list[dict[str, Any]]:
 
 def checks_of(s: MechanismSettings, is_weighed: bool) -> list[dict[str, Any]]:
     """What must hold in every single decision. `is_weighed`: orders were preserved sometimes, not always."""
-    found = [check("violations of the exact planner's walk", "walk", ["exact"], "Violations")]
+    found = [cell_check("violations of the exact planner's walk", "walk", ["exact"], "Violations")]
     for name in s.beams:
-        found += [check(f"{text} ({name})", "counts", [name], column) for text, column in _CHECKED]
+        found += [cell_check(f"{text} ({name})", "counts", [name], column) for text, column in _CHECKED]
     if is_weighed:
         # Both classes weigh the same, or the balanced accuracy would not be one.
         for op, right in ((">=", 0.5 - 1e-9), ("<=", 0.5 + 1e-9)):
-            found.append(check("weight of preserved orders", "predictor", ["test"], "Weight", op, right))
+            found.append(cell_check("weight of preserved orders", "predictor", ["test"], "Weight", op, right))
     return found
 
 

@@ -19,9 +19,9 @@ from ucsearch.engine.api import search_panel
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.status import Status
 from ucsearch.evaluation.job import Findings, Job
-from ucsearch.evaluation.kinds.direction_tables import check
 from ucsearch.evaluation.kinds.scaling_plain import Graph, Problem, enumerate_plans, programme, unfold
 from ucsearch.evaluation.suite import Suite
+from ucsearch.evaluation.tables import cell_check
 from ucsearch.policies import Exact, Policy, UCBeam
 from ucsearch.tasks.exposure import DelayedExposure
 
@@ -236,13 +236,15 @@ def _tables() -> list[dict[str, Any]]:
 
 def _checks() -> list[dict[str, Any]]:
     """Exact methods agree where they ran, the beam keeps to Proposition 1 and never beats an exact value."""
-    checks = [check(f"{name}: relative difference from the exact value", "agreement", [name], "Off", "<=", 1e-9)
+    checks = [cell_check(f"{name}: relative difference from the exact value", "agreement", [name], "Off", "<=", 1e-9)
               for name in EXACT]  # fmt: skip
-    checks += [check(f"{name}: proved in every instance", "agreement", [name], "Proved", "==", 1)
+    checks += [cell_check(f"{name}: proved in every instance", "agreement", [name], "Proved", "==", 1)
                for name in ("exact", "bnb")]  # fmt: skip
-    checks.append(check("enumeration: beginnings walked less counted", "agreement", ["enumeration"], "Miscounted"))
+    checks.append(cell_check("enumeration: beginnings walked less counted", "agreement", ["enumeration"], "Miscounted"))
     for name in BEAMS:
-        checks.append(check(f"{name}: expansions beyond k(1+B(d-1))", "limits", [name], "Expansions beyond", "<=", 0))
-        checks.append(check(f"{name}: scores beyond m(1+B(d-1))", "limits", [name], "Scores beyond", "<=", 0))
-        checks.append(check(f"{name}: shortfall", "limits", [name], "Least shortfall", ">=", -1e-9))
+        checks.append(
+            cell_check(f"{name}: expansions beyond k(1+B(d-1))", "limits", [name], "Expansions beyond", "<=", 0)
+        )
+        checks.append(cell_check(f"{name}: scores beyond m(1+B(d-1))", "limits", [name], "Scores beyond", "<=", 0))
+        checks.append(cell_check(f"{name}: shortfall", "limits", [name], "Least shortfall", ">=", -1e-9))
     return checks

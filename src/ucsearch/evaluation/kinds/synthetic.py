@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from ucsearch.evaluation.job import Findings, Job
-from ucsearch.evaluation.kinds.direction_tables import check, count_checks, counts, declaration, mean, table
+from ucsearch.evaluation.kinds.direction_tables import count_checks, counts, declaration, mean, table
 from ucsearch.evaluation.kinds.direction_walk import (
     Answers,
     Budget,
@@ -28,6 +28,7 @@ from ucsearch.evaluation.kinds.direction_walk import (
     walk,
 )
 from ucsearch.evaluation.suite import Suite
+from ucsearch.evaluation.tables import cell_check
 from ucsearch.marginals import normal_points
 from ucsearch.policies import Policy
 from ucsearch.tasks.direction import Direction
@@ -255,9 +256,9 @@ def _tables() -> list[dict[str, Any]]:
 def _checks(s: SyntheticSettings) -> list[dict[str, Any]]:
     """What the suite must show, each read from a table that is derived from the rows."""
     return [
-        check("decisions where beam and greedy differ", "apart", ["beam"], "From greedy"),
-        check("decisions where UC-Beam and risk-greedy differ", "apart", ["uc"], "From risk-greedy"),
-        check("reward plus regret less the hindsight reward, least", "constant", [], "Least", ">=", -1e-9),
-        check("reward plus regret less the hindsight reward, most", "constant", [], "Most", "<=", 1e-9),
+        cell_check("decisions where beam and greedy differ", "apart", ["beam"], "From greedy"),
+        cell_check("decisions where UC-Beam and risk-greedy differ", "apart", ["uc"], "From risk-greedy"),
+        cell_check("reward plus regret less the hindsight reward, least", "constant", [], "Least", ">=", -1e-9),
+        cell_check("reward plus regret less the hindsight reward, most", "constant", [], "Most", "<=", 1e-9),
         *count_checks(s.expect_beam, s.expect_sampling, ROWS),
     ]

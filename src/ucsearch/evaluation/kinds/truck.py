@@ -30,6 +30,7 @@ from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.selection import declare
 from ucsearch.evaluation.sources import SALT, Pool, choose, load_family
 from ucsearch.evaluation.suite import Suite
+from ucsearch.evaluation.tables import cell_check
 from ucsearch.policies import Exact
 
 __all__ = ["TruckSettings", "run"]
@@ -230,10 +231,5 @@ def _tables() -> list[dict[str, Any]]:
 
 
 def _checks() -> list[dict[str, Any]]:
-    found = [
-        {"name": f"violations of {rule}", "from": {"table": "policies", "row": [rule], "column": "Violations"},
-         "op": "==", "right": 0}
-        for rule in RULES
-    ]  # fmt: skip
-    place = {"table": "proofs", "row": ["uc"], "column": "Proved"}
-    return [*found, {"name": "days proved to 1 %", "from": place, "op": ">=", "right": 0.95}]
+    kept = [cell_check(f"violations of {rule}", "policies", [rule], "Violations") for rule in RULES]
+    return [*kept, cell_check("days proved to 1 %", "proofs", ["uc"], "Proved", ">=", 0.95)]

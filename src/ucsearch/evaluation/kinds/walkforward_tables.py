@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ucsearch.evaluation.tables import cell_check
+
 __all__ = ["checks_of", "tables_of"]
 
 _ORDER = (
@@ -50,11 +52,7 @@ def tables_of(rows: Sequence[dict[str, Any]], form: str) -> list[dict[str, Any]]
 def checks_of(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """No policy may break a rule."""
     names = next(row["policies"] for row in rows if row["split"] == "test")
-    return [
-        {"name": f"violations of {name}", "from": {"table": "policies", "row": [name], "column": "Violations"},
-         "op": "==", "right": 0}
-        for name in sorted(names)
-    ]  # fmt: skip
+    return [cell_check(f"violations of {name}", "policies", [name], "Violations") for name in sorted(names)]
 
 
 def _mean(name: str, source: str) -> dict[str, str]:
