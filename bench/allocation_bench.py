@@ -21,6 +21,7 @@ __all__ = ["run"]
 
 SIZES = ((100_000, 1), (100_000, 3), (10_000, 1), (10_000, 3))
 SMALL_CASES = 200
+FEW, FEW_CASES = (3, 6, 12, 50, 200), 20
 
 
 def run(small_cases: int = SMALL_CASES) -> dict[str, Any]:
@@ -38,7 +39,17 @@ def run(small_cases: int = SMALL_CASES) -> dict[str, Any]:
             "greedy_by_gain_per_volume": _loss(problem, found, by_volume=True),
             "kept": problem.fits(found.choice),
         }
-    return {"rows": rows, "small": small(small_cases)}
+    return {"rows": rows, "small": small(small_cases), "few": few()}
+
+
+def few() -> dict[int, tuple[int, int]]:
+    """By number of series: cases of 20 that pass 1 % of what the limits cost, and how many at a single price."""
+    passing = {}
+    for count in FEW:
+        found = [evaluate(random_problem(1_000 * count + seed, count, 6, 1 + seed % 3)) for seed in range(FEW_CASES)]
+        single = sum(x.root - x.lower <= 0.01 * (x.without - x.root) for x in found)
+        passing[count] = (sum(x.passes() for x in found), single)
+    return passing
 
 
 def small(cases: int) -> dict[str, Any]:
@@ -80,9 +91,11 @@ def main() -> None:
             f"gain loses {row['greedy_by_gain']:.0%}, by gain per volume {row['greedy_by_gain_per_volume']:.0%}; "
             f"limits kept: {row['kept']}"
         )
-    few = found["small"]
-    print(f"HiGHS's optimum inside the interval: {few['inside']} of {few['cases']} cases")
-    print(f"largest loss against it: {few['worst_loss_share']:.2%} of what the limits cost")
+    solved = found["small"]
+    print(f"HiGHS's optimum inside the interval: {solved['inside']} of {solved['cases']} cases")
+    print(f"largest loss against it: {solved['worst_loss_share']:.2%} of what the limits cost")
+    for count, (split, single) in found["few"].items():
+        print(f"{count} series: {split} of {FEW_CASES} pass 1 %, {single} at a single price")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from ucsearch.allocation.later import simulate
 from ucsearch.allocation.problem import Problem, Resource
 from ucsearch.allocation.result import proved
 from ucsearch.allocation.solve import choose_at
-from ucsearch.allocation.steps import plan_steps
+from ucsearch.allocation.steps import plan_steps, reach_steps
 from ucsearch.tasks import Storage
 
 __all__ = ["batteries", "items", "run"]
@@ -133,7 +133,7 @@ def unpriced(panel: uc.DecisionPanel, shared: uc.Shared, names: list[str], draws
     cases = cases_of(panel, names)
     blank = np.zeros((len(cases), panel.certified.plan.inputs.actions.shape[1]))
     resource = Resource(shared.name, blank, np.array([shared.at("")]), np.zeros(len(cases), np.int64))
-    planned = plan_steps(cases, [shared], [resource])
+    planned = plan_steps(cases, *reach_steps(cases, [shared], [resource]), [resource])
     zero = tuple(np.zeros_like(p) for p in planned.prices)
     step = planned.priced.step(planned.free.values, np.zeros(len(cases), np.int64))
     own = Resource(shared.name, step.used[0], resource.limits, resource.group)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -220,12 +220,40 @@ def test_later_limits_that_cannot_be_kept_stop_everything() -> None:
     )
     found = uc.allocate(panel, truck([5.0, 3.0, 2.0]), serve="best")
     assert not found.served
-    assert found.reason is Reason.ALLOCATION_GAP
-    assert "24 of 24 simulated paths" in found.explain()
-    assert "first 2 steps later" in found.explain()
+    assert found.reason is Reason.BUDGET_INFEASIBLE
+    assert "truck, 2 steps later: at least 3 is needed, the limit is 2; 1 is missing" in found.explain()
     now = uc.allocate(panel, truck([2.0, 3.0, 3.0]), serve="best")
     assert now.reason is Reason.BUDGET_INFEASIBLE
     assert "1 is missing" in now.explain()
     assert "used" not in now.explain()
     exact = uc.allocate(panel, truck([3.0, 3.0, 3.0]))
     assert exact.served
+
+
+class Sold(NamedTuple):
+    amount: float  # units, to be replaced by the next order
+
+
+def test_an_expected_use_above_a_later_limit_is_found() -> None:
+    """Replacing what was sold is demanded, so the least that later orders use is a mean over outcomes."""
+    must = uc.Task(
+        name="must",
+        state=Sold,
+        fallback=lambda s, p: 3.0,
+        step=lambda s, a, y, p: Sold(y),
+        feasible=lambda s, a, p: a >= s.amount,
+        reward=lambda s, a, y, p: -a,
+        actions=(0.0, 1.0, 2.0, 3.0),
+        uses={"units": lambda s, a, p: a},
+    )
+    trace = uc.Trace.from_members(np.array([[[1.0, 1.0], [3.0, 1.0]]] * 2), coupling="independent")
+    panel = uc.decide_panel(must, [Sold(0.0), Sold(1.0)], trace, uc.Exact(depth=2, mode="closed"), engine="python")
+    found = uc.allocate(panel, truck([9.0, 3.5]), serve="best")
+    assert found.reason is Reason.BUDGET_INFEASIBLE
+    assert found.missing[0].least == pytest.approx(4.0)
+    assert "0.5 is missing" in found.explain()
+    # Kept on average, but not on every path: that is no proof.
+    doubtful = uc.allocate(panel, truck([9.0, 4.0]), serve="best")
+    assert doubtful.reason is Reason.ALLOCATION_GAP
+    assert "simulated paths" in doubtful.explain()
+    assert uc.allocate(panel, truck([9.0, 6.0]), serve="best").served

@@ -66,6 +66,34 @@ def test_a_recorded_allocation_over_steps_is_valid(
     assert verdicts(path.with_suffix(".jsonl")) == ["valid"] * 5
 
 
+def test_later_limits_that_cannot_be_kept_are_derived_again(tmp_path: Path) -> None:
+    """Something must be ordered at every step; the reason cannot be swapped for the milder or the graver one."""
+    must = LeadTimeInventory(lead_time=0, order_sizes=(1.0, 2.0))
+    trace = uc.Trace.from_members(np.full((3, 2, 3), 2.0), coupling="independent")
+    path = tmp_path / "decisions.db"
+    with uc.AuditLog(path) as log:
+        panel = uc.decide_panel(
+            must.task(), [must.state(0.0, ())] * 3, trace, uc.Exact(depth=3, mode="closed"), engine="python", log=log,
+            series=NAMES[:3], where=address(must),
+        )  # fmt: skip
+        rows = newest_decisions(log)
+        own = [rows[name] for name in NAMES[:3]]
+        told = []
+        for limits in ([9.0, 3.0, 2.5], [9.0, 3.0, 3.0]):
+            shared = Shared(name="truck", limit=limits, use="units")
+            found = uc.allocate(panel, shared, series=NAMES[:3], gap_limit=0.0, gap_share=0.0)
+            write_allocation(found, log, rows)
+            told.append(found.reason.value)
+            record = allocation_record(found, own)
+            if found.served:
+                continue
+            other = {"budget_infeasible": "allocation_gap", "allocation_gap": "budget_infeasible"}[found.reason.value]
+            forged = {**record, "claim": {**record["claim"], "reason": other}}
+            log.append(seal({k: v for k, v in forged.items() if k not in ("id", "digest")}), {})
+    assert told[0] == "budget_infeasible"
+    assert verdicts(path)[3:5] == ["valid", "invalid"]
+
+
 def test_a_small_budget_leaves_it_in_doubt(logged: tuple[Path, uc.DecisionPanel]) -> None:
     path, panel = logged
     with uc.AuditLog(path) as log:

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ucsearch.allocation.cases import Case, case_of, cases_of, use_table
-from ucsearch.allocation.later import Draws, Later
+from ucsearch.allocation.later import Draws, Later, beyond
 from ucsearch.allocation.problem import Missing, Problem, Resource
 from ucsearch.allocation.result import Result, evaluate
 from ucsearch.allocation.shared import Shared
-from ucsearch.allocation.steps import check_steps, plan_steps
+from ucsearch.allocation.steps import check_steps, plan_steps, reach_steps
 from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
 from ucsearch.dispatch.gate import Reason
 from ucsearch.errors import InputError
@@ -55,7 +55,7 @@ class Allocation:
     cases: tuple[Case, ...]
     shared: tuple[Shared, ...]
     free: NDArray[np.int64]  # numbers of the cases that take part
-    result: Result | None  # None when no series takes part
+    result: Result | None  # None when no series takes part or a later limit cannot be kept
     missing: tuple[Missing, ...]
     passed: bool
     served: bool  # whether the allocation leaves
@@ -93,8 +93,8 @@ class Allocation:
         alone = case.action if case.outcome is Outcome.RELEASED else None
         outcome, action, reason, kind = case.outcome, case.action, Reason.NONE, ""
         loss, binding, price = math.nan, "", 0.0
-        if k is not None and result is not None:
-            if self.served:
+        if k is not None:
+            if result is not None and self.served:
                 action, kind = case.actions[int(result.choice[k])], "allocated"
                 outcome, loss, binding = Outcome.RELEASED, float(result.loss[k]), result.binding(k)
                 price = next((p.shadow_price for p in result.table() if p.resource == binding), 0.0)
@@ -175,7 +175,8 @@ class Allocation:
         return plot_value(self, shared, ax)
 
     def __repr__(self) -> str:
-        what = "no series takes part" if self.result is None else repr(self.result)
+        nothing = "; ".join(map(str, self.missing)) or "no series takes part"
+        what = nothing if self.result is None else repr(self.result)
         return f"{what}, {'released' if self.served else self.reason.value}"
 
 
@@ -239,11 +240,14 @@ def allocate_cases(
     own = [cases[i] for i in free.tolist()]
     if own and not missing and any(s.horizon > 1 for s in limits):
         check_steps(own, limits)
-        planned = plan_steps(own, limits, resources)
-        result = evaluate(planned.problem)
-        if result.feasible:
-            later = planned.follow(result, paths, draws)
-            result = replace(result, later=later.bound)
+        reached = reach_steps(own, limits, resources)
+        missing = beyond(*reached)
+        if not missing:
+            planned = plan_steps(own, *reached, resources)
+            result = evaluate(planned.problem)
+            if result.feasible:
+                later = planned.follow(result, paths, draws)
+                result = replace(result, later=later.bound)
     elif own:
         lower, upper = _table([c.lower for c in own]), _table([c.upper for c in own])
         result = evaluate(Problem.of([c.series for c in own], lower, upper, resources))

@@ -19,17 +19,18 @@ from numpy.typing import NDArray
 
 from ucsearch.allocation.bundle import Cut, descend
 from ucsearch.allocation.priced import Priced, Valued
-from ucsearch.allocation.problem import Problem, Resource
+from ucsearch.allocation.problem import Missing, Problem, Resource
 from ucsearch.allocation.solve import choose_at
 from ucsearch.engine.graph import of_windows
 from ucsearch.student import student_quantile
 
-__all__ = ["CONFIDENCE", "Draws", "Later", "Limits", "StepUse", "levels", "priced_horizon", "simulate"]
+__all__ = ["CONFIDENCE", "Draws", "Later", "Limits", "StepUse", "beyond", "levels", "priced_horizon", "simulate"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Draws = Literal["independent", "common"]
 CONFIDENCE = 0.975  # of the bound on the mean gap
+ROUNDING = 1e-9  # share of a limit below which an expected use may exceed it by rounding alone
 _SAMPLE = 1_000  # series on which prices are found first, where there are many
 _ROUNDS = 80  # questions to a sample or a small problem
 _LAST_ROUNDS = 6  # to all series, where there are many
@@ -180,6 +181,21 @@ def priced_horizon(priced: Priced, limits: Sequence[Limits]) -> tuple[Valued, tu
     found = descend(whole, start, rounds, _ENOUGH, stake)
     prices = tuple(whole.prices(found.price))
     return free, prices, whole.valued(prices)
+
+
+def beyond(priced: Priced, limits: Sequence[Limits]) -> tuple[Missing, ...]:
+    """Later limits that no joint policy keeps: one that always holds would also hold on average."""
+    found = []
+    for k, x in enumerate(limits):
+        for h in range(1, x.limits.shape[1]):
+            if not np.isfinite(x.limits[:, h]).any():
+                continue
+            least = priced.least(k, h)
+            for g in range(x.limits.shape[0]):
+                total, limit = math.fsum(least[x.group == g].tolist()), float(x.limits[g, h])
+                if not total <= limit + ROUNDING * max(total, limit):
+                    found.append(Missing(f"{x.label(g)}, {h} {'step' if h == 1 else 'steps'} later", limit, total))
+    return tuple(found)
 
 
 def _sampled(

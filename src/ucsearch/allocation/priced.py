@@ -8,7 +8,7 @@ average. Prices come per series (K, N, H), a resource that is not limited at a s
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -175,6 +175,14 @@ class Priced:
             with ThreadPoolExecutor(max_workers=self.threads) as pool:
                 list(pool.map(part, pairwise(g.windows * i // parts for i in range(parts + 1))))
         return Valued(value, value[self.roots], mean)
+
+    def least(self, resource: int, step: int) -> Floats:
+        """(N,) expected use at one step of the policy that expects to use least then; inf where none is allowed."""
+        g, price = self.graph, np.zeros((self.use.shape[0], self.graph.windows, self.graph.depth))
+        price[resource, :, step] = 1.0
+        ends = np.where(g.ends > -np.inf, 0.0, -np.inf)
+        bare = replace(g, emean=np.zeros(g.emean.size), ends=ends)
+        return -replace(self, graph=bare, discount=1.0).at(price).start
 
     def step(self, values: Floats, at: Ints) -> Step:
         """What every series can do in state number `at` (N,) of its own."""

@@ -26,7 +26,7 @@ from ucsearch.engine.graph import Graph, joined, reachable
 from ucsearch.errors import InputError
 from ucsearch.policies import MODES
 
-__all__ = ["MOST_TRANSITIONS", "Planned", "check_steps", "plan_steps"]
+__all__ = ["MOST_TRANSITIONS", "Planned", "check_steps", "plan_steps", "reach_steps"]
 
 Floats = NDArray[np.float64]
 MOST_TRANSITIONS = 500_000_000  # of all series together: 2 GB, and half as much again for what belongs to them
@@ -75,8 +75,10 @@ def check_steps(cases: Sequence[Case], shared: Sequence[Shared]) -> None:
         )  # fmt: skip
 
 
-def plan_steps(cases: Sequence[Case], shared: Sequence[Shared], resources: Sequence[Resource]) -> Planned:
-    """`resources` are those of the first step, with what is taken from them already."""
+def reach_steps(
+    cases: Sequence[Case], shared: Sequence[Shared], resources: Sequence[Resource]
+) -> tuple[Priced, tuple[Limits, ...]]:
+    """Everything the series can reach, and the limits. `resources` are those of the first step."""
     sources = [case.source for case in cases if case.source is not None]
     graph = joined([
         _graph(list(group), shared)
@@ -87,6 +89,13 @@ def plan_steps(cases: Sequence[Case], shared: Sequence[Shared], resources: Seque
     width = max(len(case.actions) for case in cases)
     priced = Priced(graph, graph.euse, sources[0].settings.discount, width, thread_count(None))
     limits = tuple(_limits(s, r, graph.depth) for s, r in zip(shared, resources, strict=True))
+    return priced, limits
+
+
+def plan_steps(
+    cases: Sequence[Case], priced: Priced, limits: tuple[Limits, ...], resources: Sequence[Resource]
+) -> Planned:
+    """Prices of all steps, and the first step at the prices of the later ones."""
     free, prices, valued = priced_horizon(priced, limits)
     first = priced.step(valued.values, np.zeros(len(cases), np.int64))
     # Actions of equal effect stand for one another in a decision; only the one that it valued can be chosen.

@@ -12,7 +12,7 @@ from typing import Any
 
 from ucsearch.verify.formats import Blobs, Invalid, Malformed, Record, digest, expect, near, num, require
 from ucsearch.verify.inputs import rules_of
-from ucsearch.verify.later import Paths
+from ucsearch.verify.later import Least, Paths
 from ucsearch.verify.meter import OutOfNodes
 from ucsearch.verify.replay import CLOSED
 
@@ -88,14 +88,14 @@ def verify_allocation(
     require("members", alike, "decisions", "of different modes, risks or spreads")
     tasks = [task_of(t["task"]["object"]) for t, _ in targets]
     members = [_Member(i, r, *t, task) for i, (t, task) in enumerate(zip(targets, tasks, strict=True))]
-    paths = None
+    allocated = _Allocated(r, members, {t["settings"]["discount"] for t, _ in targets})
     later = r.get("later")
     require("later", later is None or r["claim"]["served"], "paths", "nothing was shared out")
     needed = r["schema"] == LATER and r["claim"]["served"]
     require("later", (later is not None) == needed, "nothing", "prices and paths of later steps")
     if needed:
         free = [i for i, m in enumerate(members) if m.takes_part]
-        paths = Paths(r, blobs, free)
+        allocated.paths = paths = Paths(r, blobs, free)
         try:
             for place, i in enumerate(free):
                 m = members[i]
@@ -107,18 +107,28 @@ def verify_allocation(
                 m.upper = dict(values)
         except OutOfNodes:
             return ["later"]
-    _Allocated(r, members, paths, {t["settings"]["discount"] for t, _ in targets}).verify()
+    elif r["schema"] == LATER and not allocated.missing():
+        allocated.least = least = Least(r)
+        try:
+            for i, m in enumerate(members):
+                if m.takes_part:
+                    least.add(i, targets[i][0], tasks[i], blobs, budget)
+        except OutOfNodes:
+            return ["later"]
+    allocated.verify()
     return []
 
 
 class _Allocated:
-    def __init__(self, r: Record, members: list[_Member], paths: Paths | None, discounts: set[float]) -> None:
-        self.r, self.members, self.paths, self.discounts = r, members, paths, discounts
+    def __init__(self, r: Record, members: list[_Member], discounts: set[float]) -> None:
+        self.r, self.members, self.discounts = r, members, discounts
+        self.paths: Paths | None = None  # of a served allocation with limits at later steps
+        self.least: Least | None = None  # of one that was not served
         self.free = [i for i, m in enumerate(members) if m.takes_part]
         self.claim, self.terms = r["claim"], r["terms"]
 
     def verify(self) -> None:
-        missing = self._missing()
+        missing = self.missing()
         served = self.claim["served"]
         require("claim.served", not served or bool(self.free), served, "nobody takes part")
         if served:
@@ -132,7 +142,14 @@ class _Allocated:
             self._reason("none" if passed else "allocation_gap")
             return
         expect("claim.passed", self.claim["passed"], False)
-        self._reason("budget_infeasible" if missing else "allocation_gap" if self.free else "none")
+        reasons = {"budget_infeasible" if missing else "allocation_gap" if self.free else "none"}
+        if self.least is not None and self.free and not missing:
+            # Within rounding of a limit either may be said.
+            reasons = {
+                "budget_infeasible" if self.least.beyond(share) else "allocation_gap"
+                for share in (0.5 * SMALL, 2.0 * SMALL)
+            }
+        require("claim.reason", self.claim["reason"] in reasons, self.claim["reason"], " or ".join(sorted(reasons)))
         self._fallbacks()
 
     def _reason(self, derived: str) -> None:
@@ -145,7 +162,7 @@ class _Allocated:
                 out[g].append(i)
         return out
 
-    def _missing(self) -> bool:
+    def missing(self) -> bool:
         """Whether some limit cannot be kept whatever is chosen."""
         for k, s in enumerate(self.r["shared"]):
             for g, rows in self._groups(k).items():

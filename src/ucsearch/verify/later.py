@@ -47,6 +47,80 @@ def levels(names: list[str], path: int, steps: int, common: bool) -> list[list[f
     return [row * len(names) for row in rows] if common else rows
 
 
+class Reached:
+    """Everything one member can reach in closed mode without risk, and what it uses there."""
+
+    def __init__(self, r: Record, i: int, target: Record, task: Any, blobs: Blobs, budget: int) -> None:
+        self.r, self.i, self.task = r, i, task
+        self.p = p = problem_of(target, blobs, task)
+        fine = p.mode == CLOSED and p.risk == 0.0
+        require(f"members[{i}]", fine, [p.mode, p.risk], "closed mode without risk")
+        p.meter = Meter(budget)
+        rows = [[tuple(y) if isinstance(y, tuple) else (y,) for y in member] for member in p.members]
+        self.law = Law(target, rows, p.weights, blobs, p.meter)
+        try:
+            self.graph = Graph(p, self.law)
+            number = p.number
+            self.ends = {
+                key: number(task.terminal, key[1], p.params) if task.terminal else 0.0 for key in self.graph.ends
+            }
+        except (Fault, TooMany) as error:
+            raise Invalid(f"members[{i}]", target["id"], f"it cannot be valued: {error}") from None
+        self.root = (0, plain_zero(p.state))
+
+    def use(self, k: int, state: Any, a: int) -> float:
+        p, shared = self.p, self.r["shared"][k]
+        amount = float(p.call(self.task.uses[shared["use"]], state, p.actions[a], p.params)) * num(
+            shared["times"][self.i]
+        )
+        require(f"shared[{k}].use", 0.0 <= amount < math.inf, shared["use"], amount)
+        return amount
+
+    def least(self, k: int, step: int) -> float:
+        """Expected use at one step of the policy that expects to use least then."""
+        after = dict.fromkeys(self.ends, 0.0)
+        for h in reversed(range(self.p.depth)):
+            here = {}
+            for key, acts in self.graph.layers[h].items():
+                found = [math.inf]
+                for a, moves in acts.items():
+                    total = self.use(k, key[1], a) if h == step else 0.0
+                    for (_, w, _), (_, to) in zip(self.law.classes[key[0]], moves, strict=True):
+                        total += w * after[to]
+                    found.append(total)
+                here[key] = min(found)
+            after = here
+        return after[self.root]
+
+
+class Least:
+    """What every limit of a later step is used by at least, on average, whatever is done."""
+
+    def __init__(self, r: Record) -> None:
+        self.r = r
+        self.used: dict[tuple[int, str, int], list[float]] = {
+            (k, g, h): []
+            for k, s in enumerate(r["shared"])
+            for g, limits in s["later"].items()
+            for h in range(1, len(limits) + 1)
+        }
+
+    def add(self, i: int, target: Record, task: Any, blobs: Blobs, budget: int) -> None:
+        own = Reached(self.r, i, target, task, blobs, budget)
+        for (k, g, h), used in self.used.items():
+            if self.r["shared"][k]["groups"][i] == g:
+                require(f"shared[{k}].later", h < own.p.depth, h, f"at most {own.p.depth - 1} later steps")
+                used.append(own.least(k, h))
+
+    def beyond(self, share: float) -> bool:
+        """Whether some limit is below that by more than this share of it."""
+        for (k, g, h), used in self.used.items():
+            total, limit = math.fsum(used), num(self.r["shared"][k]["later"][g][h - 1])
+            if not total <= limit + share * max(total, limit):
+                return True
+        return False
+
+
 class Paths:
     """The recorded choices of all members at all later steps, and what they come to."""
 
@@ -89,29 +163,14 @@ class Paths:
     def walk(self, i: int, place: int, target: Record, task: Any, blobs: Blobs, budget: int, first: int | None) -> Any:
         """Member i, the `place`-th that takes part: values of its first actions at the prices. Its paths begin with
         `first`."""
-        p = problem_of(target, blobs, task)
-        s = target["settings"]
-        fine = p.mode == CLOSED and p.risk == 0.0 and p.depth == self.depth
-        require(f"members[{i}]", fine, [p.mode, p.risk, p.depth], f"closed mode without risk, {self.depth} steps")
-        p.meter = Meter(budget)
-        rows = [[tuple(y) if isinstance(y, tuple) else (y,) for y in member] for member in p.members]
-        law = Law(target, rows, p.weights, blobs, p.meter)
-        try:
-            graph = Graph(p, law)
-            ends = {key: p.number(task.terminal, key[1], p.params) if task.terminal else 0.0 for key in graph.ends}
-        except (Fault, TooMany) as error:
-            raise Invalid(f"members[{i}]", target["id"], f"it cannot be valued: {error}") from None
-        times = [num(x["times"][i]) for x in self.r["shared"]]
-        names = [x["use"] for x in self.r["shared"]]
-
-        def use(k: int, state: Any, a: int) -> float:
-            amount = float(p.call(task.uses[names[k]], state, p.actions[a], p.params)) * times[k]
-            require(f"shared[{k}].use", 0.0 <= amount < math.inf, names[k], amount)
-            return amount
+        reached = Reached(self.r, i, target, task, blobs, budget)
+        p, law, graph, use, root = reached.p, reached.law, reached.graph, reached.use, reached.root
+        require(f"members[{i}]", p.depth == self.depth, p.depth, f"{self.depth} steps")
+        discount = target["settings"]["discount"]
 
         def solve(priced: bool) -> list[dict[Any, dict[int, float]]]:
             """By step and state, every action's value with its own step unpriced."""
-            after, out = dict(ends), list[dict[Any, dict[int, float]]]()
+            after, out = dict(reached.ends), list[dict[Any, dict[int, float]]]()
             for h in reversed(range(p.depth)):
                 here: dict[Any, dict[int, float]] = {}
                 best: dict[Any, float] = {}
@@ -120,7 +179,7 @@ class Paths:
                     for a, moves in acts.items():
                         total = 0.0
                         for (_, w, _), (reward, to) in zip(law.classes[key[0]], moves, strict=True):
-                            total += w * (reward + s["discount"] * after[to])
+                            total += w * (reward + discount * after[to])
                         if total > -math.inf:
                             here[key][a] = total
                     best[key] = max(
@@ -132,7 +191,6 @@ class Paths:
             self.top = after
             return out
 
-        root = (0, plain_zero(p.state))
         solve(False)
         self.values.append(self.top[root])
         values = solve(True)
