@@ -12,8 +12,10 @@ import pytest
 
 from tests.planning.kit import TOML, decide, make_settings, read_csv, write_csv, write_job
 from ucsearch.errors import InputError
+from ucsearch.pipeline.cases import StateFile
 from ucsearch.pipeline.forecasts import ForecastFile, count_periods, later
 from ucsearch.pipeline.numbers import parse_dates, parse_numbers, sniff_decimal
+from ucsearch.pipeline.sales import read_sales
 from ucsearch.pipeline.tables import open_table
 from ucsearch.settings import Settings, parse_settings
 
@@ -295,3 +297,41 @@ def test_the_log_is_no_input_either(tmp_path: Path) -> None:
     os.symlink(tmp_path / "states.csv", tmp_path / "log.db")
     with pytest.raises(InputError, match="the log"):
         decide(tmp_path)
+
+
+# -------------------------------------------------------------------- other people's column names
+
+
+LONG = "{series},{date},{demand}\nA,2024-01-01,3\nA,2024-01-02,4\nB,2024-01-01,5\nB,2024-01-02,6\n"
+
+
+@pytest.mark.parametrize("names", [("item", "date", "sold"), ("SKU", "timestamp", "Quantity"), ("sku", "ds", "sales")])
+def test_usual_names_of_sales_files_are_known(tmp_path: Path, names: tuple[str, str, str]) -> None:
+    text = LONG.format(**dict(zip(("series", "date", "demand"), names, strict=True)))
+    assert sales(tmp_path, text, settings_with("day")) == {"A": [3.0, 4.0], "B": [5.0, 6.0]}
+
+
+def test_two_columns_that_could_be_the_series_are_not_chosen_between(tmp_path: Path) -> None:
+    text = "item,sku,date,demand\nA,X,2024-01-01,3\n"
+    with pytest.raises(InputError, match=r"'item' and 'sku'; say which by columns.series"):
+        sales(tmp_path, text, settings_with("day"))
+
+
+def test_names_nobody_told_us_are_asked_for_as_they_stand_in_a_settings_file(tmp_path: Path) -> None:
+    path = text_file(tmp_path, LONG.format(series="Artikel", date="date", demand="Menge"))
+    with pytest.raises(InputError, match=r'under .columns.: series = "Artikel", demand = "Menge"'):
+        read_sales(path, settings_with("day"))
+
+
+def test_a_file_with_our_names_is_read_whatever_the_users_are_called(tmp_path: Path) -> None:
+    found = settings_with("day", "[columns]\nseries = 'Artikel'\ndemand = 'Menge'\n")
+    assert sales(tmp_path, LONG.format(series="series", date="date", demand="demand"), found)["A"] == [3.0, 4.0]
+
+
+def test_a_states_file_with_other_names_says_what_to_write(tmp_path: Path) -> None:
+    table = open_table(text_file(tmp_path, "sku,Lager\nA,3\n"), "auto")
+    with pytest.raises(InputError, match=r'rename = { "Lager" = "on_hand" }'):
+        StateFile(table, make_settings())
+    table = open_table(text_file(tmp_path, "sku,on_hand,due today\nA,3,4\n"), "auto")
+    with pytest.raises(InputError, match=r'open_orders_1.* rename = { "due today" = "our name" }'):
+        StateFile(table, make_settings())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -208,9 +209,12 @@ class StateFile:
         for name in ("series", *a.required):
             wanted = names.series if name == "series" else name
             if name not in found.values():
+                others = [c for c in strange if c not in found]
+                hint = f"Say what yours is called, under [columns]: {_renamed(others[0], name)}." if others else ""
                 raise InputError(
-                    f"{self.table.path}", f"columns {', '.join(self.table.columns)}", f"a column {wanted!r}"
-                )
+                    f"{self.table.path}", f"columns {', '.join(self.table.columns)}", f"a column {wanted!r}",
+                    hint=hint,
+                )  # fmt: skip
         return found, strange
 
     def _refuse_numbers(self, block: Block, strange: Sequence[str]) -> None:
@@ -223,9 +227,9 @@ class StateFile:
                 place = f"{self.table.unit} {block.places[int(there[0])]}"
                 raise InputError(
                     f"{self.table.path}: {place}, column {column!r}", f"{numbers[there[0]]:g}",
-                    f"a column we know: {', '.join([*a.single, *a.numbers])}",
+                    f"a column we know: {', '.join([*a.single, *(f'{n}_1' for n in a.several), *a.numbers])}",
                     hint="Numbers under another name could be limits. "
-                    f"Say columns.rename = {{ {column} = 'our name' }}, or columns.ignore = [{column!r}].",
+                    f"Say under [columns]: {_renamed(column, 'our name')}, or ignore = [{json.dumps(column)}].",
                 )  # fmt: skip
 
     def _add(self, block: Block) -> None:
@@ -307,6 +311,13 @@ class StateFile:
             self._refuse(series, place, error.field.partition("[")[0], f"saw {error.seen}, expected {error.expected}")
             return
         self.cases[series] = Case(self.kinds.kind(config, changes), state, self.kinds.params(config), config)
+
+
+def _renamed(column: str, ours: str) -> str:
+    """As it stands in a settings file."""
+    if ours == "series":
+        return f"series = {json.dumps(column)}"
+    return f"rename = {{ {json.dumps(column)} = {json.dumps(ours)} }}"
 
 
 def order_size(decision: Decision) -> float | None:

@@ -22,6 +22,12 @@ Kind = Literal["members", "sample", "mean", "quantiles"]
 
 # Other people's names, used where ours is not in the file and the settings do not name another.
 _USUAL = {"series": ("unique_id",), "date": ("ds",), "demand": ("y",), "sample": ("sample_id",)}
+# Used likewise, but only where one of them stands alone.
+_SAID = {
+    "series": ("item", "item_id", "sku", "product", "product_id", "article", "material"),
+    "date": ("timestamp", "datetime"),
+    "demand": ("sales", "sold", "quantity", "qty", "units_sold", "unit_sales"),
+}
 _PREFIXES = ("member", "sample_", "sample", "path_", "path")
 _NEAR = 0.8  # of difflib's ratio
 _PART = re.compile(
@@ -44,14 +50,23 @@ class Layout:
 
 
 def usual_names(table: Table, names: Columns) -> Columns:
-    """The settings' names, with Nixtla's in place of those that were left at their default and are not there."""
+    """The settings' names; ours or other people's in place of those that are not there (files that we write ourselves
+    have our names, whatever the user's files call things)."""
     changes = {}
     for ours, others in _USUAL.items():
-        if getattr(names, ours) == ours and ours not in table.columns:
-            found = next((x for x in others if x in table.columns), None)
-            if found is not None:
-                changes[ours] = found
+        named = getattr(names, ours)
+        if named in table.columns:
+            continue
+        if ours in table.columns:
+            changes[ours] = ours
+        elif named == ours:
+            found = [x for x in others if x in table.columns][:1] or _said(ours, table.columns)
+            changes |= {ours: found[0]} if len(found) == 1 else {}
     return names.model_copy(update=changes)
+
+
+def _said(ours: str, columns: Sequence[str]) -> list[str]:
+    return [x for x in columns if x.lower() in _SAID.get(ours, ())]
 
 
 def near(name: str, ours: Iterable[str]) -> str | None:
@@ -109,8 +124,10 @@ def sales_layout(table: Table, names: Columns, settings: Settings, period: str) 
 def _require(table: Table, name: str, key: str) -> None:
     if name in table.columns:
         return
-    close = near(name, table.columns)
+    close, said = near(name, table.columns), _said(key.rpartition(".")[2], table.columns)
     hint = f"It has {close!r}; rename it, or say {key} = {close!r}." if close else ""
+    if len(said) > 1:
+        hint = f"It has {' and '.join(map(repr, said))}; say which by {key}."
     raise InputError(str(table.path), f"columns {', '.join(table.columns)}", f"a column {name!r} ({key})", hint=hint)
 
 
