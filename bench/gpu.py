@@ -25,7 +25,7 @@ from bench.peers.common import make_instances
 from ucsearch.engine.cuda import engine as cuda_engine
 from ucsearch.engine.cuda import stream as streaming
 from ucsearch.engine.cuda.device import find_cuda
-from ucsearch.tasks import LeadTimeInventory
+from ucsearch.tasks import CapacityPlan, LeadTimeInventory, Storage
 
 DEPTH = 6
 NAMES = ("beam, by score (B 8, k 3)", "beam, by bound (B 1, k 2)", "exact, certified")
@@ -87,6 +87,51 @@ def end_to_end(problem: Problem, policy: Any, repeats: int) -> float:
         uc.search_panel(problem.task, rows, problem.trace, policy, engine="cuda")
         times.append(time.perf_counter() - start)
     return statistics.median(times)
+
+
+def certificates(problem: Problem, policy: Any) -> dict[str, Any]:
+    """Search and proofs on the GPU and on the CPU: seconds, and whether every figure has the same bytes."""
+    found, seconds = {}, {}
+    for engine in ("cuda", "compiled"):
+        for _ in range(2):  # the first one compiles
+            start = time.perf_counter()
+            found[engine] = uc.certify_panel(problem.task, problem.states, problem.trace, policy, engine=engine)
+            seconds[engine] = time.perf_counter() - start
+    a, b = found["cuda"], found["compiled"]
+    pairs = [*zip(a.evidence, b.evidence, strict=True), *zip(a.claims, b.claims, strict=True)]
+    pairs += [(a.released, b.released), (a.paths, b.paths), (a.upper_paths, b.upper_paths)]
+    same = all(np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in pairs)
+    us = {f"{engine} us": s / len(a) * 1e6 for engine, s in seconds.items()}
+    return {"equal": same, "passed": a.rates()["passed"], **us}
+
+
+def other_tasks(windows: int) -> dict[str, str]:
+    """Tasks that the kernels were not built on: a battery, capacity, packs with a fixed cost planned by member."""
+    rng = np.random.default_rng(17)
+    price = np.round(rng.normal(50.0, 20.0, (windows, 3, DEPTH)), 2)
+    load = np.round(rng.gamma(4.0, 5.0, (windows, 3, DEPTH)), 1)
+    battery, plant = Storage(), CapacityPlan()
+    packs = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 6.0, 12.0, 24.0), unit_cost=0.3, fixed_cost=7.5)
+    beam = dict(depth=DEPTH, risk=0.2, width=4, top_k=3)
+    cases = {
+        "battery": (battery, battery.state(2.0), price, uc.UCBeam(**beam)),
+        "capacity": (plant, plant.state(4), load, uc.UCBeam(**beam)),
+        "packs, by member": (
+            packs,
+            packs.state(8.0, (6.0,)),
+            load,
+            uc.UCBeam(**beam, mode="members", spread="downside"),
+        ),
+    }
+    out = {}
+    for name, (config, start, outcomes, policy) in cases.items():
+        task = config.task()
+        problem = Problem(DEPTH, task, [start] * windows, uc.Trace.from_members(outcomes), {})
+        try:
+            out[name] = equality(problem, policy)
+        except uc.InputError as error:
+            out[name] = f"refused: {error}"
+    return out
 
 
 def optimal_share(problem: Problem, policy: Any, windows: int) -> float:
@@ -159,6 +204,10 @@ def main() -> None:
         row["optimal"] = optimal_share(few, policy, opt.compared)
         print(row, flush=True)
         results["rows"].append(row)
+    results["certificates"] = certificates(few, policies(DEPTH)[NAMES[1]])
+    print("certificates of the beam by bound:", results["certificates"], flush=True)
+    results["other tasks"] = other_tasks(min(opt.compared, 20_000))
+    print("other tasks:", results["other tasks"], flush=True)
     for windows in opt.windows:
         problem = make_problem(windows, DEPTH)
         for row in results["rows"]:
