@@ -49,6 +49,7 @@ def check_task(
         walk.check_repeats()
     _check_fallback(task, walk.visited)
     _check_terminal(task, walk.visited)
+    _check_end(task, walk.visited)
     if task.bound is not None:
         _check_bound(task, state, samples)
     for i, item in enumerate(task.continuations):
@@ -240,6 +241,17 @@ def _check_terminal(task: Task, states: list[Any]) -> None:
             raise TaskError(f"terminal is {value!r} in {state!r}, expected a finite number", task=task.name)
 
 
+def _check_end(task: Task, states: list[Any]) -> None:
+    if task.allowed_end is None:
+        return
+    for state in states:
+        first, second = (_guarded(task, "allowed_end", None, None, state, task.params) for _ in range(2))
+        if not isinstance(first, bool | np.bool_):
+            raise TaskError(f"allowed_end returned {first!r} in {state!r}, expected True or False", task=task.name)
+        if first != second:
+            raise TaskError(f"allowed_end is not deterministic in {state!r}", task=task.name)
+
+
 def _check_continuation(task: Task, item: Any, index: int, states: list[Any]) -> None:
     for theta in item.grid or (None,):
         for state in states[:50]:
@@ -267,6 +279,8 @@ def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
         """Exact value to go; -inf when nothing can be completed."""
         nonlocal largest
         if h == depth:
+            if task.allowed_end is not None and not task.allowed_end(state, p):
+                return -math.inf
             end = float(task.terminal(state, p)) if task.terminal is not None else 0.0
             largest = max(largest, abs(end))
             return end

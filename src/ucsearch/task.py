@@ -5,10 +5,13 @@ All functions are plain Python over a NamedTuple state:
 
     feasible(s, a, p) -> bool        step(s, a, y, p) -> state      reward(s, a, y, p) -> float
     fallback(s, p) -> action         terminal(s, p) -> float        invariant(s, p) -> bool
-    prepare(outcomes, p) -> table    bound(s, h, table, p) -> float
+    prepare(outcomes, p) -> table    bound(s, h, table, p) -> float   allowed_end(s, p) -> bool
 
 `feasible(s, a, h, p)`, `step(s, a, y, h, p)` and `reward(s, a, y, h, p)` get the step index too, if they ask for it by
 one more argument: 0 is the decision at hand, 1 the next one.
+
+`allowed_end` is a hard rule about the state after the last planned step (and after a continuation's last): a path that
+ends elsewhere is dropped, like one that runs into a dead end.
 
 `prepare` runs once per window on the outcomes of the searched steps ((d,) or (d, fields)); `bound` is an
 optimistic value to go: never below the best undiscounted reward still to be had from `s` at step `h`.
@@ -112,6 +115,7 @@ _ARITY = {
     "fallback": (2, "(s, p)"),
     "terminal": (2, "(s, p)"),
     "invariant": (2, "(s, p)"),
+    "allowed_end": (2, "(s, p)"),
     "bound": (4, "(s, h, table, p)"),
 }
 
@@ -140,6 +144,7 @@ class Task:
     label_of: Callable[[float], str] | None = None  # a value's name, such as "order {:g}".format, on any window's grid
     uses: Mapping[str, Callable[..., float]] = field(default_factory=dict)  # (s, a, p) -> units of something shared
     conditions: Sequence[Condition] = ()  # of the site: what an action must meet besides the gate before it leaves
+    allowed_end: Callable[..., Any] | None = None  # (s, p) -> bool, of the state after the last planned step
     action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only
     named: bool = field(init=False, repr=False)  # whether labels name positions, not values
 
@@ -253,7 +258,7 @@ class Task:
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """Every user function by role, in a fixed order."""
-        roles = ("feasible", "step", "reward", "fallback", "terminal", "prepare", "bound", "invariant")
+        roles = ("feasible", "step", "reward", "fallback", "terminal", "prepare", "bound", "invariant", "allowed_end")
         found = {role: getattr(self, role) for role in roles if getattr(self, role) is not None}
         for i, item in enumerate(self.continuations):
             found[f"continuation_{i}"] = item.policy  # type: ignore[union-attr]
@@ -336,7 +341,7 @@ def _arity(function: Callable[..., Any]) -> int:
 
 
 def _check_function(name: str, function: Any, count: int, signature: str) -> None:
-    if function is None and name in ("terminal", "invariant", "bound"):
+    if function is None and name in ("terminal", "invariant", "bound", "allowed_end"):
         return
     if not callable(function):
         raise InputError(f"task.{name}", repr(function), f"a function {signature}")

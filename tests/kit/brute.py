@@ -121,10 +121,15 @@ class _Problem:
     def end(self, state: Any) -> float:
         return 0.0 if self.task.terminal is None else float(self.task.terminal(state, self.p))
 
+    def may_end(self, state: Any) -> bool:
+        return self.task.allowed_end is None or bool(self.task.allowed_end(state, self.p))
+
     def score_full(
         self, reward: float, uncertainty: float, returns: list[float], states: list[Any]
     ) -> tuple[float, float] | None:
         """R and U of a full path: terminal value added, or the best continuation followed to the trace's end."""
+        if not self.task.continuations and not all(self.may_end(s) for s in states):
+            return None
         if self.mode != "members":
             return reward + self.discount**self.depth * self.end(states[0]), uncertainty
         if self.task.continuations:
@@ -155,6 +160,8 @@ class _Problem:
                     return None
                 total += self.discount**h * float(self.task.reward(state, a, self.members[j][h], self.p))
                 state = self.task.step(state, a, self.members[j][h], self.p)
+            if not self.may_end(state):
+                return None
             totals.append(total + self.discount**self.horizon * self.end(state))
         return totals
 

@@ -17,7 +17,8 @@ __all__ = ["kept_weight"]
 
 
 def kept_weight(window: Window, state: Any, path: Sequence[int]) -> float:
-    """Weight of the members for which every action of `path` is feasible when its turn comes; NaN without members.
+    """Weight of the members for which every action of `path` is feasible when its turn comes, and its end allowed; NaN
+    without members.
 
     A member on whose way a function fails does not keep the rules.
     """
@@ -44,7 +45,7 @@ def _plainly(window: Window, state: Any, path: Sequence[int], member: Sequence[A
             answer = feasible(state, actions[i], h, params)
             if answer is not True:
                 return False if answer is False else None
-            if h == last:
+            if h == last and task.allowed_end is None:
                 return True
             state = step(state, actions[i], member[h], h, params)
             if type(state) is not kind:
@@ -60,6 +61,9 @@ def _plainly(window: Window, state: Any, path: Sequence[int], member: Sequence[A
                     or not all(type(x) is float and -math.inf < x < math.inf for x in item)
                 ):
                     return None
+        if task.allowed_end is not None:
+            answer = task.allowed_end(state, params)
+            return answer if answer is True or answer is False else None
     except (Exception, SystemExit):  # whatever it is, the careful way says what it means
         return None
     return True
@@ -70,8 +74,8 @@ def _keeps(window: Window, state: Any, path: Sequence[int], member: Sequence[Any
         for h, i in enumerate(path):
             if not window.allowed((state,), i, h):
                 return False
-            if h + 1 < len(path):
+            if h + 1 < len(path) or window.task.allowed_end is not None:
                 state = window.move(state, i, member[h], h)
+        return window.ended((state,), len(path) - 1, path[-1]) if path else True
     except TaskFault:
         return False
-    return True

@@ -86,6 +86,8 @@ class _Builder:
         args = (known, window.actions[x], outcome, h, window.params)
         reward = window.number(window.task.reward_at, Fault.REWARD, h, x, *args)
         new = self._settled(window.move(known, x, outcome, h))
+        if h + 1 == window.depth and not window.ended((new,), h, x):
+            return  # as if the last action were not allowed
         if new not in following:
             if self.nodes >= window.settings.node_budget:
                 raise _Stop

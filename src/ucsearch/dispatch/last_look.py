@@ -61,6 +61,8 @@ def _policy_look(plan: Plan) -> str:
             for h, (state, a) in enumerate(zip(branch.states, branch.actions, strict=False)):
                 if not window.allowed((state,), window.actions.index(a), h):
                     return f"the plain rules do not allow action {a:g} at step {h} after {branch.name} outcomes"
+            if not window.ended(branch.states[-1:], plan.settings.depth - 1, plan.action_index):
+                return f"the plain rules do not let the plan end as it does after {branch.name} outcomes"
         found = []
         for _ in range(2):
             total = 0.0
@@ -98,6 +100,8 @@ class _Look:
         for _ in range(self.settings.depth):
             self.discounts.append(self.discounts[-1] * self.settings.discount)
         self.members = self.settings.mode == _MEMBERS
+        self.continues = self.members and len(self.task.continuations) > 0
+        self.bare = self.task.terminal is None and self.task.allowed_end is None
         if self.members:
             self.outcomes = self._outcomes(self._two_members(inputs.members[windows], inputs.weights, windows))
         else:
@@ -170,6 +174,9 @@ class _Look:
             state = step(state, a, outcomes[h], h, p)
             if type(state) is not kind:
                 state = kind(*state)
+        end = self.task.allowed_end
+        if end is not None and not self.continues and not as_allowed(end(state, p)):
+            raise ValueError("may not end there")
 
     def _totals(self) -> Iterator[tuple[float, float]]:
         """Reward along each released path, and the sum of its absolute parts; NaN where a rule says no or fails.
@@ -191,7 +198,7 @@ class _Look:
                     state = step(state, a, y, p)
                     if type(state) is not kind:
                         state = kind(*state)
-                found = (total, size) if task.terminal is None else self._ended(state, p, total, size)
+                found = (total, size) if self.bare else self._ended(state, p, total, size)
             except KeyboardInterrupt:
                 raise
             except BaseException:  # whatever it is, the careful look says it in words
@@ -217,7 +224,7 @@ class _Look:
                     state = step(state, a, y, h, p)
                     if type(state) is not kind:
                         state = kind(*state)
-                found = (total, size) if task.terminal is None else self._ended(state, p, total, size)
+                found = (total, size) if self.bare else self._ended(state, p, total, size)
             except KeyboardInterrupt:
                 raise
             except BaseException:
@@ -225,7 +232,10 @@ class _Look:
             yield found
 
     def _ended(self, state: Any, p: Any, total: float, size: float) -> tuple[float, float]:
-        part = self.discounts[-1] * as_number(guarded(self.task.terminal, state, p))
+        task = self.task
+        if task.allowed_end is not None and not as_allowed(guarded(task.allowed_end, state, p)):
+            raise ValueError("may not end there")
+        part = 0.0 if task.terminal is None else self.discounts[-1] * as_number(guarded(task.terminal, state, p))
         return total + part, size + abs(part)
 
     def careful(self, w: int) -> str:
@@ -243,7 +253,7 @@ class _Look:
                         return f"the plain rules do not allow action {window.actions[i]:g} at step {h}"
                     extended = window.extend(node, window.score_one(node, i, h), h)
                     if extended is None:
-                        return "the plain rules find no continuation"
+                        return "the plain rules do not let the path end there"
                     node = extended
                 ends.append((node.reward, node.uncertainty))
         except TaskFault as fault:

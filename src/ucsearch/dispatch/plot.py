@@ -125,7 +125,7 @@ class _Tracks:
 
     def _complete(self, states: tuple[Any, ...], step: int, order: int) -> tuple[int, ...] | None:
         if step == self.window.depth:
-            return ()
+            return () if self.window.ended(states, step - 1, 0) else None
         for action in self.window.available[::order]:
             self.nodes += 1
             if self.nodes > MAX_NODES:

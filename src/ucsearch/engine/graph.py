@@ -55,7 +55,7 @@ class Graph:
     emean: Floats  # (E,) expected reward of the step
     euse: Floats  # (U, E) units
     tto: NDArray[np.int32]  # (T,) the state that follows
-    ends: Floats  # (S,) terminal value; 0 before the last layer
+    ends: Floats  # (S,) terminal value, -inf where no plan may end; 0 before the last layer
     weights: Floats  # (W, P) of the law's points
     starts: Floats  # (W, C + 1) where the points of each class begin
 
@@ -129,7 +129,8 @@ def _plain(
     for i in range(sizes[0]):
         graph.sedge[s + w + i] = edge
         if i >= found.layers[depth]:
-            graph.ends[s + i] = window.terminal(found.states[i], depth - 1, 0)
+            fine = window.ended((found.states[i],), depth - 1, 0)
+            graph.ends[s + i] = window.terminal(found.states[i], depth - 1, 0) if fine else -np.inf
             continue
         low, high = starts[found.classes[i]], starts[found.classes[i] + 1]
         for x, at in found.edges[i]:

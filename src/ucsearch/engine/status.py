@@ -50,6 +50,7 @@ class Fault:
     VALUE = 5  # finite rewards whose sum is not finite
     CONTINUATION = 6
     RAISED = 7
+    END = 8
 
     TEXT = (
         "",
@@ -60,5 +61,6 @@ class Fault:
         "the sum of rewards along a path is not finite",
         "a continuation returned an action that is not a finite number",
         "feasible raised an exception or gave neither True nor False",
+        "allowed_end raised an exception or gave neither True nor False",
     )
-    ROLE = ("", "reward", "step", "prepare or bound", "terminal", "", "a continuation", "feasible")
+    ROLE = ("", "reward", "step", "prepare or bound", "terminal", "", "a continuation", "feasible", "allowed_end")

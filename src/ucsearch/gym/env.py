@@ -5,7 +5,7 @@ actions, and the realised outcome moves the state. Only feasible actions are eve
 PPO) and `info["action_mask"]` (for the rest) say which. What an agent picks outside the mask is refused
 (`invalid="raise"`) or, by default, replaced by the nearest feasible action, and `info["replaced"]` says so. A state
 without a feasible action ends the episode (`terminated`, `info["dead_end"]`); after `length` steps it is truncated, and
-the last reward then contains the task's `terminal` value.
+the last reward then contains the task's `terminal` value, or what a dead end costs where `allowed_end` says no.
 
 `start` is a state, a list of states of which each episode draws one, or a function of a `numpy.random.Generator`. Every
 window draws from a generator of its own, in the order series, time, start: window i of a vector environment that was
@@ -22,6 +22,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ucsearch.answers import as_allowed
 from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import InputError
 from ucsearch.layout import as_finite
@@ -111,17 +112,17 @@ class _World:
         self._some_feasible(row[None])
         return which, at, row
 
-    def end_value(self, row: Floats) -> float:
-        """What the task says a state is worth after the last step."""
+    def end(self, row: Floats) -> tuple[float, bool]:
+        """What the task says a state is worth after the last step, and whether an episode may end there: where it may
+        not, that is a dead end."""
         task, layout = self.task, self.task.params_layout
-        if task.terminal is None:
-            return 0.0
-        return float(
-            task.terminal(
-                self.layout.build(row.tolist()),
-                None if layout is None else layout.build(self.simulator.params[0].tolist()),
-            )
-        )
+        if task.terminal is None and task.allowed_end is None:
+            return 0.0, True
+        p = None if layout is None else layout.build(self.simulator.params[0].tolist())
+        state = self.layout.build(row.tolist())
+        if task.allowed_end is not None and not as_allowed(task.allowed_end(state, p)):
+            return self.dead_end_reward, False
+        return (0.0 if task.terminal is None else float(task.terminal(state, p))), True
 
     def _some_feasible(self, rows: Floats) -> None:
         none = np.flatnonzero(~self.simulator.mask(rows).any(axis=1))
@@ -231,7 +232,8 @@ class TaskEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         truncated = self._at >= self._end
         reward = float(done.rewards[0]) + (world.dead_end_reward if dead and not truncated else 0.0)
         if truncated:
-            reward += world.end_value(self._row)
+            value, fine = world.end(self._row)
+            reward, dead = reward + value, dead or not fine
         return self._observe(), reward, bool(dead and not truncated), bool(truncated), self._info(dead, replaced)
 
     def action_masks(self) -> NDArray[np.bool_]:
@@ -339,9 +341,10 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.i
         dead = ~over & ~self._mask.any(axis=1)
         terminated = dead & ~truncated
         rewards = done.rewards + self._world.dead_end_reward * terminated
-        if self._world.task.terminal is not None:
-            for w in np.flatnonzero(truncated).tolist():
-                rewards[w] += self._world.end_value(self._rows[w])
+        for w in np.flatnonzero(truncated).tolist():
+            value, fine = self._world.end(self._rows[w])
+            rewards[w] += value
+            dead[w] |= not fine
         self._over = truncated | terminated
         final: dict[str, Any] = {}
         if self._at_once and self._over.any():

@@ -84,6 +84,9 @@ class _Solution:
         self.graph, self.p, self.risk = graph, graph.p, risk
         self.values: list[dict[Key, Value | None]] = [{}]
         for key in graph.ends:
+            if not self.p.may_end((key[1],)):
+                self.values[0][key] = None
+                continue
             end = self.p.number(self.p.task.terminal, key[1], self.p.params) if self.p.task.terminal else 0.0
             self.values[0][key] = Value(end, end, abs(end))
         for layer in reversed(graph.layers):

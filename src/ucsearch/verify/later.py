@@ -60,10 +60,7 @@ class Reached:
         self.law = Law(target, rows, p.weights, blobs, p.meter)
         try:
             self.graph = Graph(p, self.law)
-            number = p.number
-            self.ends = {
-                key: number(task.terminal, key[1], p.params) if task.terminal else 0.0 for key in self.graph.ends
-            }
+            self.ends = {key: p.end(key[1]) if p.may_end((key[1],)) else -math.inf for key in self.graph.ends}
         except (Fault, TooMany) as error:
             raise Invalid(f"members[{i}]", target["id"], f"it cannot be valued: {error}") from None
         self.root = (0, plain_zero(p.state))

@@ -200,13 +200,20 @@ class Problem:
 
     def may(self, state: Any, a: float, h: int) -> bool:
         """Yes or no; NaN, None or a text is neither."""
-        answer = self.call(self.task.feasible, state, a, *self.when("feasible", h), self.params)
+        return self._yes("feasible", state, a, *self.when("feasible", h), self.params)
+
+    def may_end(self, states: tuple[Any, ...]) -> bool:
+        """Whether a plan may end in these states."""
+        return self.task.allowed_end is None or all(self._yes("allowed_end", s, self.params) for s in states)
+
+    def _yes(self, role: str, *args: Any) -> bool:
+        answer = self.call(getattr(self.task, role), *args)
         try:
             if not isinstance(answer, str) and answer in (0, 1):
                 return bool(answer)
         except Exception:
             pass
-        raise Fault("feasible gave neither True nor False")
+        raise Fault(f"{role} gave neither True nor False")
 
     def alive(self, states: tuple[Any, ...], h: int) -> bool:
         return any(self.allowed(states, i, h) for i in self.available)
@@ -250,10 +257,12 @@ class Problem:
         return self.number(self.task.reward, state, a, y, *self.when("reward", h), self.params)
 
     def extend(self, node: Node, e: Edge, togo: float = 0.0) -> Node | None:
-        """The path one action longer; None when no continuation can take it to the end of the trace."""
+        """The path one action longer; None when it may not end there, or no continuation can take it to the end."""
         h = len(node.path)
         self.meter.toil(4 * len(node.states) + h // 64)  # some calls' worth of time; a path is copied
         factor, path, full = self.discounts[h], (*node.path, e.action), h + 1 == self.depth
+        if full and not self.continues and not self.may_end(e.states):
+            return None
         if self.is_members:
             returns = tuple(r + factor * x for r, x in zip(node.returns, e.rewards, strict=True))
             gross = node.gross + max(abs(factor * x) for x in e.rewards)
@@ -284,11 +293,11 @@ class Problem:
             for h, i in enumerate(path):
                 if not self.may(state, self.actions[i], h):
                     return False
-                if h + 1 < len(path):
+                if h + 1 < len(path) or self.task.allowed_end is not None:
                     state = self.move(state, self.actions[i], member[h], h)
+            return self.may_end((state,))
         except Fault:
             return False
-        return True
 
     def size(self, node: Node) -> float:
         """What was added up on a path, in absolute terms. In members mode the spread is taken of the returns, so that
@@ -327,6 +336,8 @@ class Problem:
                 earned = self.discounts[h] * self._reward(state, a, member[h], h)
                 total, own = total + earned, own + abs(earned)
                 state = self.move(state, a, member[h], h)
+            if not self.may_end((state,)):
+                return None
             if self.task.terminal is not None:
                 end = self.discounts[self.reach] * self.end(state)
                 total, own = total + end, own + abs(end)

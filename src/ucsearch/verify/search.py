@@ -88,8 +88,8 @@ def completes(p: Problem) -> bool:
     moves, stack = COMPLETION_MOVES, [(p.root().states, iter(p.available))]
     while stack:
         states, h = stack[-1][0], len(stack) - 1
-        i = next(stack[-1][1], None)
-        if h == p.depth or (i is not None and moves <= 0):
+        i = None if h == p.depth else next(stack[-1][1], None)
+        if (i is not None and moves <= 0) or (h == p.depth and (p.continues or p.may_end(states))):
             return True
         if i is None:
             stack.pop()
@@ -114,7 +114,7 @@ def values_to_go(p: Problem, meter: Meter) -> list[dict[Any, float]]:
             meter.spend(1)
             layers[h][s] = p.edges((s,), h)
         states = {e.states[0]: None for edges in layers[h].values() for e in edges}
-    values = [{s: p.discounts[p.depth] * p.end(s) for s in states}]
+    values = [{s: p.discounts[p.depth] * p.end(s) if p.may_end((s,)) else -math.inf for s in states}]
     for h in range(p.depth - 1, -1, -1):
         after, factor, here = values[-1], p.discounts[h], {}
         for s, edges in layers[h].items():

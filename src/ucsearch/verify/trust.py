@@ -29,7 +29,7 @@ HOMES = (".tasks.", ".planning.", ".pipeline.", ".evaluation.", ".backtest.", ".
 _BUILT_IN = re.compile(r"ucsearch((?:\.[a-z][a-z0-9_]*)+):([A-Za-z][A-Za-z0-9_]*)")
 _NEEDED = (
     "name", "version", "source_hash", "state", "actions", "label", "params", "outcome", "feasible", "step",
-    "reward", "fallback", "terminal", "prepare", "bound", "continuations",
+    "reward", "fallback", "terminal", "prepare", "bound", "continuations", "allowed_end",
 )  # fmt: skip
 
 

@@ -132,6 +132,8 @@ def uc_panel(
                             fault_step = h
                             fault_action = x
                             break
+                        if HAS_END and h + 1 == d and not uc_end(uc_load(new, 0, 0), p):
+                            continue
                         if known + 1 >= pool.shape[0]:
                             pool, first, end, slots = uc_more_nodes(pool, first, end, slots, begin, known)
                             bits = pool.view(np.uint64)

@@ -62,7 +62,7 @@ def uc_entry(function):
     return njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, cache={cache})(function)
 """
 
-_ROLES = ("feasible", "step", "reward", "terminal", "prepare", "bound")
+_ROLES = ("feasible", "step", "reward", "terminal", "allowed_end", "prepare", "bound")
 
 
 @lru_cache(maxsize=1)
@@ -111,7 +111,7 @@ def _wrap(algorithm: str) -> str:
 
 
 def _used(task: Task, use_bound: bool, algorithm: str) -> dict[str, Callable[..., Any]]:
-    roles = _ROLES if use_bound else _ROLES[:4]
+    roles = _ROLES if use_bound else _ROLES[:-2]
     found = {role: getattr(task, role) for role in roles if getattr(task, role) is not None}
     if algorithm == "graph":
         found |= {f"use_{j}": task.uses[name] for j, name in enumerate(sorted(task.uses))}
@@ -163,6 +163,7 @@ def _prelude(
         f"N = {layout.size + timed}",
         f"HAS_TERMINAL = {task.terminal is not None}",
         f"HAS_BOUND = {bounded}",
+        f"HAS_END = {task.allowed_end is not None}",
         f"CONTINUATIONS = {len(grid) if members else 0}",
         *_rules(task, names),
         "",
@@ -215,19 +216,19 @@ def _rules(task: Task, names: dict[str, str]) -> list[str]:
     """`uc_feasible(s, a, p)` and so on. Where a rule takes the step index, a state travels as (state, h)."""
     if not task.timed:
         own = [f"uc_{role} = {names[role]}" for role in TIMED if role != "feasible"]
-        return [*_yes_or_no(f"{names['feasible']}(s, a, p)"), *own]
+        return [*_yes_or_no("uc_feasible(s, a, p)", f"{names['feasible']}(s, a, p)"), *own]
     at = {role: "s[1], " if role in task.timed else "" for role in TIMED}
     return [
-        *_yes_or_no(f"{names['feasible']}(s[0], a, {at['feasible']}p)"),
+        *_yes_or_no("uc_feasible(s, a, p)", f"{names['feasible']}(s[0], a, {at['feasible']}p)"),
         *_function("uc_step(s, a, y, p)", f"return {names['step']}(s[0], a, y, {at['step']}p), s[1] + 1"),
         *_function("uc_reward(s, a, y, p)", f"return {names['reward']}(s[0], a, y, {at['reward']}p)"),
     ]
 
 
-def _yes_or_no(call: str) -> list[str]:
+def _yes_or_no(signature: str, call: str) -> list[str]:
     """A bool costs nothing here; NaN or 17 raises, and the plain engine then says where."""
     body = (f"answer = {call}", "if answer == 1:", "    return True", "if answer == 0:", "    return False")
-    return _function("uc_feasible(s, a, p)", *body, "raise ValueError('neither True nor False')", wrap="uc_inline")
+    return _function(signature, *body, "raise ValueError('neither True nor False')", wrap="uc_inline")
 
 
 def _load(kind: str, layout: Layout, timed: bool) -> list[str]:
@@ -281,6 +282,10 @@ def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> l
         lines += _on_state("uc_terminal", "p", names["terminal"], task)
     else:
         lines += _function("uc_terminal(s, p)", "return 0.0")
+    if task.allowed_end is not None:
+        lines += _yes_or_no("uc_end(s, p)", f"{names['allowed_end']}({'s[0]' if task.timed else 's'}, p)")
+    else:
+        lines += _function("uc_end(s, p)", "return True")
     arguments = "w, reach, risk, spread, use_bound, p, mean, members, weights, wrow"
     if not bounded:
         lines += _function(f"uc_tables({arguments})", "return np.zeros((1, 1))")

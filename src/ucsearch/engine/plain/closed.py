@@ -110,6 +110,9 @@ def backward(window: Window, graph: _Graph, starts: list[int]) -> _Values:
     size = len(graph.states)
     values = _Values([0.0] * size, [0.0] * size, [0.0] * size, [-1] * size)
     for i in range(graph.layers[window.depth], size):
+        if not window.ended((graph.states[i],), window.depth - 1, 0):
+            values.score[i] = -math.inf
+            continue
         end = window.terminal(graph.states[i], window.depth - 1, 0)
         values.score[i] = values.mean[i] = end
         values.size[i] = abs(end)

@@ -169,7 +169,8 @@ def _programme(window: Window, state: Any, out: Outcome, budget: int) -> None:
     values: dict[Any, tuple[float, float]] = {}
     end = window.discounts[s.depth]
     for known in layers[s.depth]:
-        values[known] = (end * window.terminal(known, s.depth - 1, 0), 0.0)
+        if window.ended((known,), s.depth - 1, 0):
+            values[known] = (end * window.terminal(known, s.depth - 1, 0), 0.0)
     choices: list[dict[Any, int]] = [{} for _ in range(s.depth)]
     counted = window.action_scores
     for h in range(s.depth - 1, -1, -1):
@@ -251,7 +252,8 @@ class _PerfectInformation:
             layers.append(following)
         values: list[dict[Any, float]] = [{} for _ in range(depth + 1)]
         for known in layers[depth]:
-            values[depth][known] = window.discounts[depth] * window.terminal(known, depth - 1, 0)
+            if window.ended((known,), depth - 1, 0):
+                values[depth][known] = window.discounts[depth] * window.terminal(known, depth - 1, 0)
         for h in range(depth - 1, -1, -1):
             for known in layers[h]:
                 best = -math.inf

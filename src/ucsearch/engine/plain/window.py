@@ -190,14 +190,22 @@ class Window:
 
     def _feasible(self, state: Any, a: float, step: int, action: int, at: int | None = None) -> bool:
         h = step if at is None else at
-        answer = self.call(self.task.feasible_at, Fault.RAISED, step, action, state, a, h, self.params)
+        return self._yes(self.task.feasible_at, Fault.RAISED, step, action, state, a, h, self.params)
+
+    def _yes(self, rule: Any, kind: int, step: int, action: int, *args: Any) -> bool:
+        answer = self.call(rule, kind, step, action, *args)
         if answer is True or answer is False:
             return answer
         try:
             return as_allowed(answer)
         except Exception:
-            text = f"feasible returned {_short(answer)}, expected True or False"
-            raise TaskFault(Fault.RAISED, step, action, text) from None
+            text = f"{Fault.ROLE[kind]} returned {_short(answer)}, expected True or False"
+            raise TaskFault(kind, step, action, text) from None
+
+    def ended(self, states: tuple[Any, ...], step: int, action: int) -> bool:
+        """Whether the last step may lead here: every row of the node."""
+        rule = self.task.allowed_end
+        return rule is None or all(self._yes(rule, Fault.END, step, action, s, self.params) for s in states)
 
     def alive(self, states: tuple[Any, ...], step: int) -> bool:
         return any(self.allowed(states, i, step) for i in self.available)
@@ -274,10 +282,13 @@ class Window:
         return self.number(self.task.terminal, Fault.TERMINAL, step, action, state, self.params)
 
     def extend(self, node: Node, c: Candidate, step: int) -> Node | None:
-        """The path one action longer, summed forward; None when no continuation can take it to the end."""
+        """The path one action longer, summed forward; None when it may not end there, or when no continuation can take
+        it to the end."""
         factor = self.discounts[step]
         path = (*node.path, c.action)
         last = step + 1 == self.depth
+        if last and not self.continues and not self.ended(c.states, step, c.action):
+            return None
         if not self.is_members:
             reward = node.reward + factor * c.q
             uncertainty = node.uncertainty + factor * c.u
@@ -329,7 +340,7 @@ class Window:
         self, policy: Any, theta: tuple[float, ...] | None, c: Candidate, returns: tuple[float, ...], step: int
     ) -> tuple[tuple[float, ...], float] | None:
         """Member returns when each follows the policy to the end, and the largest sum of absolute rewards that one met
-        on the way; None as soon as one leaves the feasible set."""
+        on the way; None as soon as one leaves the feasible set, or ends where it may not."""
         task, p, out = self.task, self.params, []
         most = 0.0
         for j, state in enumerate(c.states):
@@ -344,6 +355,8 @@ class Window:
                 earned = self.discounts[h] * reward
                 total, own = total + earned, own + abs(earned)
                 state = self.next_state(state, a, y, step, c.action, h)
+            if not self.ended((state,), step, c.action):
+                return None
             if task.terminal is not None:
                 end = self.discounts[self.settings.reach] * self.terminal(state, step, c.action)
                 total, own = total + end, own + abs(end)

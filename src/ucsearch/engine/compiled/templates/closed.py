@@ -176,6 +176,11 @@ def uc_back(
     """Values of every state from the last layer to the first: fault, its step and action."""
     for i in range(layers[d], known):
         end = 0.0
+        if HAS_END and not uc_end(uc_load(pool, i, 0), p):
+            score[i] = -np.inf
+            second[i] = 0.0
+            size[i] = 0.0
+            continue
         if HAS_TERMINAL:
             end = float(uc_terminal(uc_load(pool, i, 0), p))
             if not np.isfinite(end):

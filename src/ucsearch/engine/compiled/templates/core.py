@@ -1,6 +1,6 @@
 # Kernel text: scoring and adding up. Not imported: it is pasted below a generated prelude (see ../codegen.py), which
 # defines the user's functions, `uc_spread` (from ucsearch/spreads.py), `uc_load`, `uc_store`, `uc_params`, `uc_outcome`, `uc_member`, `uc_table` and the
-# constants MEMBERS, SCORES, N, HAS_BOUND, HAS_TERMINAL, HAS_PREPARE, CONTINUATIONS. Same operations in the same
+# constants MEMBERS, SCORES, N, HAS_BOUND, HAS_TERMINAL, HAS_END, CONTINUATIONS. Same operations in the same
 # order as ../../plain/window.py, so that both engines give the same bytes. Nothing here allocates per node.
 
 
@@ -64,6 +64,15 @@ def uc_alive(st, i, rows, actions, arow, p):
         if a == a and uc_allowed(st, i, rows, a, p):
             return True
     return False
+
+
+@uc_inline
+def uc_ended(st, i, rows, p):
+    """Whether the last step may lead to node i."""
+    for r in range(rows):
+        if not uc_end(uc_load(st, i, r), p):
+            return False
+    return True
 
 
 @uc_lean
@@ -207,6 +216,8 @@ def uc_follow(k, st, i, rows, ret, n, d, reach, p, members, w, disc, total):
             if not fine:
                 return most, 2
             s = new
+        if HAS_END and not uc_end(s, p):
+            return most, 1
         if HAS_TERMINAL:
             end = float(uc_terminal(s, p))
             if not np.isfinite(end):
@@ -227,6 +238,8 @@ def uc_extend(
     chret[n]. Gross is the sum of the absolute rewards (members: of the largest member's at every step)."""
     factor = disc[h]
     last = h + 1 == d
+    if HAS_END and last and CONTINUATIONS == 0 and not uc_ended(cst, c, rows, p):
+        return 0.0, 0.0, 0.0, -1, True, 0
     if not MEMBERS:
         reward = R + factor * cq[c]
         uncertainty = U + factor * cu[c]
@@ -337,7 +350,10 @@ def uc_completable(w, d, st, rows, p, actions, arow, mean, members, walk, cursor
     cursor[0] = 0
     while level >= 0:
         if level == d:
-            return 1
+            if CONTINUATIONS > 0 or not HAS_END or uc_ended(walk, level, rows, p):
+                return 1
+            level -= 1
+            continue
         x = cursor[level]
         if x >= actions.shape[1]:
             level -= 1

@@ -71,9 +71,12 @@ def uc_perfect(
             break
         for i in range(starts[d], starts[d + 1]):
             value[i] = 0.0
-            if HAS_TERMINAL:
+            if HAS_END or HAS_TERMINAL:
                 for f in range(N):
                     one_st[0, 0, f] = pool[i, f]
+            if HAS_END and not uc_end(uc_load(one_st, 0, 0), p):
+                value[i] = -np.inf
+            elif HAS_TERMINAL:
                 end = float(uc_terminal(uc_load(one_st, 0, 0), p))
                 if not np.isfinite(end):
                     fault = 4

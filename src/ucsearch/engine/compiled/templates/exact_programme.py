@@ -71,9 +71,13 @@ def uc_programme(
         for i in range(starts[d], starts[d + 1]):
             value[i] = 0.0
             second[i] = 0.0
-            if HAS_TERMINAL:
+            succ[i, 0] = 0
+            if HAS_END or HAS_TERMINAL:
                 for f in range(N):
                     one_st[0, 0, f] = pool[i, f]
+            if HAS_END and not uc_end(uc_load(one_st, 0, 0), p):
+                succ[i, 0] = -1
+            elif HAS_TERMINAL:
                 end = float(uc_terminal(uc_load(one_st, 0, 0), p))
                 if not np.isfinite(end):
                     fault = 4
@@ -96,7 +100,7 @@ def uc_programme(
                 for c in range(found):
                     spare = uc_probe(pool, cst, c, 0)
                     after = slots[uc_find(slots, pool, bits, tags, h + 1, spare)]
-                    if h + 1 < d and succ[after, 0] < 0:
+                    if succ[after, 0] < 0:
                         continue
                     here = disc[h] * (cq[c] - risk * cu[c]) + value[after]
                     here_U = disc[h] * cu[c] + second[after]
@@ -131,7 +135,7 @@ def uc_programme(
                     )
                     for c in range(found):
                         if ci[c] == act:
-                            reward, uncertainty, gross, _, _, fault = uc_extend(
+                            reward, uncertainty, gross, _, dropped, fault = uc_extend(
                                 w, h, d, reach, reward, uncertainty, gross, one_ret, 0, c, 1, risk, spread, p,
                                 members, weights, wrow, disc, cq, cu, cst, crew, one_ret, 0, total,
                             )
@@ -139,13 +143,16 @@ def uc_programme(
                                 fault_step = h
                                 fault_action = act
                                 break
+                            if dropped:
+                                alive = False
+                                break
                             prefix[0, h] = act
                             spare = uc_probe(pool, cst, c, 0)
                             at = slots[uc_find(slots, pool, bits, tags, h + 1, spare)]
                             for f in range(N):
                                 nst[0, 0, f] = cst[c, 0, f]
                             break
-                    if fault != 0:
+                    if fault != 0 or not alive:
                         break
                 if fault != 0:
                     break

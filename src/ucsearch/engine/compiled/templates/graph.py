@@ -70,7 +70,9 @@ def uc_panel(
             s = uc_load(pool, i, 0)
             ends[s0 + i] = 0.0
             if i >= layers[w, depth]:
-                if HAS_TERMINAL:
+                if HAS_END and not uc_end(s, p):
+                    ends[s0 + i] = -np.inf
+                elif HAS_TERMINAL:
                     ends[s0 + i] = float(uc_terminal(s, p))
                     if not np.isfinite(ends[s0 + i]):
                         faults[w] = 4
