@@ -129,7 +129,7 @@ def _was_underpowered(folder: Path) -> bool:
     """Whether the committed evidence was opened so; the same selection again is no new look."""
     path = folder / "selection.json"
     record = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    return bool((record.get("value") or {}).get("underpowered", False))
+    return any((record.get(part) or {}).get("underpowered", False) for part in ("value", "power"))
 
 
 def _digest(folder: Path) -> str:

@@ -40,6 +40,8 @@ def _protocol(table: Record, plan: Plan, selection: Record) -> Iterator[Problem]
     protocol = selection["protocol"]
     yield from differences({name: protocol.get(name) for name in wanted}, wanted, "selection.json.protocol")
     yield from differences(selection["how"], "selected", "selection.json.how")
+    if ("power" in selection) is not bool(table.get("power", False)):
+        yield Problem("selection.json.power", "something else than suite.toml", "asked for by both or by neither")
 
 
 def _candidates(plan: Plan, selection: Record) -> Iterator[Problem]:

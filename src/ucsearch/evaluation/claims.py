@@ -9,6 +9,7 @@ from typing import Any
 from ucsearch.errors import InputError
 from ucsearch.evaluation.audit import is_stopped
 from ucsearch.evaluation.conclusions import conclusion
+from ucsearch.evaluation.power import LEAST_POWER
 from ucsearch.evaluation.promotion import is_promoted
 from ucsearch.evaluation.protocol import COMPARATORS, LEVEL, holds
 from ucsearch.evaluation.rows import EvidenceError, Row
@@ -81,6 +82,10 @@ def classify(predicate: Predicate, rows: Sequence[Row]) -> dict[str, Any]:
             "series": len({(row["family"], row["series"]) for row in tested}),
             "windows": len(tested),
         }
+        if "power" in chosen:
+            key["power"] = chosen["power"]
+            if kind != "certified" and not holds(chosen["power"], ">=", LEAST_POWER):
+                reasons.append(f"opened although underpowered: {chosen['power']:.2f} that all bounds would pass")
         if predicate["looks"] != 1:
             reasons.append(f"the test split was opened {predicate['looks']} times, expected once")
         if kind == "certified":
@@ -186,6 +191,8 @@ def key_text(verdict: Mapping[str, Any]) -> str:
         parts.append(f"{key['bounds_positive']}/{key['bounds']} bounds > 0")
         parts.append(f"smallest {_figure(key['smallest_lower_bound'], signed=True)}")
         parts.append(f"{key['windows']} windows")
+        if "power" in key:
+            parts.append(f"power before the look {key['power']:.2f}")
     else:
         parts.append(f"{key['windows']} windows")
     if "checks" in key:

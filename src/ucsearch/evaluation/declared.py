@@ -22,7 +22,8 @@ Series = int | tuple[str, ...] | None
 """How many series, or which; None where only the data can say."""
 
 SAMPLERS = ("cem", "mppi", "risk-random")
-FORMS = {"lead_time_inventory": "cost", "capacity_plan": "cost", "delayed_exposure": "reward", "storage": "reward"}
+FORMS = {"lead_time_inventory": "cost", "capacity_plan": "cost", "delayed_exposure": "reward", "storage": "reward",
+         "intervention": "cost"}  # fmt: skip
 """How results of a task are compared."""
 
 

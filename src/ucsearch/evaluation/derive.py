@@ -103,4 +103,5 @@ def _chosen(selection: Mapping[str, Any]) -> dict[str, Any]:
         "candidate": selection["candidate"],
         "risk": selection["risk"],
         "sha256": hashlib.sha256(canonical(selection)).hexdigest(),
+        **({"power": selection["power"]["all"]} if "power" in selection else {}),
     }

@@ -128,14 +128,14 @@ class Job:
             return
         _write(self.selection_path, body)
 
-    def check_power(self, power: float, families: Mapping[str, float]) -> None:
-        """Say, before the test split is opened, how likely the value gate passes; refuse a look likely to be wasted."""
+    def check_power(self, power: float, families: Mapping[str, float], gate: str = "value gate") -> None:
+        """Say, before the test split is opened, how likely a gate passes; refuse a look likely to be wasted."""
         shares = ", ".join(f"{family} {share:.2f}" for family, share in sorted(families.items()))
         if self._say is not None:
-            self._say(f"power of the value gate at the declared size: {power:.2f} ({shares})")
+            self._say(f"power of the {gate} at the declared size: {power:.2f} ({shares})")
         if not power >= LEAST_POWER and not self.underpowered:
             raise InputError(
-                "power", f"{power:.2f}", f"at least {LEAST_POWER:g} that all bounds of the value gate pass",
+                "power", f"{power:.2f}", f"at least {LEAST_POWER:g} that all bounds of the {gate} pass",
                 hint="Declare more series, or ask for the look with --underpowered; the verdict will say so.",
             )  # fmt: skip
 

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ucsearch.backtest.statistics import LEAST, LEVEL, bootstrap_key, draws
 from ucsearch.errors import InputError
+from ucsearch.evaluation.figures import family_deltas
+from ucsearch.evaluation.protocol import COMPARATORS, Protocol
+from ucsearch.evaluation.rows import Row, windows_of
 from ucsearch.student import student_quantile
 
-__all__ = ["LEAST_POWER", "RUNS", "Power", "power"]
+__all__ = ["LEAST_POWER", "RUNS", "Power", "power", "power_record"]
 
 RUNS = 2000
 LEAST_POWER = 0.5
@@ -74,3 +77,16 @@ def _family(
         x = line[index]
         passed &= x.mean(axis=1) - reach * x.std(axis=1, ddof=1) > floors[opponent]
     return float(passed.mean())
+
+
+def power_record(rows: Sequence[Row], protocol: Protocol, selection: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the paper's gate: the chosen candidate's validation deltas against CEM, MPPI and risk-random, at the number of
+    series the suite declares. Only bounds are counted, not the rates that the gate asks for as well."""
+    name = selection["candidate"]
+    windows = [] if name is None else windows_of(rows, "validation", name)
+    sizes = {f: len({w.series for w in windows if w.family == f}) for f in protocol.families}
+    found = Power(0.0, dict.fromkeys(protocol.families, 0.0))
+    if all(sizes.values()):
+        deltas = {f: {c: family_deltas(windows, f, c, protocol) for c in COMPARATORS} for f in protocol.families}
+        found = power(deltas, dict.fromkeys(COMPARATORS, 0.0), sizes, seed=protocol.seed, name=protocol.suite)
+    return {"all": found.all, "families": found.families, "underpowered": not found.all >= LEAST_POWER}

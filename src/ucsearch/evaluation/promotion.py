@@ -16,7 +16,7 @@ from ucsearch.evaluation.figures import family_deltas, family_rates, overall_rat
 from ucsearch.evaluation.protocol import COMPARATORS, SHARE, Protocol, gate_row
 from ucsearch.evaluation.rows import Row, Window, windows_of
 
-__all__ = ["KINDS", "delta_rows", "gate_rows", "is_promoted", "secondary_rows"]
+__all__ = ["KINDS", "clusters_of", "delta_rows", "gate_rows", "is_promoted", "secondary_rows"]
 
 KINDS = (
     "selected_risk", "selection_eligible", "certificate", "risk_active", "risk_active_family", "violations",
@@ -62,15 +62,24 @@ def secondary_rows(rows: Sequence[Row], protocol: Protocol) -> list[dict[str, An
     for comparator in sorted(_others(windows, protocol)):
         means = {f: mean(family_deltas(windows, f, comparator, protocol, few=True)) for f in protocol.families}
         key = bootstrap_key(protocol.seed, protocol.suite, "*", comparator)
-        figures = zip(("mean", "low", "high"), cluster_interval(means, protocol.families, key), strict=True)
+        figures = zip(("mean", "low", "high"), cluster_interval(means, clusters_of(protocol), key), strict=True)
         found.append(
             {
                 "comparator": comparator,
                 "families": len(means),
-                "clusters": len(set(protocol.families.values())),
+                "clusters": len(set(clusters_of(protocol).values())),
                 **{name: value if math.isfinite(value) else None for name, value in figures},
             }
         )
+    return found
+
+
+def clusters_of(protocol: Protocol) -> dict[str, str]:
+    """The data set of each family. LTSF is a packaging of four that have nothing to do with each other."""
+    found = {}
+    for family, dataset in protocol.families.items():
+        part = family.partition("-")[2].partition("_")[0]
+        found[family] = f"{dataset}-{part}" if dataset == "ltsf" and part else dataset
     return found
 
 

@@ -32,6 +32,7 @@ from ucsearch.evaluation.differences import Problem, differences
 from ucsearch.evaluation.drawn import draw
 from ucsearch.evaluation.ledger import LEDGER, Look, before, by_dataset, own_look, read_ledger
 from ucsearch.evaluation.manifest import Evidence, FalseClaim, read_evidence
+from ucsearch.evaluation.power import power_record
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.rows import EvidenceError, Row, split_problems
 from ucsearch.evaluation.second import gate_again, value_bounds_again
@@ -155,6 +156,8 @@ def _selection(e: Evidence, plan: Plan) -> Iterator[Problem]:
     if "value" in record:
         value = record["value"]
         derived["value"] = value_record(e.rows, protocol, candidates, value["margin"], value["practitioners"])
+    if "power" in record:
+        derived["power"] = power_record(e.rows, protocol, record)
     yield from differences(record, loads(canonical(derived)), "selection.json")
     yield from choice_problems(e.suite, plan, e.rows, record)
 

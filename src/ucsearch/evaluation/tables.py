@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ucsearch.backtest.metrics import cvar20
-from ucsearch.backtest.statistics import mean
+from ucsearch.backtest.statistics import bootstrap_key, cluster_interval, mean
 from ucsearch.errors import InputError
 from ucsearch.evaluation.protocol import holds
 from ucsearch.evaluation.rows import UC, Row
@@ -107,11 +107,21 @@ def _mean(records: Sequence[Record], column: Mapping[str, Any]) -> float:
 
 def _family_mean(records: Sequence[Record], column: Mapping[str, Any]) -> float:
     """Windows -> series -> family -> equal mean over families."""
+    return mean(list(_family_means(records, column).values()))
+
+
+def _family_means(records: Sequence[Record], column: Mapping[str, Any]) -> dict[str, float]:
     nested: dict[str, dict[str, list[float]]] = {}
     for r in records:
         if r.get(column["from"]) is not None:
             nested.setdefault(r["family"], {}).setdefault(r["series"], []).append(r[column["from"]])
-    return mean([mean([mean(windows) for windows in series.values()]) for series in nested.values()])
+    return {f: mean([mean(windows) for windows in series.values()]) for f, series in nested.items()}
+
+
+def _cluster(records: Sequence[Record], column: Mapping[str, Any], end: int) -> float:
+    """An end of the interval that drawing whole data sets again gives; `clusters` names each family's."""
+    means, clusters = _family_means(records, column), column["clusters"]
+    return cluster_interval(means, clusters, bootstrap_key(0, "clusters", column["from"]))[end]
 
 
 def _rate_family_mean(records: Sequence[Record], column: Mapping[str, Any]) -> float:
@@ -142,6 +152,10 @@ HOWS: dict[str, Callable[[Sequence[Record], Mapping[str, Any]], float | int | No
     "ratio": _ratio,
     "cvar20": lambda records, column: cvar20(values) if (values := _known(records, column)) else None,
     "family_mean": _family_mean,
+    "family_min": lambda records, column: min(_family_means(records, column).values(), default=None),
+    "family_max": lambda records, column: max(_family_means(records, column).values(), default=None),
+    "cluster_low": lambda records, column: _cluster(records, column, 1),
+    "cluster_high": lambda records, column: _cluster(records, column, 2),
     "rate_family_mean": _rate_family_mean,
 }
 """How a column is computed from the windows of its group."""

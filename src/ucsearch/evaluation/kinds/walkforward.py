@@ -23,6 +23,7 @@ from ucsearch.errors import InputError
 from ucsearch.evaluation.audit import audit_rows, is_stopped
 from ucsearch.evaluation.drawn import Drawn
 from ucsearch.evaluation.job import Findings, Job
+from ucsearch.evaluation.kinds.walkforward_described import add_calibration, add_leads
 from ucsearch.evaluation.kinds.walkforward_records import Samples, credits_of, of_windows
 from ucsearch.evaluation.kinds.walkforward_rivals import Rivals
 from ucsearch.evaluation.kinds.walkforward_settings import WalkForwardSettings
@@ -35,6 +36,7 @@ from ucsearch.evaluation.kinds.walkforward_value import (
 )
 from ucsearch.evaluation.kinds.walkforward_world import DAYS, World
 from ucsearch.evaluation.other_files import load_replaced
+from ucsearch.evaluation.power import power_record
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.rerun import Again
 from ucsearch.evaluation.selection import select
@@ -79,6 +81,8 @@ def again(
         tested = one.test(settings[selection["candidate"]], left_out)["rows"]
         if value is not None:
             one.value_test(tested, value["practitioners"], _named(candidates, value["candidate"]))
+        if one.s.leads:
+            add_leads(tested)
         rows.extend(tested)
     return Again(rows, one.files, left_out)
 
@@ -182,6 +186,9 @@ class _Run:
         if tuned is not None and self.s.value_gate is not None:
             record["value"] = value_record(rows, protocol, candidates, self.s.value_gate.margin, tuned)
             self.job.check_power(record["value"]["power"], record["value"]["power_by_family"])
+        if self.s.power:
+            record["power"] = power_record(rows, protocol, record)
+            self.job.check_power(record["power"]["all"], record["power"]["families"], "paper's gate")
         self.job.select(record)
         chosen = None
         opened = not is_stopped(audit_rows(rows)) and record["candidate"] is not None
@@ -192,13 +199,16 @@ class _Run:
             if "value" in record:
                 value = record["value"]
                 self.value_test(found["rows"], value["practitioners"], _named(candidates, value["candidate"]))
+            if self.s.leads:
+                add_leads(found["rows"])
             rows.extend(found["rows"])
             for name, (seconds, decisions) in found["timing"].items():
                 self.job.timing(name, seconds, decisions)
+        led = protocol if self.s.leads else None
         ids = {family: sorted(x.id for x in series) for family, series in self.pool.families.items()}
         return Findings(
             rows=rows,
-            tables=tables_of(rows, self.binding.form) if opened else [],
+            tables=tables_of(rows, self.binding.form, self.s.levels, led) if opened else [],
             checks=checks_of(rows) if opened else [],
             extra={"series_scale": "each series is divided by the scale of its fitting part before anything else"}
             | ({"replaced_families": sorted(self.job.families)} if self.job.families else {}),
@@ -316,7 +326,12 @@ class _Run:
         """One candidate and its comparators, at its risk and budget, on validation."""
         panel = self.panel("validation")
         credit: list[dict[str, Floats]] = []
-        keep = (lambda t, decided: credit.append(credits_of(decided)) if t == 0 else None) if self.s.audit else None
+        every = self.s.audit_over == "window"
+        keep = (
+            (lambda t, decided: credit.append(credits_of(decided)) if every or t == 0 else None)
+            if self.s.audit
+            else None
+        )
         own = walk(panel, self.certified(candidate, keep=keep), engine=self.s.engine)
         best = self._hindsight(panel, candidate["depth"])
         decisions = panel.decisions * len(panel)
@@ -349,7 +364,7 @@ class _Run:
             kept = {name: {k: f[k] for k in _CHOSEN_BY if k in f} for name, f in policies.items()}
             windows.append({"policies": kept, "certificate": certificate[i]})
             if credit:
-                windows[-1]["audit"] = {name: float(values[i]) for name, values in credit[0].items()}
+                windows[-1]["audit"] = {name: max(float(one[name][i]) for one in credit) for name in credit[0]}
         return {"settings": {"samples": samples, "samples_wide": more, "options": options}, "windows": windows}
 
     def test(self, chosen: dict[str, Any], without: Sequence[str] = ()) -> dict[str, Any]:
@@ -380,6 +395,8 @@ class _Run:
             timing[name] = (process_time() - begun, panel.decisions * count * rivals.seeds(name))
         self.job.progress("policies on test", len(jobs), len(jobs))
         certificate = certificates_of(own)
+        if self.s.levels:
+            add_calibration(found["uc"], panel, chosen["depth"], self.s.levels)
         rows = []
         for i in range(len(panel)):
             policies = {name: figures[i] for name, figures in found.items() if figures[i] is not None}

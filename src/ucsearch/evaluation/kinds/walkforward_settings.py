@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from ucsearch.effort import Kind, Run
 from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
 
 __all__ = ["Candidates", "Comparators", "Items", "Option", "Splits", "WalkForwardSettings"]
+
+
+_LATER: dict[str, Any] = {"audit_over": "first", "levels": [], "leads": False, "power": False}
 
 
 class _Table(BaseModel):
@@ -180,6 +183,12 @@ class WalkForwardSettings(_Table):
     audit: bool = Field(
         default=False, description="stop before test unless validation windows show a positive candidate"
     )
+    audit_over: Literal["first", "window"] = Field(
+        default="first", description="whether the audit looks at a window's first decision or at all of them"
+    )
+    levels: tuple[float, ...] = Field(default=(), description="coverage of central intervals is counted at these")
+    leads: bool = Field(default=False, description="utility over every other policy, with an interval by data sets")
+    power: bool = Field(default=False, description="power of the paper's gate before the look")
     sampled: int = Field(default=6, ge=1, description="decisions drawn for the verifier")
     items: Items | None = Field(default=None, description="order in lots; then there are no multiples")
     lattice: float | None = Field(
@@ -198,8 +207,18 @@ class WalkForwardSettings(_Table):
     def how(self, threads: int | None) -> Run:
         return Run(engine=self.engine, threads=threads)
 
+    @model_serializer(mode="wrap")
+    def _as_ever(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Settings that came later are left out where they ask for nothing: older suites keep their bytes."""
+        made: dict[str, Any] = write(self)
+        return {name: value for name, value in made.items() if name not in _LATER or value != _LATER[name]}
+
     @model_validator(mode="after")
     def _both_or_none(self) -> WalkForwardSettings:
+        if not all(0.0 < level < 1.0 for level in self.levels):
+            raise ValueError("levels must lie between 0 and 1")
+        if self.power and not (self.gate and self.comparators.validation):
+            raise ValueError("power of the gate needs the gate, and samplers on validation")
         if (self.value_gate is None) != (not self.practitioners):
             raise ValueError("value_gate and practitioners come together")
         return self

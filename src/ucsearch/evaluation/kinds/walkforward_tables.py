@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ucsearch.evaluation.promotion import clusters_of
+from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.tables import cell_check
 
 __all__ = ["checks_of", "tables_of"]
@@ -20,7 +22,10 @@ _RATES = (
 )  # fmt: skip
 
 
-def tables_of(rows: Sequence[dict[str, Any]], form: str) -> list[dict[str, Any]]:
+def tables_of(
+    rows: Sequence[dict[str, Any]], form: str, levels: Sequence[float] = (), led: Protocol | None = None
+) -> list[dict[str, Any]]:
+    """`levels`: also how well forecasts covered; `led`: also utility over everybody, by the data sets of a protocol."""
     test = [row for row in rows if row["split"] == "test"]
     metrics = set(test[0]["policies"]["uc"])
     columns = [_mean("Cost", "cost")] if form == "cost" else [_mean("Reward", "reward")]
@@ -46,7 +51,32 @@ def tables_of(rows: Sequence[dict[str, Any]], form: str) -> list[dict[str, Any]]
             [*rates, *(_mean(n, source) for n, source in figures),
              {"name": "Worst regret bound", "from": "cert_regret_bound", "how": "max"}], only="uc",
         ),
+        *([_calibration(levels)] if levels else []),
+        *([_leads(led)] if led is not None else []),
     ]  # fmt: skip
+
+
+def _calibration(levels: Sequence[float]) -> dict[str, Any]:
+    columns = [
+        {"name": f"Within {level:g}", "from": f"inside_{level:g}", "over": "outcomes", "how": "ratio"}
+        for level in levels
+    ]
+    columns.append({"name": "Below the median", "from": "below", "over": "outcomes", "how": "ratio"})
+    columns += [_mean("CRPS", "crps"), {"name": "Outcomes", "from": "outcomes", "how": "sum"}]
+    return _table("calibration", "How often outcomes lay within the forecast's intervals", ["family"], columns, "uc")
+
+
+def _leads(protocol: Protocol) -> dict[str, Any]:
+    clusters = clusters_of(protocol)
+    columns: list[dict[str, Any]] = [
+        _mean("Utility lead", "lead"),
+        {"name": "Low", "from": "lead", "how": "cluster_low", "clusters": clusters},
+        {"name": "High", "from": "lead", "how": "cluster_high", "clusters": clusters},
+        {"name": "Weakest family", "from": "lead", "how": "family_min"},
+        {"name": "Strongest family", "from": "lead", "how": "family_max"},
+    ]
+    title = "Utility of the chosen policy less that of the others: equal mean over families, interval by data sets"
+    return _table("leads", title, ["policy"], columns)
 
 
 def checks_of(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

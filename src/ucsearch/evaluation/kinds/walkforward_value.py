@@ -28,6 +28,7 @@ NAMES = CLASSICS | {
     "quantile-staffing": "quantile staffing", "calendar-staffing": "calendar staffing",
     "newsvendor-staffing": "newsvendor staffing", "greedy-delay": "delay-aware greedy", "greedy": "greedy",
     "lp-mean": "linear programme on the mean", "milp-mean": "mixed-integer programme on the mean",
+    "threshold": "threshold",
 }  # fmt: skip
 """Practitioners' names in suites -> in the roster. In rows they stand as `<name>-tuned`."""
 
