@@ -23,7 +23,6 @@ from ucsearch.service.arming import arm, replayed
 from ucsearch.service.config import PlanTable, load_config
 from ucsearch.service.plans import load_plan
 from ucsearch.service.start import backup_log
-from ucsearch.service.warm import warm
 
 
 def command(*arguments: str) -> tuple[int, str]:
@@ -108,10 +107,10 @@ def test_a_backup_can_be_put_back(tmp_path: Path, kind: str, request: pytest.Fix
 def test_plans_of_other_tasks_are_tried_before_they_are_called_ready(tmp_path: Path, kind: str) -> None:
     settings = next(p for p in write_scaffold(kind, tmp_path) if p.suffix == ".toml")
     plan = load_plan(PlanTable(name="p", settings=settings.name), tmp_path)
-    assert warm(plan).engine == "compiled"
+    assert plan.warm().engine == "compiled"
     # A forecast that is too short is refused, so nothing is searched and nothing compiled.
     short = dataclasses.replace(plan.settings, forecast=plan.settings.forecast.model_copy(update={"steps": 1}))
-    found = warm(dataclasses.replace(plan, settings=short))
+    found = dataclasses.replace(plan, settings=short).warm()
     assert (found.engine, "could not be tried" in found.note) == ("python", True)
 
 

@@ -129,3 +129,33 @@ def test_a_false_share_is_found() -> None:
     loose = {k: v for k, v in record.items() if k != "id"}
     loose["gate"] = dict(loose["gate"], settings=dict(loose["gate"]["settings"], min_member_feasible=0.9))
     assert verify_record(seal(loose), blobs, TASK).where == "gate.rows[4].right"
+
+
+def test_a_prepared_kernel_counts_the_same_members() -> None:
+    """Weights, windows without a path, parameters by window; and a stranger's rules are asked plainly."""
+    from ucsearch.engine.keeping import kept_weights, prepare
+    from ucsearch.tasks import LeadTimeInventory
+
+    shop = LeadTimeInventory(order_sizes=(0.0, 20.0, 40.0), lead_time=1, capacity=70.0, ramp=30.0)
+    task, rng = shop.task(), np.random.default_rng(4)
+    states = [shop.state(float(x), (10.0,)) for x in rng.integers(0, 60, 40)]
+    states[7] = shop.state(500.0, (500.0,))
+    weights = rng.dirichlet(np.ones(9), 40)
+    trace = uc.Trace.from_members(rng.gamma(1.0, 20.0, (40, 9, 3)), weights=weights)
+
+    def shares() -> Any:
+        panel = uc.certify_panel(task, states, trace, uc.UCBeam(depth=3, width=9), engine="python")
+        return panel, np.array([panel[w].member_feasible for w in range(40)])
+
+    panel, plain = shares()
+    assert panel.kept is None
+    assert len(set(plain.tolist())) > 3
+    assert 0.0 < np.nanmin(plain) < 1.0
+    assert np.isnan(plain[7]) == (panel.released[7] < 0)
+    assert prepare(task, panel.plan.layout)
+    panel, counted = shares()
+    assert panel.kept is not None
+    np.testing.assert_array_equal(counted, plain)
+    np.testing.assert_array_equal(panel.member_feasible, plain)
+    assert not prepare(TASK, TASK.layout(Tank(1.0)))
+    assert kept_weights(TASK, TASK.layout(Tank(1.0)), panel.plan.inputs, np.zeros((40, 3), np.int32)) is None

@@ -18,6 +18,7 @@ from ucsearch.certificate.tolerance import path_size, tolerance
 from ucsearch.effort import Kind, Proof, ProofWords, Run, RunWords, no_more, one_record
 from ucsearch.engine.api import search_panel, thread_count
 from ucsearch.engine.arrays import Col, OutI, Outputs
+from ucsearch.engine.keeping import kept_weights
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.status import First, Status
 from ucsearch.errors import InputError
@@ -61,7 +62,19 @@ class CertifiedPanel:
         """(W,) weight of members for which the path put forward keeps every rule; NaN without a path or members."""
         if self.plan.policy.mode in ("members", "closed"):
             return np.where(self.released >= 0, 1.0, np.nan)
+        if self.kept is not None:
+            return self.kept
         return np.array([self[w].member_feasible for w in range(len(self))])
+
+    @cached_property
+    def kept(self) -> Floats | None:
+        """`member_feasible` of all windows at once, where a kernel for it was prepared; None: asked one by one."""
+        plan = self.plan
+        if plan.policy.mode in ("members", "closed"):
+            return None
+        rows, at = np.arange(len(self)), np.maximum(self.released, 0)
+        found = (self.released >= 0) & self.evidence.actions[rows, at] & ~np.isnan(self.evidence.lower[rows, at])
+        return kept_weights(plan.task, plan.layout, plan.inputs, np.where(found[:, None], self.paths[rows, at], -1))
 
     def rates(self) -> dict[str, float]:
         """Shares of windows, the figures a table of results shows."""
@@ -128,6 +141,8 @@ def certify_panel(
     eps_m, node_budget, threads = asked.eps_m, asked.node_budget, how.threads
     common: dict[str, Any] = dict(params=params, actions=actions, threads=threads, engine=how.engine, stop=stop)
     plan = search_panel(task, states, traces, policy, progress=how.progress, keep_paths=True, **common)
+    if params is not None:
+        common["params"] = plan.inputs.params  # checked and laid out once
     protect = isinstance(policy, CertifiedBeam) and policy.protect
     constrained = isinstance(policy, ConstrainedBeam)
     chosen = _kind(asked.kind, plan, protect or constrained)

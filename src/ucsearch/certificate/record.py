@@ -164,7 +164,7 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
         baseline = int(panel.route.baseline[w])
     searched = [r for r in rivals if r.retained]
     selected = max(searched, key=lambda r: (r.score, -r.uncertainty, -r.index)).index if searched else -1
-    return Certificate(
+    made = Certificate(
         kind=panel.kind,
         action=None if index < 0 else actions[index],
         action_index=index,
@@ -204,6 +204,9 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
         plan=plan,
         closed=_closed(plan) if plan.is_closed else None,
     )
+    if panel.kept is not None:
+        vars(made)["member_feasible"] = float(panel.kept[w])
+    return made
 
 
 def _closed(plan: Plan) -> Closed:

@@ -31,6 +31,7 @@ from ucsearch.settings import Settings
 
 __all__ = ["decide_cases", "rows_work"]
 
+_NUMBERS = frozenset({float, int})
 _SAID = ("cutoff", "issued", "model")  # once for a whole forecast
 
 
@@ -150,7 +151,7 @@ def _table(forecast: Mapping[str, Any], prefix: str) -> tuple[tuple[str, ...], A
     length = len(lists[0]) if lists and isinstance(lists[0], list) else 0
     if not length or not all(type(x) is list and len(x) == length for x in lists):
         return (), None
-    if not all(type(x) is float or type(x) is int for values in lists for x in values):
+    if not all(_NUMBERS.issuperset(map(type, values)) for values in lists):
         return (), None
     try:
         table = np.array(lists, dtype=np.float64).T

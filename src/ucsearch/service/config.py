@@ -146,6 +146,9 @@ class PlanTable(_Table):
     task: str | None = Field(default=None, description="a task of one's own, 'package:object'")
     valid_for_s: float = Field(default=86_400.0, gt=0.0, description="how long a decision may be followed")
     allow_plain: bool = Field(default=False, description="decide without compiled kernels where they cannot be made")
+    shapes: tuple[dict[str, int | float | str], ...] = Field(
+        default=(), description="parameters that states may name, such as {lead_time = 3}: compiled before the start"
+    )
     monitor: MonitorTable | None = None
 
     @field_validator("name")

@@ -18,9 +18,10 @@ from ucsearch.records.requests import Request, Under
 from ucsearch.records.writer import Body
 from ucsearch.service.config import ConfigError, PlanTable
 from ucsearch.service.own import own_task
+from ucsearch.service.warm import Kernels, Warmed, warm_rows
 from ucsearch.settings import Settings, load_settings
 
-__all__ = ["Item", "Plan", "Warmed", "load_plan"]
+__all__ = ["Item", "Plan", "load_plan"]
 
 _MEMBERS = 50  # ranks of fewer are too coarse for the monitor
 
@@ -36,13 +37,6 @@ class Item(NamedTuple):
         return str(self.row["series"])
 
 
-class Warmed(NamedTuple):
-    """What became of a plan's kernel."""
-
-    engine: str  # "compiled" or "python"
-    note: str
-
-
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """Settings that were read and checked, with what the service adds to them."""
@@ -51,6 +45,7 @@ class Plan:
     table: PlanTable
     settings: Settings  # one thread, the compiled engine unless the file says otherwise
     watching: Watching | None
+    kernels: Kernels = dataclasses.field(default_factory=Kernels, compare=False)
 
     @property
     def period_s(self) -> float:
@@ -61,6 +56,12 @@ class Plan:
     def under(self, now: datetime) -> Under:
         return Under(self.name, (now + timedelta(seconds=self.table.valid_for_s)).isoformat())
 
+    def warm(self) -> Warmed:
+        """Load or compile the kernels of all shapes that the plan announces, before the first request."""
+        if self.settings.run.engine == "python":
+            return Warmed("python", "decides without kernels, as its settings say")
+        return self.kernels.make(self.settings, warm_rows(self.settings, self.table.shapes))
+
     def decide(
         self, items: Sequence[Item], now: datetime, calibrations: Mapping[str, Calibration], paused: bool
     ) -> list[Body]:
@@ -68,6 +69,7 @@ class Plan:
         names = self.settings.columns
         rows = [{**item.row, names.series: item.series} for item in items]
         work = rows_work(self.settings, rows, now, Standing(calibrations, paused))
+        self.kernels.choose(work, self.settings, rows, self.table.allow_plain)
         asked = {item.series: item.request for item in items}
         made: dict[str, Body] = {}
         for chunk in decided(work, self.settings, range(len(work.chunks)), now):

@@ -280,10 +280,12 @@ class Writer:
         try:
             calibrations = self._standings.calibrations(plan, [item.series for item in items], now)
             bodies = plan.decide(items, now, calibrations, self._standings.paused(plan, now))
-        except (InputError, DataError) as error:
+        except (InputError, DataError, Refusal) as error:
             if len(group) > 1:  # one of them is to blame, the others are not
                 return {k: v for job in group for k, v in self._decide_group([job], now).items()}
-            group[0].future.set_exception(Refusal("invalid", "the items cannot be decided", where=(shown(error),)))
+            if not isinstance(error, Refusal):
+                error = Refusal("invalid", "the items cannot be decided", where=(shown(error),))
+            group[0].future.set_exception(error)
             return {}
         except Exception as error:
             if len(group) > 1:

@@ -1,0 +1,104 @@
+"""Rolling a path through every member by a kernel: for callers that prepared it, such as a service.
+
+Nothing is compiled on the way: `prepare` does it once, and without it the plain functions are asked. Only rules of this
+package are taken: a rule that divides by zero raises in plain Python and goes on when compiled, and which of the two a
+stranger's does for a member far from the mean, nobody has looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.engine.arrays import Inputs
+from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
+from ucsearch.engine.compiled.loading import Loaded, load_or_compile
+from ucsearch.engine.registry import register
+from ucsearch.errors import InputError
+from ucsearch.layout import Layout
+from ucsearch.policies import MODES
+from ucsearch.reach import Reach
+from ucsearch.sources import Unsourced
+from ucsearch.task import Task
+
+__all__ = ["kept_weights", "prepare"]
+
+Floats = NDArray[np.float64]
+
+
+class _Kept(NamedTuple):
+    reach: Reach  # of the rules it was made from
+    loaded: Loaded
+
+
+def _no_search(window: Any, state: Any) -> Any:
+    raise InputError("policy", "'keeping'", "a search policy; rolling a path through members is not one")
+
+
+register("keeping", _no_search, "ucsearch.engine.compiled.templates", "keeping.py")
+
+
+def prepare(task: Task, layout: Layout) -> bool:
+    """Load or compile the kernel for states of this layout; False where there is none to be had."""
+    if not _is_ours(task):
+        return False
+    known: dict[Layout, _Kept] = task.__dict__.setdefault("_keeping", {})
+    reach = task.reach()
+    if layout in known and known[layout].reach is reach:
+        return True
+    arguments = (task, layout, MODES["mean"], "keeping", False)
+    try:
+        text: str | None = kernel_text(*arguments)
+    except Unsourced:
+        text = None
+
+    def warm(kernel: Callable[..., None]) -> None:
+        rows = np.zeros((0, layout.size))
+        members = np.zeros((0, 1, 1, task.fields))
+        _call(kernel, task, Inputs(rows, task.params_row, task.action_array[None], rows, members, np.ones((1, 1)),
+                                   rows, rows), np.zeros((0, 1), np.int32))  # fmt: skip
+
+    try:
+        made = load_or_compile(
+            text, lambda: cast(Callable[..., None], kernel_namespace(*arguments)["uc_panel"]), warm,
+            f"rolling through members for task {task.name!r}",
+        )  # fmt: skip
+    except Exception:  # numba raises many kinds; the plain functions are asked instead
+        return False
+    known[layout] = _Kept(reach, made)
+    return True
+
+
+def kept_weights(task: Task, layout: Layout, inputs: Inputs, paths: NDArray[np.int32]) -> Floats | None:
+    """(W,) weight of members for which `paths` (W, d; -1: none) keep every rule; None where no kernel is ready."""
+    found = task.__dict__.get("_keeping", {}).get(layout)
+    if found is None or found.reach is not task.reach() or not inputs.members.shape[1]:
+        return None
+    try:
+        return _call(found.loaded.call, task, inputs, paths)
+    except Exception:  # a rule raised for some member: the plain functions say what that means
+        return None
+
+
+def _call(kernel: Callable[..., None], task: Task, inputs: Inputs, paths: NDArray[np.int32]) -> Floats:
+    rows = inputs.states
+    if task.timed:
+        rows = np.concatenate([rows, np.zeros((len(rows), 1))], axis=1)
+    out = np.empty(len(rows))
+    arrays = (rows[:, None, :], inputs.params, inputs.actions, inputs.members, inputs.weights, paths)
+    kernel(*(_read_only(x) for x in arrays), out)
+    return out
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """One machine code for all: numba types writable and read-only arrays apart."""
+    made = np.ascontiguousarray(array).view()
+    made.flags.writeable = False
+    return made
+
+
+def _is_ours(task: Task) -> bool:
+    return all(str(getattr(f, "__module__", "")).startswith("ucsearch.") for f in (task.feasible, task.step))
