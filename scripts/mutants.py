@@ -83,11 +83,9 @@ TESTS = {
         "tests/property/test_certificate.py",
         "tests/property/test_members_bound.py",
     ],
-    "members bound": [
+    "members bound": [  # no property tests: without machine code they take long
+        "tests/unit/test_members_dual.py",
         "tests/unit/test_edges_of_rounding.py",
-        "tests/unit/test_spreads.py",
-        "tests/unit/test_tolerance.py",
-        "tests/property/test_members_bound.py",
     ],
     "engine/plain": [
         "tests/unit/test_edges_of_rounding.py",
@@ -308,15 +306,15 @@ class _Server:
         items = [x for x in session.items if "compiled" not in x.name and x.get_closest_marker("compiled") is None]
         plain = [item for item in items if "as_a_module" not in item.name]
         # Two controls that must survive: every module grafted with a mark before each statement, which says what each
-        # test reaches; every module grafted unchanged, and the tests backwards.
+        # test reaches; every module grafted unchanged, and the tests backwards. Twice at most: a busy machine may fail
+        # a test of time.
         modules = sorted((self.folder / SOURCE).glob(MODULES[self.group]))
         same = [(p.relative_to(self.folder).as_posix(), p.read_text()) for p in modules]
-        states = [
-            self.run(session, items, same, self.folder / "reach.json")[0],
-            self.run(session, plain[::-1], same)[0],
-        ]
-        self.answer("survived" if set(states) == {"survived"} else " ".join(states))
-        if set(states) == {"survived"}:
+        controls = [self.control(session, items, same, self.folder / "reach.json")]
+        controls += [self.control(session, plain[::-1], same)]
+        broken = " ".join(f"{state} by {test}" for state, test in controls if state != "survived")
+        self.answer(broken or "survived")
+        if not broken:
             self.reach = {name: Reach(*found) for name, found in json.loads(Path("reach.json").read_text()).items()}
         for line in sys.stdin:
             task = json.loads(line)
@@ -333,6 +331,10 @@ class _Server:
                 self.recent[task["path"]] = [test, *(x for x in seen if x != test)][:RECENT]
             self.answer(state)
         return True
+
+    def control(self, *arguments: Any) -> tuple[str, str]:
+        first = self.run(*arguments)
+        return first if first[0] == "survived" else self.run(*arguments)
 
     def order(self, items: list[Any], plain: list[Any], task: dict[str, Any]) -> list[Any]:
         """The tests that reach the place, those first that noticed the module's last mutants, then the quick ones."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -13,7 +12,6 @@ import ucsearch as uc
 from tests.kit.templates import TEMPLATES
 from ucsearch.certificate.members_bound import MembersBounds, members_bounds
 from ucsearch.certificate.members_dual import admissible_weights, score_of
-from ucsearch.errors import BudgetError, InputError
 from ucsearch.spreads import NUMBERS, SPREADS
 
 # ---------------------------------------------------------------- independent arithmetic
@@ -352,42 +350,3 @@ def test_members_in_any_order_and_windows_one_by_one() -> None:
     assert_same_bytes(whole, bounds(rng.permutation(6), slice(0, 5)))
     for w in range(5):
         assert bounds(np.arange(6), slice(w, w + 1)).upper.tobytes() == whole.upper[w].tobytes()
-
-
-def test_only_some_windows() -> None:
-    plan = stock_plan(9, 6, 4, 4, spread="downside", risk=0.5)
-    mask = np.array([True, False, False, True, False, False])
-    some, everything = bounds_of(plan, only=mask, engine="python"), bounds_of(plan, engine="python")
-    assert np.isnan(some.upper[~mask]).all()
-    assert (some.nodes[~mask] == 0).all()
-    assert some.upper[mask].tobytes() == everything.upper[mask].tobytes()
-
-
-def test_continuations_are_left_alone() -> None:
-    plan, _ = random_plan(np.random.default_rng(1), "followed", 4, 3, 3)
-    found = bounds_of(plan)
-    assert np.isnan(found.upper).all()
-    assert not found.nodes.any()
-
-
-def test_bad_input_is_refused() -> None:
-    plan = stock_plan(2, 2, 2, 2, spread="std", risk=0.5)
-    path = plan.outputs.path
-    for field, value in itertools.chain(
-        (("steps", x) for x in (0, True, 1.5)),
-        (("node_budget", x) for x in (0, 1 << 40)),
-        (("threads", x) for x in (0, 2000)),
-        (("few_plans", x) for x in (-1, 2.0)),
-    ):
-        with pytest.raises(BudgetError, match=field):
-            bounds_of(plan, **{field: value})
-    for field, value in (
-        ("incumbent", path[:1]), ("incumbent", path.astype(float)), ("incumbent", path + 9), ("incumbent", path - 9),
-        ("enough", math.nan), ("enough", -1.0), ("engine", "fast"), ("only", np.array([1, 0])),
-        ("only", np.array([True])),
-    ):  # fmt: skip
-        with pytest.raises(InputError, match=field):
-            bounds_of(plan, **{field: value})
-    mean = plan.settings._replace(mode=0)
-    with pytest.raises(InputError, match=r"settings\.mode"):
-        members_bounds(plan.task, plan.layout, mean, plan.inputs, path)
