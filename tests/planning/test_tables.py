@@ -148,6 +148,17 @@ def test_no_rows_are_still_a_table(tmp_path: Path, ending: str) -> None:
     assert open_table(tmp_path / f"a.{ending}").columns == ("s", "f")
 
 
+def test_row_groups_are_of_one_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_PACKED", 2)
+    monkeypatch.setattr(tables, "_ROW_GROUP", 4)
+    for count, sizes in ((3, [3]), (4, [4]), (8, [4, 4]), (11, [4, 4, 3])):
+        path = tmp_path / "t.parquet"
+        assert write_table(path, {"n": int}, lambda count=count: ((i,) for i in range(count))) == count  # type: ignore[misc]
+        read = pq.ParquetFile(path)
+        assert [read.metadata.row_group(k).num_rows for k in range(read.num_row_groups)] == sizes
+        assert read.read().column("n").to_pylist() == list(range(count))
+
+
 def test_part_of_a_block_may_be_empty(tmp_path: Path) -> None:
     block = only(parquet_file(tmp_path, x=[1.0, 2.0, 3.0]), "x")
     assert block.part(2, 2).numbers("x")[0].size == 0
