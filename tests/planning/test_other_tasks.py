@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,15 @@ import numpy as np
 import pytest
 
 from ucsearch.backtest.linear import has_solver, storage_programme
-from ucsearch.pipeline.backtest_any import POLICY, run_backtest_any
+from ucsearch.pipeline import backtest_any
+from ucsearch.pipeline.any_page import write_any_page
+from ucsearch.pipeline.backtest_any import GIVEN, POLICY, run_backtest_any
 from ucsearch.pipeline.decide import run_decide
 from ucsearch.pipeline.explain import explain_series
 from ucsearch.pipeline.forecasting import run_forecast
 from ucsearch.pipeline.scaffold import KINDS, next_commands, write_scaffold
 from ucsearch.pipeline.schedule import write_schedule
+from ucsearch.pipeline.tuning import run_tune
 from ucsearch.settings import Settings, load_settings, parse_settings
 from ucsearch.tasks.storage import Storage
 from ucsearch.verify.__main__ import main as verify
@@ -196,3 +200,122 @@ def test_stores_of_different_power_stand_in_one_file(tmp_path: Path) -> None:
     found = {row["series"]: (row["outcome"], float(row["action"])) for row in rows_of(tmp_path / "d.csv")}
     assert found == {"A": ("RELEASED", 1.0), "B": ("RELEASED", 2.0), "C": ("RELEASED", 2.0)}
     assert verify([str(tmp_path / "d.db")]) == 0
+
+
+# -------------------------------------------------------------------- recalibration, resuming, pages, tuning
+
+
+def test_forecasts_are_recalibrated_in_the_replay_too(tmp_path: Path) -> None:
+    """A forecaster that is always 30 too low is set right by what is known when each decision is made."""
+    y = write_prices(tmp_path / "prices.csv")
+    settings = parse_settings(TOML.encode())
+    rolling = parse_settings((TOML + "[forecast]\nrecalibrate = 'rolling'\n").encode())
+    groups, _ = backtest_any.read_groups(settings, tmp_path / "prices.csv", None)
+    raw = backtest_any.Stage(groups[0], settings, 0, 8).panel
+    groups, _ = backtest_any.read_groups(rolling, tmp_path / "prices.csv", None)
+    made = backtest_any.Stage(groups[0], rolling, 0, 8).panel
+    assert made.members.shape == raw.members.shape
+    assert not np.array_equal(made.members, raw.members)
+    assert made.realised.tolist() == raw.realised.tolist() == y[:, -8:].tolist()
+
+
+def test_a_replay_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_prices(tmp_path / "prices.csv")
+    settings = parse_settings(TOML.encode())
+    whole = run_backtest_any(settings, tmp_path / "prices.csv", tries=2)
+    plain, walked = backtest_any.walk, []
+
+    def stops(panel: Any, chooser: Any, **more: Any) -> Any:
+        walked.append(type(chooser).__name__)
+        if len(walked) == 6:
+            raise KeyboardInterrupt
+        return plain(panel, chooser, **more)
+
+    monkeypatch.setattr(backtest_any, "walk", stops)
+    with pytest.raises(KeyboardInterrupt):
+        run_backtest_any(settings, tmp_path / "prices.csv", tries=2, keep=tmp_path)
+    again = run_backtest_any(settings, tmp_path / "prices.csv", tries=2, keep=tmp_path)
+    everything = len(walked)
+    monkeypatch.setattr(backtest_any, "walk", plain)
+    assert again.text() == whole.text()
+    assert again.reasons == whole.reasons
+    assert not list(tmp_path.glob(".ucsearch-*"))  # nothing is left behind
+    monkeypatch.setattr(backtest_any, "walk", stops)
+    walked.clear()
+    walked += [""] * 6
+    run_backtest_any(settings, tmp_path / "prices.csv", tries=2, keep=tmp_path)
+    assert len(walked) - 6 == everything - 1  # five were kept, the sixth was begun twice
+
+
+def test_a_page_of_a_store(tmp_path: Path) -> None:
+    write_prices(tmp_path / "prices.csv", ("A<b>", "B"))
+    result = run_backtest_any(parse_settings(TOML.encode()), tmp_path / "prices.csv", tries=2)
+    write_any_page(result, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "A&lt;b&gt;" in page
+    assert "A<b>" not in page
+    assert result.headline()[1:].replace("'", "&#39;") in page
+    assert "Profit [EUR]" in page
+    assert ">nan" not in page
+    assert "src=" not in page  # nothing is fetched
+
+
+def test_a_store_is_tuned_on_its_own_history(tmp_path: Path) -> None:
+    write_prices(tmp_path / "prices.csv")
+    (tmp_path / "job.toml").write_text("# Ours.\n" + TOML)
+    found = run_tune(tmp_path / "job.toml", tmp_path / "prices.csv", tries=6)
+    assert found.trials[0].label == "as given"
+    assert "no end value" in {t.label for t in found.trials}
+    costs = [t.cost.sum() for t in found.trials]
+    assert found.chosen == int(np.argmin(costs))
+    made = parse_settings(found.text.encode(), "x.toml")
+    best = found.trials[found.chosen].settings
+    assert (made.policy, made.task, made.forecast) == (best.policy, best.task, best.forecast)
+    assert found.text.startswith("# Ours.\n")
+    table = found.table()
+    assert "profit, and better than as given by" in table
+    assert "looked at once" in table
+    content = json.loads(found.evidence())
+    assert len(content["trials"]) == len(found.trials)
+    assert set(content["later"]["profit"]) == set(found.report.tracks)
+    assert (GIVEN in found.report.tracks) == (found.chosen != 0)
+    assert found.evidence() == run_tune(tmp_path / "job.toml", tmp_path / "prices.csv", tries=6).evidence()
+
+
+def test_what_is_left_counts_alike_for_all_candidates(tmp_path: Path) -> None:
+    """Without an end value of its own a candidate sells everything; it is judged by the value as given."""
+    write_prices(tmp_path / "prices.csv")
+    given = parse_settings(TOML.replace("wear = 0.5", "wear = 0.5\nend_value = 1000.0").encode())
+    other = parse_settings(TOML.replace("wear = 0.5", "wear = 0.5\nend_value = 0.0").encode())
+    groups, _ = backtest_any.read_groups(given, tmp_path / "prices.csv", None)
+    judge = backtest_any.Stage(groups[0], given, 0, 8)
+    groups, _ = backtest_any.read_groups(other, tmp_path / "prices.csv", None)
+    alone, judged = (backtest_any.Stage(groups[0], other, 0, 8, j) for j in (None, judge))
+    a, b = alone.walk(alone.policy()), judged.walk(judged.policy())
+    left = a.states[:, -1, judge.panel.layout.names.index("level")]
+    assert b.totals.tolist() == pytest.approx((a.totals + 1000.0 * left * judge_unit(judge)).tolist())
+
+
+def judge_unit(stage: backtest_any.Stage) -> float:
+    """Of a level in the state: on a lattice it is counted in steps."""
+    full = np.zeros(stage.panel.layout.size)
+    full[stage.panel.layout.names.index("level")] = 1.0
+    return float(backtest_any.left_at_the_end(stage.panel, np.tile(full, (2, 1)))[0]) / 1000.0
+
+
+@pytest.mark.parametrize("kind", ["capacity", "intervention"])
+def test_others_are_tuned_too(kind: str, tmp_path: Path) -> None:
+    write_scaffold(kind, tmp_path)
+    text = (tmp_path / f"{kind}.toml").read_text()
+    depth = 3
+    for old, new in (("paths = 30", "paths = 4"), ("node_budget = 200000", "node_budget = 20000")):
+        text = text.replace(old, new)
+    lines = [
+        f"depth = {depth}" if x.startswith("depth =") else "periods = 5" if x.startswith("periods =") else x
+        for x in text.splitlines()
+    ]
+    (tmp_path / "job.toml").write_text("\n".join([*lines, "[run]", "engine = 'python'"]) + "\n")
+    found = run_tune(tmp_path / "job.toml", tmp_path / HISTORY[kind], tries=4)
+    assert len(found.trials) + len(found.skipped) == 4
+    assert {t.settings.policy.mode for t in found.trials} == {"members", "mean"}
+    assert "cost, and better than as given by" in found.table()

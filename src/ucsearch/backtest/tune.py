@@ -13,7 +13,7 @@ from ucsearch.backtest.roster import Entry
 from ucsearch.backtest.walk import Walk, walk
 from ucsearch.errors import InputError
 
-__all__ = ["Trial", "Tuned", "tune"]
+__all__ = ["Trial", "Tuned", "spread_out", "tune"]
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,22 @@ def tune(
         raise InputError("grid", unknown, f"knobs of {entry.name}: {', '.join(entry.knobs) or 'none'}")
     chosen = entry if grid is None else Entry(entry.name, entry.family, entry.make, entry.note,
                                               {k: tuple(v) for k, v in grid.items()}, entry.seeds)  # fmt: skip
-    settings = list(chosen.settings())
-    if tries is not None:
-        if tries < 1:
-            raise InputError("tries", tries, "at least 1")
-        if tries < len(settings):
-            settings = [settings[i] for i in sorted({round(x) for x in np.linspace(0, len(settings) - 1, tries)})]
+    settings = spread_out(chosen, tries)
     trials = tuple(Trial(knobs, _reward(entry, knobs, panel, engine)) for knobs in settings)
     best = max(range(len(trials)), key=lambda i: (trials[i].reward, -i))
     return Tuned(entry, trials[best].knobs, trials)
+
+
+def spread_out(entry: Entry, tries: int | None) -> list[dict[str, Any]]:
+    """The settings that are tried: all, or the default and others evenly spread."""
+    settings = list(entry.settings())
+    if tries is None:
+        return settings
+    if tries < 1:
+        raise InputError("tries", tries, "at least 1")
+    if tries < len(settings):
+        return [settings[i] for i in sorted({round(x) for x in np.linspace(0, len(settings) - 1, tries)})]
+    return settings
 
 
 def _reward(entry: Entry, knobs: dict[str, Any], panel: Panel, engine: Any) -> float:

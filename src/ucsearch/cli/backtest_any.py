@@ -13,17 +13,25 @@ if TYPE_CHECKING:
 __all__ = ["backtest_any"]
 
 
-def backtest_any(settings: Settings, data: Path, states: Path | None, out: Path | None, earlier: int | None) -> None:
+def backtest_any(
+    settings: Settings, data: Path, states: Path | None, out: Path | None, earlier: int | None, html: Path | None
+) -> None:  # fmt: skip
     """Replay, print and write; the exit code as of `ucsearch backtest`."""
     from ucsearch.cli.planner import NEEDS_A_PERSON, print_fallbacks, print_problems, progress_bar
     from ucsearch.pipeline.backtest_any import run_backtest_any
 
     with progress_bar("replaying") as progress:
-        result = run_backtest_any(settings, data, states=states, earlier=earlier, progress=progress)
+        keep = Path(".") if out is None else out.parent
+        result = run_backtest_any(settings, data, states=states, earlier=earlier, progress=progress, keep=keep)
     print_problems(result.problems, 0, None)
     typer.echo(result.text())
     if out is not None:
         typer.echo(f"{result.write(out)} rows written to {out}")
+    if html is not None:
+        from ucsearch.pipeline.any_page import write_any_page
+
+        write_any_page(result, html)
+        typer.echo(f"page in {html}")
     if result.falls_back_too_often:
         print_fallbacks(1.0 - result.released, result.reasons, settings)
     if result.falls_back_too_often or any(p.refuses for p in result.problems):

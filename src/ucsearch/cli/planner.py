@@ -205,9 +205,9 @@ def backtest(
             from ucsearch.cli.backtest_any import backtest_any
             from ucsearch.errors import InputError
 
-            if html is not None:  # better said than an option that does nothing
-                raise InputError("--html", str(html), "nothing for this task: pages are made of inventory only")
-            backtest_any(found, data, states, out, earlier)
+            if service_level is not None:  # better said than an option that does nothing
+                raise InputError("--service-level", service_level, "nothing for this task: only orders have one")
+            backtest_any(found, data, states, out, earlier, html)
             return
         with progress_bar("replaying") as progress:
             result = run_backtest(

@@ -2,15 +2,15 @@
 
 Everybody begins in the same state, sees forecasts of earlier periods only, and earns or pays what the task's own rules
 say at what really happened. What is left at the end counts at the last forecast's value. Rules with knobs are shown as
-they are and tuned on the periods before the counted ones.
+they are and tuned on the periods before the counted ones. Every finished walk is kept until the run is done.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,136 +18,96 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.backtest.choosers import Certified
-from ucsearch.backtest.intervals import Interval, paired
 from ucsearch.backtest.linear import LinearStorage, has_solver
 from ucsearch.backtest.panel import Panel, Stretch, make_panel
 from ucsearch.backtest.practice import Nothing
+from ucsearch.backtest.refine import TRIES
 from ucsearch.backtest.roster import Budget, Entry, practitioners
-from ucsearch.backtest.tune import tune
+from ucsearch.backtest.tune import spread_out
 from ucsearch.backtest.walk import Choice, Chooser, Seen, Walk, parts_of, walk
 from ucsearch.dispatch.decision import DecisionPanel, Outcome
 from ucsearch.effort import Run
 from ucsearch.engine.api import search_panel
 from ucsearch.engine.choose import engine_for
 from ucsearch.errors import DataError, InputError
+from ucsearch.forecast.base import Forecaster
 from ucsearch.forecast.streams import draw_key
+from ucsearch.pipeline.any_result import AnyResult, Outcomes
+from ucsearch.pipeline.backtest_result import GIVEN, HINDSIGHT, POLICY, TUNED
 from ucsearch.pipeline.cases import Case, Kinds, StateFile, panel_inputs
+from ucsearch.pipeline.kept import Arrays, Kept, file_hash
+from ucsearch.pipeline.recalibrated import Recalibrating
 from ucsearch.pipeline.sales import read_sales
-from ucsearch.pipeline.tables import Problem, open_table, write_table
+from ucsearch.pipeline.tables import Problem, open_table
 from ucsearch.policies import Exact
 from ucsearch.settings import Settings
 from ucsearch.tasks.binding import Binding
 from ucsearch.tasks.storage import Storage
-from ucsearch.tasks.words import task_words
 from ucsearch.trace import Trace
 
-__all__ = ["POLICY", "AnyResult", "Outcomes", "run_backtest_any"]
+__all__ = ["GIVEN", "HINDSIGHT", "POLICY", "AnyResult", "Group", "Stage", "read_groups", "run_backtest_any"]
 
 Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
-POLICY, HINDSIGHT, TUNED = "policy", "hindsight", ", tuned"
-_TRIES = 7  # settings of a rule that are tried
-_FEW = 5  # series below which seasons, not series, are the unit of an interval
 _HINDSIGHT_NODES = 2_000_000
 
 
-class Outcomes(NamedTuple):
-    """What one policy did: (S, T) series by period."""
+class One(NamedTuple):
+    """A series, ready to be replayed."""
 
-    reward: Floats
-    parts: dict[str, Floats]  # the task's own, by name
+    name: str
+    y: Floats
+    case: Case
 
 
-@dataclass(frozen=True, eq=False)
-class AnyResult:
-    series: tuple[str, ...]
-    tracks: dict[str, Outcomes]  # by policy
-    released: float  # share of the policy's decisions that were released, not a fallback
-    reasons: dict[str, int]  # of those that were not
-    knobs: dict[str, dict[str, Any]]  # of the tuned rules
-    problems: tuple[Problem, ...]
-    notes: tuple[str, ...]
-    settings: Settings
-
-    @property
-    def falls_back_too_often(self) -> bool:
-        return 1.0 - self.released > self.settings.run.max_fallback_share
-
-    @property
-    def sign(self) -> float:
-        """Costs are shown as costs."""
-        return -1.0 if self.settings.task.form == "cost" else 1.0
-
-    def difference(self, name: str) -> Interval | None:
-        """How much more than `name` the policy earned, per series or, of few series, per season, with an interval."""
-        own, other = self.tracks[POLICY].reward, self.tracks[name].reward
-        if len(self.series) >= _FEW:
-            a, b, units = own.sum(axis=1), other.sum(axis=1), list(self.series)
-        else:
-            season = max(1, self.settings.season)
-            count = own.shape[1] // season
-            a, b = (x[:, : count * season].reshape(len(x), count, season).sum(axis=2).ravel() for x in (own, other))
-            units = [str(i) for i in range(len(a))]
-        if len(units) < 3:
-            return None
-        return paired(a, b, units, seed=self.settings.backtest.seed, name=name)
-
-    def text(self) -> str:
-        """A table in the user's units and currency."""
-        s = self.settings
-        money = s.currency or "currency"
-        word = "cost" if self.sign < 0.0 else "profit"
-        words = task_words(s.task.task().name, s.units, s.currency)
-        shown = {} if words is None else {**words.sums, **words.means}
-        unit = "series" if len(self.series) >= _FEW else "season"
-        names = [f"{n} [{u}]" if u else n for n, u in shown.values()]
-        rows = [["", f"{word} [{money}]", f"policy better by, per {unit}", *names]]
-        for name, track in self.tracks.items():
-            found = None if name == POLICY else self.difference(name)
-            ahead = "" if found is None else f"{found.mean:+,.2f} ({found.low:+,.2f} to {found.high:+,.2f})"
-            figures = []
-            for key in shown:
-                values = track.parts.get(key)
-                mean = words is not None and key in words.means
-                figures.append("" if values is None else f"{values.mean() if mean else values.sum():,.1f}")
-            rows.append([name, f"{self.sign * track.reward.sum():,.2f}", ahead, *figures])
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = ["  ".join(f"{x:{'<' if i == 0 else '>'}{widths[i]}}" for i, x in enumerate(row)) for row in rows]
-        count, periods = self.tracks[POLICY].reward.shape
-        step = "period" if s.period == "any" else s.period
-        title = f"{count} series over {periods} periods of one {step}; {100.0 * self.released:.1f} % of the policy's "
-        tuned = [f"{n}{TUNED}: {', '.join(f'{k} {v:g}' for k, v in found.items())}" for n, found in self.knobs.items()]
-        return "\n".join([title + "decisions were released, the rest fell back", "", *lines, "", *tuned, *self.notes])
-
-    def write(self, path: str | Path) -> int:
-        """One row per series and policy."""
-        names = list(self.tracks[POLICY].parts)
-
-        def rows() -> Iterator[Sequence[Any]]:
-            for i, series in enumerate(self.series):
-                for policy, track in self.tracks.items():
-                    figures = [float(track.parts[n][i].sum()) if n in track.parts else None for n in names]
-                    yield [series, policy, float(track.reward[i].sum()), *figures]
-
-        columns = {"series": str, "policy": str, "reward": float, **dict.fromkeys(names, float)}
-        return write_table(path, columns, rows)
+Group = list[One]  # series of one kind
 
 
 def run_backtest_any(
     settings: Settings, data: str | Path, *, states: str | Path | None = None, earlier: int | None = None,
-    progress: Progress | None = None,
+    tries: int = TRIES, progress: Progress | None = None, keep: Path | None = None, given: Settings | None = None,
 ) -> AnyResult:  # fmt: skip
     """Replay the last `backtest.periods` of the history. `states` gives parameters and where everybody begins; without
-    it, where the task says. Rules are tuned on `earlier` periods before (as many, if not given; 0: not at all)."""
+    it, where the task says. Rules are tuned on `earlier` periods before (as many, if not given; 0: not at all), with
+    `tries` settings each. Finished walks are kept in the folder `keep`. `given`: settings to show beside, which also
+    say what is left at the end is worth."""
+    before = settings.backtest.periods if earlier is None else earlier
+    groups, problems = read_groups(settings, data, states)
+    beside = None if given is None else read_groups(given, data, states)[0]
+    follows = {
+        "settings": repr(settings), "given": repr(given), "data": file_hash(data), "states": file_hash(states),
+        "earlier": before, "tries": tries,
+    }  # fmt: skip
+    kept = Kept(keep, "backtest", follows)
+    found = []
+    for i, group in enumerate(groups):
+        other = None if given is None or beside is None else Stage(beside[i], given, 0, given.backtest.periods)
+        stage = Stage(group, settings, 0, settings.backtest.periods, other)
+        found.append(_Replay(stage, kept, progress, f"{i}", len(groups)).run(before, tries))
+    policies = [n for n in found[0].tracks if all(n in one.tracks for one in found)]
+    tracks = {n: _joined([one.tracks[n] for one in found]) for n in policies}
+    reasons: Counter[str] = sum((one.reasons for one in found), Counter())
+    total = sum(len(g) for g in groups) * settings.backtest.periods
+    kept.done()
+    return AnyResult(
+        tuple(one.name for group in groups for one in group), tracks,
+        1.0 - sum(reasons.values()) / total, dict(sorted(reasons.items())), found[0].knobs, tuple(problems),
+        tuple(dict.fromkeys(note for one in found for note in one.notes)), settings, found[0].tries,
+        before if found[0].knobs else 0,
+    )  # fmt: skip
+
+
+def read_groups(
+    settings: Settings, data: str | Path, states: str | Path | None
+) -> tuple[list[Group], list[Problem]]:  # fmt: skip
+    """Series that can be replayed, by kind, and what is wrong with the others."""
     if getattr(settings.task, "is_planned", False):
         raise InputError("task.stability_cost, task.change_budget", "a plan to keep", "none in a backtest")
-    test = settings.backtest
-    before = test.periods if earlier is None else earlier
-    needed = test.periods + int(settings.forecaster.min_history(test.season)) + 1
+    needed = settings.backtest.periods + least_history(settings) + 1
     sales = read_sales(data, settings)
     book = None if states is None else StateFile(open_table(states, settings.columns.decimal), settings)
     kinds, problems = Kinds(settings), [*sales.problems, *([] if book is None else book.problems)]
-    groups: dict[int, list[tuple[str, Floats, Case]]] = {}
+    groups: dict[int, Group] = {}
     for h in sales.histories:
         text = ""
         if h.y.size < needed:
@@ -162,19 +122,23 @@ def run_backtest_any(
             case = book.cases[h.series]
         else:
             case = Case(kinds.kind(config, {}), config.state(**config.fit().start), config.params(), config)
-        groups.setdefault(case.kind.number, []).append((h.series, h.y, case))
+        groups.setdefault(case.kind.number, []).append(One(h.series, h.y, case))
     if not groups:
         raise DataError("\n".join([f"{data}: no series to replay", *map(str, problems[:20])]))
-    found = [_replay(group, settings, before, progress) for group in groups.values()]
-    policies = [n for n in found[0].tracks if all(n in one.tracks for one in found)]
-    tracks = {n: _joined([one.tracks[n] for one in found]) for n in policies}
-    reasons: Counter[str] = sum((one.reasons for one in found), Counter())
-    total = sum(len(g) for g in groups.values()) * test.periods
-    return AnyResult(
-        tuple(name for group in groups.values() for name, _, _ in group), tracks,
-        1.0 - sum(reasons.values()) / total, dict(sorted(reasons.items())), found[0].knobs, tuple(problems),
-        tuple(dict.fromkeys(note for one in found for note in one.notes)), settings,
-    )  # fmt: skip
+    return list(groups.values()), problems
+
+
+def forecaster_of(settings: Settings) -> Forecaster:
+    """The settings' forecaster, recalibrated where they say so."""
+    how = settings.recalibration
+    found: Forecaster = Recalibrating(settings.forecaster, how) if how.active else settings.forecaster
+    return found
+
+
+def least_history(settings: Settings) -> int:
+    """Periods that a forecast needs."""
+    needed = int(forecaster_of(settings).min_history(settings.backtest.season))
+    return needed + (settings.policy.depth if settings.recalibration.active else 0)
 
 
 def _joined(parts: Sequence[Outcomes]) -> Outcomes:
@@ -184,92 +148,212 @@ def _joined(parts: Sequence[Outcomes]) -> Outcomes:
     )
 
 
+class Stage:
+    """The `periods` before the last `skip` ones of some series, with their forecasts. What is left at the end counts as
+    `judge` values it, itself by default."""
+
+    def __init__(self, group: Group, settings: Settings, skip: int, periods: int, judge: Stage | None = None) -> None:
+        self.group, self.settings, self.judge = group, settings, judge
+        wanted: Any = settings.run.engine
+        engine: Any = engine_for(len(group) * periods) if wanted == "auto" else wanted
+        self.how = Run(engine=engine, threads=settings.run.threads)
+        self.skip, self.periods = skip, periods
+        self.panel = self._made(group)
+
+    def _made(self, group: Group) -> Panel:
+        settings, test = self.settings, self.settings.backtest
+        kind = group[0].case.kind
+        stretches = [
+            Stretch("", one.name, 0, one.y.size - self.skip - self.periods, self.periods, test.season,
+                    one.y[: one.y.size - self.skip], 1.0)
+            for one in group
+        ]  # fmt: skip
+        horizon = max(settings.policy.depth, int(kind.config.effect_delay) + 1)
+        key = draw_key(np.random.default_rng(test.seed))
+        made = make_panel(stretches, Binding(kind.config), forecaster_of(settings), horizon=horizon, key=key)
+        return _bound_to(made, [one.case for one in group], settings)
+
+    def entries(self) -> list[Entry]:
+        depth = min(self.settings.policy.depth, self.panel.members.shape[3])
+        return practitioners(self.panel, Budget(depth=depth, risk=0.0), how=self.how)
+
+    def policy(self, count: Callable[[int, DecisionPanel], None] | None = None) -> Chooser:
+        """What `decide` would have sent."""
+        s = self.settings
+        gate = dataclasses.replace(s.gate, max_trace_age_s=None)  # forecasts are fresh here by construction
+        if gate.is_empty:
+            gate = dataclasses.replace(gate, certificate=True)
+        return Certified(
+            self.panel.task, s.policy, proof=s.proof, how=self.how, gate=gate, keep=count, calibration=s.calibration
+        )  # fmt: skip
+
+    def walk(self, chooser: Chooser, where: Panel | None = None) -> Walk:
+        """Rewards in which what is left at the end counts as the judge says."""
+        panel = self.panel if where is None else where
+        done = walk(panel, chooser, engine=self.how.simulator, stuck="keep")
+        if done.stuck.any():
+            name = panel.series[int(np.argmax(done.stuck))]
+            raise DataError(f"series {name}: no action is allowed, not even the fallback")
+        if self.judge is not None:
+            last = done.states[:, -1]
+            done.rewards[:, -1] += left_at_the_end(self.judge.panel, last) - left_at_the_end(panel, last)
+        return done
+
+    def smooth(self) -> tuple[Storage, Panel]:
+        """The same stores without a lattice, for a solver that knows no steps."""
+        cases = []
+        for one in self.group:
+            case, c = one.case, one.case.config
+            smooth = dataclasses.replace(c, power=None, powers=(min(c.powers), 0.0, max(c.powers)), level_step=None)
+            state = smooth.state(0.0)
+            same = {n: getattr(case.state, n) for n in type(state)._fields}
+            kind = dataclasses.replace(case.kind, config=smooth, task=smooth.task())
+            cases.append(Case(kind, state._replace(**same), smooth.params(), smooth))
+        group = [one._replace(case=case) for one, case in zip(self.group, cases, strict=True)]
+        return cases[0].config, self._made(group)
+
+
+def left_at_the_end(panel: Panel, states: Floats) -> Floats:
+    """(N,) value of the last states, with the parameters that go with the last forecast."""
+    terminal, rows = panel.task.terminal, panel.task.params_layout
+    if terminal is None or rows is None:
+        return np.zeros(len(states))
+    _, params = panel.grids(panel.trace(panel.decisions - 1))
+    own = np.broadcast_to(np.asarray(params), (len(states), rows.size))
+    return np.array([
+        float(terminal(panel.layout.build(states[n].tolist()), rows.build(own[n].tolist()))) for n in range(len(states))
+    ])  # fmt: skip
+
+
 class _Replayed(NamedTuple):
     tracks: dict[str, Outcomes]
     reasons: Counter[str]
     knobs: dict[str, dict[str, Any]]
+    tries: dict[str, int]
     notes: list[str]
 
 
-def _replay(
-    group: Sequence[tuple[str, Floats, Case]], settings: Settings, before: int, progress: Progress | None
-) -> _Replayed:  # fmt: skip
-    """Series of one kind, side by side."""
-    periods = settings.backtest.periods
-    wanted: Any = settings.run.engine
-    engine: Any = engine_for(len(group) * periods) if wanted == "auto" else wanted
-    how = Run(engine=engine, threads=settings.run.threads)
-    panel = _panel(group, settings, 0, periods)
-    entries = _entries(panel, settings, how)
-    reasons: Counter[str] = Counter()
-    notes: list[str] = []
-    knobs: dict[str, dict[str, Any]] = {}
-    enough = all(
-        y.size - periods - before > settings.forecaster.min_history(settings.backtest.season) for _, y, _ in group
-    )
-    tunable = [e for e in entries if e.knobs]
-    if before > 0 and not enough:
-        notes.append(f"no rule is tuned: histories have no {before} periods more")
-    elif before > 0:
-        earlier = _panel(group, settings, periods, before)
-        knobs = {e.name: tune(e, earlier, tries=_TRIES, engine=how.simulator).knobs for e in tunable}
-    found: dict[str, Outcomes] = {}
-    total, done = len(entries) + len(knobs) + 2, 0
+class _Replay:
+    """Everybody through the counted periods of series of one kind; each walk is kept when it is done."""
 
-    def add(name: str, where: Panel, chooser: Chooser) -> None:
-        nonlocal done
-        found[name] = _outcomes(where, walk(where, chooser, engine=how.simulator, stuck="keep"))
-        done += 1
-        if progress is not None:
-            progress(done, total)
+    def __init__(self, stage: Stage, kept: Kept, progress: Progress | None, name: str, groups: int) -> None:
+        self.stage, self.kept, self.progress = stage, kept, progress
+        self.name, self.groups = name, groups
+        self.found: dict[str, Outcomes] = {}
+        self.reasons: Counter[str] = Counter()
+        self.done = self.total = 0
 
-    def count(t: int, decided: DecisionPanel) -> None:
-        gone = decided.outcome != Outcome.RELEASED.value
-        reasons.update(decided.cause[i].value for i in np.flatnonzero(gone).tolist())
+    def run(self, before: int, tries: int) -> _Replayed:
+        stage, settings = self.stage, self.stage.settings
+        entries, notes = stage.entries(), []
+        tunable = [e for e in entries if e.knobs] if before > 0 else []
+        shortest = min(one.y.size for one in stage.group)
+        if tunable and shortest - settings.backtest.periods - before <= least_history(settings):
+            notes.append(f"no rule is tuned: histories have no {before} periods more")
+            tunable = []
+        tried = {e.name: spread_out(e, tries) for e in tunable}
+        self.total = len(entries) + len(tunable) + 3 + sum(map(len, tried.values()))
+        knobs = self._tuned(tunable, tried, before)
+        self._add(POLICY, stage, self._counted)
+        if stage.judge is not None:
+            self._add(GIVEN, stage.judge, stage.judge.policy)
+        for entry in entries:
+            self._add(entry.name, stage, entry.make)
+            if entry.name in knobs:
+                self._add(entry.name + TUNED, stage, lambda e=entry: e.make(**knobs[e.name]))  # type: ignore[misc]
+        if isinstance(stage.panel.config, Storage):
+            if has_solver():
+                smooth, where = stage.smooth()
+                self._add("linear programme on the mean", stage, lambda: LinearStorage(smooth), where)
+            else:
+                notes.append("no linear programme: HiGHS is not installed (pip install 'ucsearch[lp]')")
+        self._add("nothing", stage, Nothing)
+        best = self.kept.part(f"{self.name}-hindsight", self._hindsight)
+        if best:
+            self.found[HINDSIGHT] = _unpacked(best)
+        elif stage.judge is None:
+            notes.append("no hindsight: the best plan for what really came could not be proved")
+        return _Replayed(self.found, self.reasons, knobs, {n: len(x) for n, x in tried.items()}, notes)
 
-    gate = dataclasses.replace(settings.gate, max_trace_age_s=None)  # forecasts are fresh here by construction
-    if gate.is_empty:
-        gate = dataclasses.replace(gate, certificate=True)
-    certified = Certified(
-        panel.task, settings.policy, proof=settings.proof, how=how, gate=gate, keep=count,
-        calibration=settings.calibration,
-    )  # fmt: skip
-    add(POLICY, panel, certified)
-    for entry in entries:
-        add(entry.name, panel, entry.make())
-        if entry.name in knobs:
-            add(entry.name + TUNED, panel, entry.make(**knobs[entry.name]))
-    if isinstance(panel.config, Storage):
-        if has_solver():
-            smooth, where = _smooth(group, settings, periods)
-            add("linear programme on the mean", where, LinearStorage(smooth))
-        else:
-            notes.append("no linear programme: HiGHS is not installed (pip install 'ucsearch[lp]')")
-    add("nothing", panel, Nothing())
-    best = _hindsight(panel, how)
-    if best is None:
-        notes.append("no hindsight: the best plan for what really came could not be proved")
-    else:
-        found[HINDSIGHT] = best
-    return _Replayed(found, reasons, knobs, notes)
+    def _tuned(
+        self, entries: Sequence[Entry], tried: dict[str, list[dict[str, Any]]], before: int
+    ) -> dict[str, dict[str, Any]]:  # fmt: skip
+        """The best setting of each rule on the periods before; ties go to the earlier try, so to the default."""
+        if not entries:
+            return {}
+        s = self.stage
+        judge = None if s.judge is None else Stage(s.judge.group, s.judge.settings, s.periods, before)
+        earlier = Stage(s.group, s.settings, s.periods, before, judge)
+        knobs = {}
+        for place, entry in enumerate(entries):
+            rewards = []
+            for k, chosen in enumerate(tried[entry.name]):
+                made = self.kept.part(
+                    f"{self.name}-rule-{place}-{k}",
+                    lambda e=entry, c=chosen: {"reward": earlier.walk(e.make(**c)).totals},  # type: ignore[misc]
+                )
+                rewards.append(math.fsum(made["reward"].tolist()))
+                self._tick()
+            knobs[entry.name] = tried[entry.name][int(np.argmax(rewards))]
+        return knobs
+
+    def _counted(self) -> Chooser:
+        def count(t: int, decided: DecisionPanel) -> None:
+            gone = decided.outcome != Outcome.RELEASED.value
+            self.reasons.update(decided.cause[i].value for i in np.flatnonzero(gone).tolist())
+
+        return self.stage.policy(count)
+
+    def _add(self, name: str, stage: Stage, make: Callable[[], Chooser], where: Panel | None = None) -> None:
+        def walked() -> Arrays:
+            made = _packed(stage.panel if where is None else where, stage.walk(make(), where))
+            if name == POLICY:
+                made.update({f"reason {k}": np.array([float(v)]) for k, v in self.reasons.items()})
+            return made
+
+        made = self.kept.part(f"{self.name}-walk-{len(self.found)}", walked)
+        if name == POLICY:
+            self.reasons = Counter({k.removeprefix("reason "): int(v[0]) for k, v in made.items() if "reason " in k})
+        self.found[name] = _unpacked(made)
+        self._tick()
+
+    def _tick(self) -> None:
+        self.done += 1
+        if self.progress is not None:
+            at = int(self.name)
+            self.progress(min(self.done, self.total) + at * self.total, self.total * self.groups)
+
+    def _hindsight(self) -> Arrays:
+        """The best plan for what really came, by one exact search over all periods; nothing where it is not proved."""
+        stage, panel = self.stage, self.stage.panel
+        if stage.judge is not None:  # what is left would be worth something else in the search than in the table
+            return {}
+        actions, params = panel.grids(panel.trace(panel.decisions - 1))
+        known = Trace.from_members(panel.realised[:, None], model="hindsight")
+        policy = Exact(depth=panel.decisions, risk=0.0, node_budget=_HINDSIGHT_NODES)
+        plan = search_panel(
+            panel.task, panel.layout.columns(panel.starts), known, policy, params=params, actions=actions,
+            threads=stage.how.threads, engine=stage.how.engine,
+        )  # fmt: skip
+        if not all(plan[i].status.name == "PROVED" for i in range(len(panel))):
+            return {}
+        paths = np.array([plan[i].path for i in range(len(panel))])
+
+        def follow(seen: Seen) -> Choice:
+            return Choice(paths[:, seen.t], np.zeros(len(panel), np.int64))
+
+        return _packed(panel, stage.walk(follow))
 
 
-def _entries(panel: Panel, settings: Settings, how: Run) -> list[Entry]:
-    depth = min(settings.policy.depth, panel.members.shape[3])
-    return practitioners(panel, Budget(depth=depth, risk=0.0), how=how)
+def _packed(panel: Panel, done: Walk) -> Arrays:
+    parts = parts_of(panel, done)
+    parts.pop("reward", None)
+    return {"reward": done.rewards, **{f"part {n}": x for n, x in parts.items()}}
 
 
-def _panel(group: Sequence[tuple[str, Floats, Case]], settings: Settings, skip: int, periods: int) -> Panel:
-    """The `periods` before the last `skip` ones, with their forecasts."""
-    test, kind, cases = settings.backtest, group[0][2].kind, [case for _, _, case in group]
-    stretches = [
-        Stretch("", name, 0, y.size - skip - periods, periods, test.season, y[: y.size - skip], 1.0)
-        for name, y, _ in group
-    ]
-    horizon = max(settings.policy.depth, int(kind.config.effect_delay) + 1)
-    key = draw_key(np.random.default_rng(test.seed))
-    made = make_panel(stretches, Binding(kind.config), settings.forecaster, horizon=horizon, key=key)
-    return _bound_to(made, cases, settings)
+def _unpacked(made: Arrays) -> Outcomes:
+    parts = {n.removeprefix("part "): x for n, x in made.items() if n.startswith("part ")}
+    return Outcomes(made["reward"], parts)
 
 
 def _bound_to(made: Panel, cases: Sequence[Case], settings: Settings) -> Panel:
@@ -289,47 +373,3 @@ def _bound_to(made: Panel, cases: Sequence[Case], settings: Settings) -> Panel:
     return dataclasses.replace(
         made, task=task, config=config, layout=layout, starts=starts, grid=grid, params=own
     )  # fmt: skip
-
-
-def _smooth(
-    group: Sequence[tuple[str, Floats, Case]], settings: Settings, periods: int
-) -> tuple[Storage, Panel]:  # fmt: skip
-    """The same stores without a lattice, for a solver that knows no steps."""
-    cases = []
-    for _, _, case in group:
-        c = case.config
-        smooth = dataclasses.replace(c, power=None, powers=(min(c.powers), 0.0, max(c.powers)), level_step=None)
-        state = smooth.state(0.0)
-        same = {n: getattr(case.state, n) for n in type(state)._fields}
-        kind = dataclasses.replace(case.kind, config=smooth, task=smooth.task())
-        cases.append(Case(kind, state._replace(**same), smooth.params(), smooth))
-    made = _panel([(name, y, case) for (name, y, _), case in zip(group, cases, strict=True)], settings, 0, periods)
-    return cases[0].config, made
-
-
-def _outcomes(panel: Panel, done: Walk) -> Outcomes:
-    if done.stuck.any():
-        i = int(np.argmax(done.stuck))
-        raise DataError(f"series {panel.series[i]}: no action is allowed, not even the fallback")
-    parts = parts_of(panel, done)
-    parts.pop("reward", None)
-    return Outcomes(done.rewards, parts)
-
-
-def _hindsight(panel: Panel, how: Run) -> Outcomes | None:
-    """The best plan for what really came, by one exact search over all periods; None where it is not proved."""
-    actions, params = panel.grids(panel.trace(panel.decisions - 1))
-    known = Trace.from_members(panel.realised[:, None], model="hindsight")
-    policy = Exact(depth=panel.decisions, risk=0.0, node_budget=_HINDSIGHT_NODES)
-    plan = search_panel(
-        panel.task, panel.layout.columns(panel.starts), known, policy, params=params, actions=actions,
-        threads=how.threads, engine=how.engine,
-    )  # fmt: skip
-    if not all(plan[i].status.name == "PROVED" for i in range(len(panel))):
-        return None
-    paths = np.array([plan[i].path for i in range(len(panel))])
-
-    def follow(seen: Seen) -> Choice:
-        return Choice(paths[:, seen.t], np.zeros(len(panel), np.int64))
-
-    return _outcomes(panel, walk(panel, follow, engine=how.simulator, stuck="keep"))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.forecast.base import Forecaster
+from ucsearch.forecast.base import Forecaster, PathForecast
 from ucsearch.forecast.recalibrate import (
     LEAST_PATHS,
     Archive,
@@ -23,7 +24,7 @@ from ucsearch.records.blobs import blob_id, encode_array
 from ucsearch.records.writer import Recalibrated
 from ucsearch.trace import Trace
 
-__all__ = ["correction_for", "past_forecasts", "paths_of", "recalibrated_panel", "walk_recalibrated"]
+__all__ = ["Recalibrating", "correction_for", "past_forecasts", "paths_of", "recalibrated_panel", "walk_recalibrated"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -123,3 +124,26 @@ def walk_recalibrated(
         return np.asarray(raw)
     paths = np.stack([x[:size] for x in errors])
     return np.asarray(np.maximum(archive.mean[cutoffs][:, None, :] + paths, how.floor))
+
+
+@dataclass(frozen=True)
+class Recalibrating:
+    """A forecaster whose members are recalibrated from what it said before, walk-forward."""
+
+    model: Forecaster
+    how: Recalibration
+
+    @property
+    def name(self) -> str:
+        return f"{self.model.name}, {self.how.method}"
+
+    def min_history(self, season: int) -> int:
+        more = LEAST_PATHS * self.how.season if self.how.method == "paths" else 0
+        return int(self.model.min_history(season)) + more
+
+    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+        members = walk_recalibrated(self.model, y, cutoffs, self.how, horizon=horizon, season=season, stream=stream)
+        members = np.array(members)
+        return PathForecast(
+            members, members.mean(axis=1), members.std(axis=1), np.array(cutoffs, np.int64), self.name, "joint"
+        )  # fmt: skip

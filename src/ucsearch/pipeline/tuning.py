@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 from ucsearch.backtest.refine import TRIES
 from ucsearch.backtest.statistics import bootstrap_key, bounds
 from ucsearch.errors import InputError
+from ucsearch.pipeline.any_result import AnyResult
 from ucsearch.pipeline.backtest import check_effort, run_backtest
 from ucsearch.pipeline.backtest_result import BacktestResult
+from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.pipeline.contest import Contest, Progress, earlier_part, with_service_level
 from ucsearch.pipeline.kept import Arrays, Kept, file_hash
 from ucsearch.pipeline.replay import History, Replay, needed_periods, read_histories
@@ -66,13 +68,16 @@ class TuneResult:
     series: tuple[str, ...]  # tuned on
     drawn: int  # of them, evenly spread, that all candidates were tried on
     earlier: int
-    report: BacktestResult  # of the later part
+    report: BacktestResult | AnyResult  # of the later part
     inputs: dict[str, str]  # hashes
+    earns: bool = False  # shown as profit, not as cost
 
     def table(self) -> str:
         """What was tried, what it cost, and the report on the later part."""
-        given = self.trials[0].cost
-        lines = [f"tried on {self.drawn} of {len(self.series)} series, {self.earlier} periods before the counted ones:"]
+        given, sign = self.trials[0].cost, -1.0 if self.earns else 1.0
+        word = "profit" if self.earns else "cost"
+        some = f"{self.drawn} of {len(self.series)} series, {self.earlier} periods before the counted ones"
+        lines = [f"tried on {some}; {word}, and better than as given by:"]
         width = max(len(t.label) for t in self.trials)
         for i, t in enumerate(self.trials):
             saved = bounds((given - t.cost).tolist(), bootstrap_key(1, "tune"))
@@ -82,12 +87,13 @@ class TuneResult:
                 told += f" [{100.0 * saved.lower / size:+.1f}, {100.0 * saved.upper / size:+.1f}]"
             mark = "  <- chosen" if i == self.chosen else ""
             lines.append(
-                f"  {t.label:<{width}}  {t.cost.sum():>14,.2f}  {told:>26}  {100 * t.released:5.1f} % released{mark}"
+                f"  {t.label:<{width}}  {sign * t.cost.sum():>14,.2f}  {told:>26}  "
+                f"{100 * t.released:5.1f} % released{mark}"
             )
         lines += [f"  {label}: not tried, {why}" for label, why in self.skipped.items()]
         for t in self.trials:
             if t.final is not None:
-                lines.append(f"  on {len(t.final)} series: {t.label} {t.final.sum():,.2f}")
+                lines.append(f"  on {len(t.final)} series: {t.label} {sign * t.final.sum():,.2f}")
         if self.chosen == 0:
             lines.append("the settings as given were the best of them")
         return "\n".join([*lines, "", "on the later periods, looked at once:", self.report.text()])
@@ -132,6 +138,14 @@ def run_tune(
     if before < 1:
         raise InputError("earlier", before, "at least 1 period to tune on")
     inputs = {"settings": given.digest, "data": file_hash(data), "states": file_hash(states)}
+    if given.task.task().name != ORDERING_TASK:
+        from ucsearch.pipeline.tuning_any import tune_any
+
+        if service_level is not None:
+            raise InputError("--service-level", service_level, "nothing: only orders have one")
+        return tune_any(
+            text, given, data, states=states, progress=progress, earlier=before, tries=tries, keep=keep, inputs=inputs
+        )  # fmt: skip
     follows = {**inputs, "earlier": before, "tries": tries, "service_level": service_level}
     job = _Tuning(text, given, data, states, before, Contest(Kept(keep, "tune", follows), progress))
     if service_level is not None:

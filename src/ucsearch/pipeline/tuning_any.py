@@ -1,0 +1,186 @@
+"""`ucsearch tune` for storage, capacity and interventions: choose on the earlier part, report once on the later.
+
+Candidates differ in mode, risk, depth, grid, end value and recalibration. Each is replayed over the same earlier
+periods, fallbacks included, and judged by what it really earned or cost; what is left at the end counts for all as the
+settings as given value it. Rules are tuned there with as many tries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.errors import InputError
+from ucsearch.pipeline.backtest_any import Group, Progress, Stage, least_history, read_groups, run_backtest_any
+from ucsearch.pipeline.kept import Arrays, Kept
+from ucsearch.pipeline.toml_edit import Changes, edited
+from ucsearch.pipeline.tuning import Trial, TuneResult
+from ucsearch.settings import Settings, parse_settings
+
+__all__ = ["tune_any"]
+
+Floats = NDArray[np.float64]
+_DRAWN = 40  # series that all candidates are tried on
+
+
+def tune_any(
+    text: str, given: Settings, data: str | Path, *, states: str | Path | None, progress: Progress | None, earlier: int,
+    tries: int, keep: Path | None, inputs: dict[str, str],
+) -> TuneResult:  # fmt: skip
+    """Choose on the `earlier` periods before the counted ones, with `tries` candidates."""
+    job = _Tuning(text, given, data, states, earlier, tries, Kept(keep, "tune", {**inputs, "e": earlier, "n": tries}))
+    job.progress = progress
+    first = _first(given)[: math.ceil(tries / 2)]
+    trials = job.run(first)
+    best = trials[_best(trials)]
+    trials += job.run(_second(best)[: tries - len(first)])
+    chosen = _best(trials)
+    made = edited(text, trials[chosen].changes)
+
+    def rest(done: int, total: int) -> None:
+        if progress is not None:
+            progress(tries * total + done * tries, 2 * tries * total)
+
+    report = run_backtest_any(
+        parse_settings(made.encode(), given.file), data, states=states, earlier=earlier, tries=tries, progress=rest,
+        keep=keep, given=None if chosen == 0 else given,
+    )  # fmt: skip
+    job.kept.done()
+    return TuneResult(
+        made, chosen, tuple(trials), job.skipped, job.names, job.count, earlier, report, inputs,
+        earns=given.task.form != "cost",
+    )  # fmt: skip
+
+
+def _best(trials: Sequence[Trial]) -> int:
+    """Ties go to the earlier one, so to the settings as given."""
+    return int(np.argmin([math.fsum(t.cost.tolist()) for t in trials]))
+
+
+class _Tuning:
+    """The earlier part of a history, and candidates that are replayed over it."""
+
+    def __init__(
+        self, text: str, given: Settings, data: str | Path, states: str | Path | None, earlier: int, tries: int,
+        kept: Kept,
+    ) -> None:  # fmt: skip
+        self.text, self.given, self.data, self.states = text, given, data, states
+        self.earlier, self.tries, self.kept = earlier, tries, kept
+        self.skipped: dict[str, str] = {}
+        self.progress: Progress | None = None
+        self.done = 0
+        groups, _ = read_groups(given, data, states)
+        self.names = tuple(one.name for group in groups for one in group)
+        self.drawn = {self.names[round(x)] for x in np.linspace(0, len(self.names) - 1, min(len(self.names), _DRAWN))}
+        self.count = len(self.drawn)
+        self.judges = [self._stage(group, given, None) for group in self._some(groups, given)]
+
+    def _some(self, groups: Sequence[Group], settings: Settings) -> list[Group]:
+        """The drawn series, where all of them are long enough."""
+        found = [[one for one in group if one.name in self.drawn] for group in groups]
+        needed = settings.backtest.periods + self.earlier + least_history(settings) + 1
+        shortest = min(one.y.size for group in found for one in group)
+        if sum(map(len, found)) < len(self.drawn) or shortest < needed:
+            raise InputError(
+                "--data", f"histories of {shortest} periods",
+                f"{needed}: forecasting, {self.earlier} to tune on, then the report",
+                hint="A smaller --earlier or backtest.periods needs less.",
+            )  # fmt: skip
+        return [group for group in found if group]
+
+    def _stage(self, group: Group, settings: Settings, judge: Stage | None) -> Stage:
+        return Stage(group, settings, settings.backtest.periods, self.earlier, judge)
+
+    def run(self, candidates: Sequence[tuple[str, Changes]]) -> list[Trial]:
+        """Every candidate over the earlier part of the drawn series."""
+        trials = []
+        for label, changes in candidates:
+            try:
+                settings = parse_settings(edited(self.text, changes).encode(), self.given.file)
+                groups = self._some(read_groups(settings, self.data, self.states)[0], settings)
+            except InputError as error:
+                self.skipped[label] = str(error).splitlines()[0]
+                continue
+
+            def work(groups: list[Group] = groups, settings: Settings = settings) -> Arrays:
+                cost, released = [], []
+                for group, judge in zip(groups, self.judges, strict=True):
+                    stage = self._stage(group, settings, judge)
+                    done = stage.walk(stage.policy())
+                    cost.append(-done.totals)
+                    released.append(done.certificate["released"].ravel())
+                return {"cost": np.concatenate(cost), "released": np.concatenate(released)}
+
+            made = self.kept.part(f"try-{self.done}", work)
+            trials.append(Trial(label, changes, settings, made["cost"], float(made["released"].mean())))
+            self.done += 1
+            if self.progress is not None:
+                self.progress(min(self.done, self.tries), 2 * self.tries)
+        return trials
+
+
+# -------------------------------------------------------------------- candidates
+
+
+def _first(given: Settings) -> list[tuple[str, Changes]]:
+    """The settings as given, then other ways to plan. Prices earn in proportion, so storage is planned on the mean."""
+    modes: tuple[tuple[str, float], ...] = (("mean", 0.0), ("mean", 0.25), ("mean", 0.5))
+    if given.task.task().name != "storage":
+        modes = (("members", 0.0), ("mean", 0.0), ("members", 0.25), ("mean", 0.5), ("members", 0.5))
+    own = (given.policy.mode, given.policy.risk)
+    found: list[tuple[str, Changes]] = [("as given", {})]
+    for mode, risk in modes:
+        if (mode, risk) != own:
+            changes = {"policy": {"mode": mode, "risk": risk, "spread": None}}
+            found.append((f"{mode}, risk {risk:g}", changes))
+    return [*found[:2], *_ends(given, {}), *found[2:]]
+
+
+def _ends(base: Settings, more: Changes) -> list[tuple[str, Changes]]:
+    """Other values of what is left at the end."""
+    task = base.task
+    name = task.task().name
+    if name == "storage" and task.end_price == "forecast":
+        return [("no end value", {**more, "task": {**more.get("task", {}), "end_price": "given", "end_value": 0.0}})]
+    if name == "storage":
+        plan = {"end_price": "forecast", "end_value": None}
+        return [("end value from the forecast", {**more, "task": {**more.get("task", {}), **plan}})]
+    if name == "intervention" and task.budget_value > 0.0:
+        return [
+            (f"{times:g} times the end value",
+             {**more, "task": {**more.get("task", {}), "budget_value": times * task.budget_value}})
+            for times in (0.5, 2.0)
+        ]  # fmt: skip
+    return []
+
+
+def _second(best: Trial) -> list[tuple[str, Changes]]:
+    """Around the best of the first: recalibration, depth, grid, end value."""
+    base, mine = best.settings, {k: dict(v) for k, v in best.changes.items()}
+
+    def also(label: str, table: str, **values: Any) -> tuple[str, Changes]:
+        named = label if best.label == "as given" else f"{best.label}, {label}"
+        return named, {**mine, table: {**mine.get(table, {}), **values}}
+
+    depth, found = base.policy.depth, []
+    if base.season > 1:
+        found.append(also("recalibrated", "forecast", recalibrate="rolling"))
+    shorter, longer = max(1, depth // 2), depth + max(2, depth // 3)
+    found += [also(f"depth {shorter}", "policy", depth=shorter), also(f"depth {longer}", "policy", depth=longer)]
+    if base.task.task().name == "storage" and base.task.level_step is not None:
+        finer = 0.5 * base.task.level_step
+        nodes = 4 * base.proof.node_budget
+        label, changes = also(f"levels of {finer:g}", "task", level_step=finer)
+        found.append((label, {**changes, "proof": {**changes.get("proof", {}), "node_budget": nodes}}))
+    if base.season > 1:
+        found.append(also("recalibrated by bias", "forecast", recalibrate="rolling", scale=False))
+        found.append(also("error paths", "forecast", recalibrate="paths"))
+    if not {"end_price", "budget_value"} & set(mine.get("task", {})):
+        prefix = "" if best.label == "as given" else f"{best.label}, "
+        found += [(prefix + label, changes) for label, changes in _ends(base, mine)]
+    return found
