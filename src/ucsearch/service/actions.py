@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records.audit import AuditLog, Entry
 from ucsearch.records.chain import Row
-from ucsearch.records.inputs import built_in_task
 from ucsearch.records.judge import NotAllowed, judge
 from ucsearch.records.requests import Request
 from ucsearch.service.access import Principal
@@ -24,9 +23,8 @@ from ucsearch.service.problems import Refusal, shown
 from ucsearch.service.reads import expects_of, find_row
 from ucsearch.service.standing import pause_of
 from ucsearch.service.writer import Desk
-from ucsearch.task import Task
 
-__all__ = ["Done", "feasible_actions", "override", "pause", "rearm", "repeated", "resume", "task_of"]
+__all__ = ["Done", "feasible_actions", "override", "pause", "rearm", "repeated", "resume"]
 
 
 class Done(NamedTuple):
@@ -55,19 +53,9 @@ def later_time(text: str, now: datetime, field: str) -> str:
     return text
 
 
-def task_of(service: Service, record: Mapping[str, Any]) -> Task | None:
-    """The task of a recorded decision: one of this package, or its plan's own."""
-    found = built_in_task(record.get("task", {}))
-    plan = service.plans.get(str(record.get("plan", "")))
-    if found is None and plan is not None and plan.table.task is not None:
-        own: Task = plan.settings.task.task()
-        return own if own.is_recorded_as(record["task"]) else None
-    return found
-
-
 def feasible_actions(service: Service, record: Mapping[str, Any]) -> tuple[tuple[Any, str], ...]:
     """(action, label) of every recorded action that the rules allow in the recorded state."""
-    task = task_of(service, record)
+    task = service.task_of(record)
     if task is None or "inputs" not in record:
         return ()
     out = []
@@ -123,7 +111,7 @@ async def override(
         until = record.get("valid_until", "")
         if until and not desk.now < datetime.fromisoformat(until):
             raise Refusal("expired", f"it was valid until {until}")
-        task = task_of(service, record)
+        task = service.task_of(record)
         try:
             judge(record, task, body.action)
         except NotAllowed as error:

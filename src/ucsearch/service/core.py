@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from ucsearch.errors import RecordError
 from ucsearch.records.audit import AuditLog, Entry
 from ucsearch.records.chain import Checkpoint
+from ucsearch.records.inputs import built_in_task
 from ucsearch.records.postgres import AnotherService
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request
@@ -28,9 +29,11 @@ from ucsearch.service.metrics import Metrics
 from ucsearch.service.plans import Plan, load_plan
 from ucsearch.service.problems import Refusal
 from ucsearch.service.reads import Tally, Verified, find_row
+from ucsearch.service.realised import Realised
 from ucsearch.service.standing import Standing
 from ucsearch.service.store import confirm, open_log, open_reader
 from ucsearch.service.writer import Desk, Writer
+from ucsearch.task import Task
 
 __all__ = ["Service", "request_of"]
 
@@ -72,6 +75,7 @@ class Service:
         self._local = threading.local()
         self.verifying = asyncio.Semaphore(1)
         self.tally = Tally()
+        self.realised = Realised(self.task_of)
         self.writer = Writer(
             self._open_log, self._open_reader, self.standing, self.clock, self.metrics,
             queue_items=config.limits.queue_items, batch_items=config.limits.batch_items, after=self._after,
@@ -225,6 +229,15 @@ class Service:
         except NoTask as error:
             return Verified("no task", "", str(error))
         return Verified(found.status, found.where, found.message)
+
+    def task_of(self, record: Mapping[str, Any]) -> Task | None:
+        """The task of a recorded decision: one of this package, or its plan's own."""
+        found = built_in_task(record.get("task", {}))
+        plan = self.plans.get(str(record.get("plan", "")))
+        if found is None and plan is not None and plan.table.task is not None:
+            own: Task = plan.settings.task.task()
+            return own if own.is_recorded_as(record["task"]) else None
+        return found
 
     def checkpoint_state(self) -> tuple[int | None, float | None]:
         """Count of the last checkpoint that was written, and its age in seconds."""

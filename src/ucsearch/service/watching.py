@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -14,6 +15,7 @@ from ucsearch.records.canonical import encode_number
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.core import Service
 from ucsearch.service.problems import Refusal
+from ucsearch.service.realised import RealisedView
 from ucsearch.service.standing import Standing, events
 
 __all__ = ["EventView", "MonitorView", "StreamView", "curve", "monitor", "monitors", "stream"]
@@ -58,6 +60,7 @@ class MonitorView:
     histogram: tuple[int, ...]  # the same, by tenth of their rank
     overdue: int
     events: tuple[EventView, ...]  # newest first
+    realised: RealisedView | None = None  # what followed decisions were worth; None where nothing was asked
 
 
 async def monitors(service: Service) -> tuple[MonitorView, ...]:
@@ -67,10 +70,11 @@ async def monitors(service: Service) -> tuple[MonitorView, ...]:
 
 async def monitor(service: Service, plan: str) -> MonitorView:
     found = service.plan(plan)
+    worth = await service.read(service.realised.look, found.name)
     if found.watching is None:
-        return MonitorView(plan, "off", None, 0, (), None, (), 0, ())
+        return MonitorView(plan, "off", None, 0, (), None, (), 0, (), worth)
     events = await service.read(events_of, found.name)
-    return view(service.standing, found.name, service.clock(), events)
+    return dataclasses.replace(view(service.standing, found.name, service.clock(), events), realised=worth)
 
 
 def view(standing: Standing, plan: str, now: datetime, events: tuple[EventView, ...]) -> MonitorView:

@@ -150,7 +150,7 @@ async def override(request: Request, session: Session) -> Response:
         action = _chosen(service, view, fields)
         why = actions.words(fields.get("why", ""))
         body: OverrideBody = _read(OverrideBody, action=action, why=why, expects=fields.get("expects", ""))
-        judged = judge(view.record, actions.task_of(service, view.record), action)
+        judged = judge(view.record, service.task_of(view.record), action)
     except Refusal as error:
         return await _override_page(request, session, id, problem=error.detail, fields=fields, status=422)
     except NotAllowed as error:
@@ -174,7 +174,7 @@ def _chosen(service: Service, view: reads.DecisionView, fields: Mapping[str, str
     text = fields.get("other", "").strip() if choice == "other" else choice.removeprefix("action:")
     if not text or (choice != "other" and not choice.startswith("action:")):
         raise Refusal("invalid", "choose an action, or write a number")
-    task = actions.task_of(service, view.record)
+    task = service.task_of(view.record)
     if task is None:
         raise Refusal("not_allowed", "the rules of this decision's task cannot be asked here")
     inputs = recorded_inputs(view.record, task)
