@@ -230,6 +230,27 @@ def test_later_limits_that_cannot_be_kept_stop_everything() -> None:
     assert exact.served
 
 
+def test_where_a_plan_may_end_decides_what_later_limits_must_carry() -> None:
+    """Nothing need be ordered for the rewards; two units must be there at the end, whatever is sold."""
+    filled = uc.Task(
+        name="filled",
+        state=Sold,
+        fallback=lambda s, p: 2.0,
+        step=lambda s, a, y, p: Sold(a),
+        feasible=lambda s, a, p: True,
+        reward=lambda s, a, y, p: -a,
+        actions=(0.0, 1.0, 2.0),
+        uses={"units": lambda s, a, p: a},
+        allowed_end=lambda s, p: s.amount >= 2.0,
+    )
+    trace = uc.Trace.from_members(np.zeros((2, 1, 2)), coupling="independent")
+    panel = uc.decide_panel(filled, [Sold(0.0)] * 2, trace, uc.Exact(depth=2, mode="closed"), engine="python")
+    found = uc.allocate(panel, truck([9.0, 3.0]), serve="best")
+    assert found.reason is Reason.BUDGET_INFEASIBLE
+    assert "1 step later: at least 4 is needed, the limit is 3; 1 is missing" in found.explain()
+    assert uc.allocate(panel, truck([0.0, 4.0]), serve="best").served
+
+
 class Sold(NamedTuple):
     amount: float  # units, to be replaced by the next order
 

@@ -75,7 +75,7 @@ class Reached:
 
     def least(self, k: int, step: int) -> float:
         """Expected use at one step of the policy that expects to use least then."""
-        after = dict.fromkeys(self.ends, 0.0)
+        after = {key: 0.0 if end > -math.inf else math.inf for key, end in self.ends.items()}
         for h in reversed(range(self.p.depth)):
             here = {}
             for key, acts in self.graph.layers[h].items():
