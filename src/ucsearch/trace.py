@@ -40,6 +40,7 @@ __all__ = ["Trace"]
 
 Floats = NDArray[np.float64]
 Coupling = Literal["joint", "comonotone", "independent", "tree", "markov"]
+Method = Literal["grid", "sobol", "sampled"]  # how marginals become members
 _COUPLINGS = ("joint", "comonotone", "independent", "tree", "markov")
 _LAWS = ("independent", "tree", "markov")  # couplings that say what is learned when
 _ARRAYS = ("members", "weights", "mean", "q", "u")
@@ -128,70 +129,42 @@ class Trace:
         std: ArrayLike,
         *,
         points: int = 9,
-        method: Literal["grid", "sobol", "sampled"] = "grid",
+        method: Method = "grid",
         rng: np.random.Generator | None = None,
+        fields: int | None = None,
         model: str = "",
         cutoff: Any = None,
         issued: Any = None,
     ) -> Trace:
-        """Mean and standard deviation per step, (H,) or (W, H). Members: a quantile `grid` (one quantile at every
-        step), quasi-random `sobol` points, or `sampled` with a Generator (both independent across steps)."""
-        centre = as_finite(mean, "trace.mean")
-        spread = as_finite(std, "trace.std")
-        if centre.ndim not in (1, 2):
-            raise InputError("trace.mean", f"shape {centre.shape}", "shape (H,) or (W, H)")
-        if spread.shape != centre.shape:
-            raise InputError("trace.std", f"shape {spread.shape}", f"the mean's shape {centre.shape}")
-        refuse_negative(spread, "trace.std")
-        panel = centre.ndim == 2
-        centre, spread = np.atleast_2d(centre), np.atleast_2d(spread)
-        level = marginals.levels(points, centre.shape[1], method, rng)  # (J, H)
-        z = marginals.normal_quantile(level)
-        array = centre[:, None, :] + spread[:, None, :] * z[None]
-        coupling: Coupling = "comonotone" if method == "grid" else "independent"
-        return cls._of_members(
-            array[..., None], uniform(z.shape[0]), panel, coupling, model, cutoff, issued,
-            (f"normal members by {method}",),
-        )  # fmt: skip
+        """Mean and standard deviation per step, (H,) or (W, H), with `fields` (H, F) or (W, H, F). Members: a quantile
+        `grid` (one quantile at every step and of every field), quasi-random `sobol` points, or `sampled` with a
+        Generator (both independent across steps and fields)."""
+        array, panel = marginals.normal_members(mean, std, points, method, rng, fields)
+        return cls._of_marginals(array, panel, method, model, cutoff, issued, (f"normal members by {method}",))
 
     @classmethod
     def from_distribution(
         cls,
-        quantile: Callable[[float, int], float] | None = None,
+        quantile: Callable[..., float] | None = None,
         *,
         pmf: tuple[ArrayLike, ArrayLike] | None = None,
         horizon: int,
         points: int = 9,
-        method: Literal["grid", "sobol", "sampled"] = "grid",
+        method: Method = "grid",
         rng: np.random.Generator | None = None,
+        fields: int | None = None,
         model: str = "",
         cutoff: Any = None,
         issued: Any = None,
     ) -> Trace:
-        """Any quantile function `(level, step) -> value`, or a pmf `(values, probabilities)` with exact weights.
+        """Any quantile function `(level, step) -> value`, with `fields` `(level, step, field) -> value`; or a pmf
+        `(values, probabilities)` with exact weights, with `fields` of vectors (K, F), which stay together.
 
         With a pmf and `grid`, member j takes value j at every step with weight p_j: every step's marginal is exact.
         """
-        if (quantile is None) == (pmf is None):
-            raise InputError("trace.quantile, trace.pmf", "both or neither", "exactly one of them")
-        if not isinstance(horizon, int) or horizon < 1:
-            raise InputError("trace.horizon", horizon, "a whole number of at least 1")
         notes = (f"members by {method} of the given distribution",)
-        if pmf is not None:
-            values, probabilities = marginals.check_pmf(*pmf)
-            if method == "grid":
-                array = np.repeat(values[:, None], horizon, axis=1)
-                return cls._of_members(
-                    array[None, ..., None], probabilities[None], False, "comonotone", model, cutoff, issued, notes
-                )
-            quantile = marginals.pmf_quantile(values, probabilities)
-        level = marginals.levels(points, horizon, method, rng)
-        array = np.array([[quantile(float(p), h) for h, p in enumerate(row)] for row in level])  # type: ignore[misc]
-        array = as_finite(array, "trace.quantile")
-        coupling: Coupling = "comonotone" if method == "grid" else "independent"
-        return cls._of_members(
-            array[None, ..., None], uniform(array.shape[0]), False, coupling, model, cutoff, issued, notes
-        )
+        array, weights = marginals.distribution_members(quantile, pmf, horizon, points, method, rng, fields)
+        return cls._of_marginals(array[None], False, method, model, cutoff, issued, notes, weights)
 
     @classmethod
     def from_quantiles(
@@ -200,40 +173,29 @@ class Trace:
         values: ArrayLike,
         *,
         points: int = 9,
-        method: Literal["grid", "sobol", "sampled"] = "grid",
+        method: Method = "grid",
         rng: np.random.Generator | None = None,
         crossing: Literal["refuse", "sort"] = "refuse",
+        fields: int | None = None,
         model: str = "",
         cutoff: Any = None,
         issued: Any = None,
     ) -> Trace:
-        """Quantiles (H, Q) or (W, H, Q) at ascending `levels` (Q,). Crossed quantiles are refused, or sorted and
-        noted. Between levels members interpolate; beyond the outer levels they stay at the outer value."""
-        p = as_finite(levels, "trace.levels")
-        if p.ndim != 1 or p.size == 0 or not (p > 0).all() or not (p < 1).all() or not (np.diff(p) > 0).all():
-            raise InputError("trace.levels", p.tolist(), "strictly ascending levels inside (0, 1)")
-        table = as_finite(values, "trace.quantiles")
-        if table.ndim not in (2, 3) or table.shape[-1] != p.size:
-            raise InputError("trace.quantiles", f"shape {table.shape}", f"shape (H, {p.size}) or (W, H, {p.size})")
-        panel = table.ndim == 3
-        table = table if panel else table[None]
-        notes: tuple[str, ...] = (f"members by {method} between the given quantiles",)
-        crossed = np.diff(table, axis=-1) < 0
-        if crossed.any():
-            w, h, i = (int(x) for x in np.argwhere(crossed)[0])
-            if crossing != "sort":
-                raise InputError(
-                    "trace.quantiles", f"{table[w, h, i + 1]} at level {p[i + 1]:g}",
-                    f"at least {table[w, h, i]}, the value at level {p[i]:g}",
-                    index=(w, h, i + 1) if panel else (h, i + 1),
-                    hint="Crossed quantiles can be repaired with crossing='sort'.",
-                )  # fmt: skip
-            table = np.sort(table, axis=-1)
-            notes = (*notes, f"{int(crossed.any(axis=-1).sum())} steps had crossed quantiles, sorted")
-        level = marginals.levels(points, table.shape[1], method, rng)  # (J, H)
-        array = marginals.interpolate(p, table, level)
+        """Quantiles (H, Q) or (W, H, Q), with `fields` (H, Q, F) or (W, H, Q, F), at ascending `levels` (Q,). Crossed
+        quantiles are refused, or sorted and noted. Between levels members interpolate; beyond the outer levels they
+        stay at the outer value. Fields hang together as with `from_mean`."""
+        array, panel, mended = marginals.quantile_members(levels, values, points, method, rng, crossing, fields)
+        notes = (f"members by {method} between the given quantiles", *mended)
+        return cls._of_marginals(array, panel, method, model, cutoff, issued, notes)
+
+    @classmethod
+    def _of_marginals(
+        cls, array: Floats, panel: bool, method: str, model: str, cutoff: Any, issued: Any, notes: Sequence[str],
+        weights: Floats | None = None,
+    ) -> Trace:  # fmt: skip
         coupling: Coupling = "comonotone" if method == "grid" else "independent"
-        return cls._of_members(array[..., None], uniform(level.shape[0]), panel, coupling, model, cutoff, issued, notes)
+        weight = uniform(array.shape[1]) if weights is None else weights[None]
+        return cls._of_members(array, weight, panel, coupling, model, cutoff, issued, notes)
 
     @classmethod
     def from_scores(
@@ -395,11 +357,23 @@ class Trace:
             raise InputError("window", w, f"a window from 0 to {self.windows - 1}")
         one = slice(w, w + 1)
         weights = self.weights if self.weights.shape[0] == 1 else self.weights[one]
-        return Trace.trusted(
+        made = Trace.trusted(
             self.members[one], weights, self.mean[one], self.q[one], self.u[one], False, self.coupling, self.model,
             _pick(self.cutoff, w), _pick(self.issued, w), self.notes, self.declared.of_window(w),
             None if self.node is None else self.node[one],
         )  # fmt: skip
+        return self._paired(made, one)
+
+    def noted(self, notes: Sequence[str]) -> Trace:
+        """The same with these notes before its own."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return self._paired(Trace(**{**values, "notes": (*notes, *self.notes)}), slice(None))
+
+    def _paired(self, other: Trace, windows: Any) -> Trace:
+        """`other`, of some of these windows, with what `join_traces` needs to know of them."""
+        if "stood" in self.__dict__:
+            other.__dict__["stood"] = self.__dict__["stood"][windows]
+        return other
 
     def some(self, windows: NDArray[np.int64]) -> Trace:
         """Those windows of a panel, in that order."""
@@ -411,10 +385,11 @@ class Trace:
         declared = self.declared
         if isinstance(unit, tuple):
             declared = declared._replace(unit=tuple(unit[w] for w in places))
-        return Trace.trusted(
+        made = Trace.trusted(
             members, weights, mean, q, u, True, self.coupling, self.model, cutoff, issued, self.notes, declared,
             None if self.node is None else _freeze_nodes(self.node[windows]),
         )  # fmt: skip
+        return self._paired(made, windows)
 
     def meta(self) -> dict[str, Any]:
         """Everything but the arrays, as it enters the hash."""

@@ -26,7 +26,7 @@ LAYERS = {
     "sources": 2,
     "reach": 3,
     "ensembles": 2,
-    "marginals": 2,
+    "marginals": 3,
     "law": 3,
     "spreads": 3,
     "lint": 3,

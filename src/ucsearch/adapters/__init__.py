@@ -11,6 +11,7 @@ from ucsearch.adapters.chronos import from_chronos
 from ucsearch.adapters.darts import from_darts
 from ucsearch.adapters.front import to_traces
 from ucsearch.adapters.gluonts import from_gluonts
+from ucsearch.adapters.joined import join_trace_sets
 from ucsearch.adapters.nixtla import from_nixtla
 from ucsearch.adapters.sktime import from_sktime
 from ucsearch.adapters.wide import from_wide
@@ -26,5 +27,6 @@ __all__ = [
     "from_nixtla",
     "from_sktime",
     "from_wide",
+    "join_trace_sets",
     "to_traces",
 ]

@@ -273,7 +273,7 @@ def _build(
 
 
 def _with_notes(trace: Trace, notes: tuple[str, ...]) -> Trace:
-    return replace(trace, notes=(*notes, *trace.notes))
+    return trace.noted(notes)
 
 
 def _as_panel(source: Source, blocks: Blocks, settings: Settings, axes: tuple[str, str]) -> Floats | None:

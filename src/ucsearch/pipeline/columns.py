@@ -9,14 +9,14 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from ucsearch.errors import InputError
 from ucsearch.pipeline.numbers import DateOrder
 from ucsearch.pipeline.tables import Problem, Table
 from ucsearch.settings import Columns, Settings
 
-__all__ = ["Kind", "Layout", "forecast_layout", "near", "sales_layout", "usual_names"]
+__all__ = ["Kind", "Layout", "Named", "forecast_layout", "near", "sales_layout", "usual_names"]
 
 Kind = Literal["members", "sample", "mean", "quantiles"]
 
@@ -33,6 +33,15 @@ _NEAR = 0.8  # of difflib's ratio
 _PART = re.compile(
     r"(?P<model>.+?)[-_](?:(?P<side>lo|hi)-(?P<level>\d+(?:\.\d+)?)|q-(?P<q>\d+(?:\.\d+)?)|ql-?(?P<ql>0?\.\d+)|median)"
 )
+
+
+class Named(Protocol):
+    """What reading a history needs to know: settings say it, and so may less than settings."""
+
+    @property
+    def columns(self) -> Columns: ...
+    @property
+    def period(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -112,7 +121,7 @@ def forecast_layout(table: Table, names: Columns, settings: Settings) -> tuple[L
     return _time_layout(table, names, settings, kind, choices[kind], levels, known)
 
 
-def sales_layout(table: Table, names: Columns, settings: Settings, period: str) -> tuple[Layout, list[Problem]]:
+def sales_layout(table: Table, names: Columns, settings: Named, period: str) -> tuple[Layout, list[Problem]]:
     """A long sales file: one row per series and step or date, with the demand."""
     _require(table, names.series, "columns.series")
     _require(table, names.demand, "columns.demand")
@@ -132,7 +141,7 @@ def _require(table: Table, name: str, key: str) -> None:
 
 
 def _time_layout(
-    table: Table, names: Columns, settings: Settings, kind: Kind, values: tuple[str, ...], levels: tuple[float, ...],
+    table: Table, names: Columns, settings: Named, kind: Kind, values: tuple[str, ...], levels: tuple[float, ...],
     known: set[str],
 ) -> tuple[Layout, list[Problem]]:  # fmt: skip
     """The layout, given what holds the values; and what is not used."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError
-from ucsearch.pipeline.columns import Kind, Layout, forecast_layout, sales_layout, usual_names
+from ucsearch.pipeline.columns import Kind, Layout, Named, forecast_layout, sales_layout, usual_names
 from ucsearch.pipeline.numbers import parse_dates
 from ucsearch.pipeline.tables import Block, Problem, Table, regrouped, whole_series
 from ucsearch.settings import Columns, Forecast, Settings
@@ -70,7 +70,7 @@ class ForecastFile:
         return cls._indexed(table, layout, names, settings.period, problems)
 
     @classmethod
-    def history(cls, table: Table, settings: Settings, period: str | None = None) -> ForecastFile:
+    def history(cls, table: Table, settings: Named, period: str | None = None) -> ForecastFile:
         """A sales file, which is laid out likewise: one row per series and step or date, with the demand. `period`
         stands in for the settings' own."""
         names, step = usual_names(table, settings.columns), period or settings.period

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -78,7 +78,8 @@ def run_compare(
         raise InputError("--width", plan.width, f"at least {plan.top_k}, a place for every candidate of --top-k")
     budget = Budget(plan.depth, plan.width, min(plan.top_k, len(setup.task.actions)), plan.risk, plan.mode)
     horizon = max(plan.depth, setup.delay + 1)
-    sources = _sources(plan, setup.outcome == "changes")
+    fields = () if setup.task.outcome is None else setup.task.outcome._fields
+    sources = _sources(plan, setup.outcome == "changes", fields)
     rng = np.random.default_rng(plan.seed)
     key, how = draw_key(rng), Run(engine=plan.engine, threads=plan.threads)
     common: dict[str, Any] = dict(steps=plan.steps, horizon=horizon, key=key)
@@ -94,14 +95,14 @@ def run_compare(
     )  # fmt: skip
 
 
-def _sources(plan: Plan, changes: bool) -> list[Source]:
-    """The series: embedded, of a file, or of a public data set."""
+def _sources(plan: Plan, changes: bool, fields: Sequence[str]) -> list[Source]:
+    """The series: embedded, of a file (with a column for every field of an outcome), or of a public data set."""
     if plan.data is None:
         if plan.settings is not None or plan.season is not None:
             raise InputError("--data", "nothing", "a file beside --settings or --season")
         return sample_sources(plan.series)
     if plan.data.lower().endswith(_FILES):
-        return read_file(Path(plan.data), plan.settings, plan.season)[: plan.series]
+        return read_file(Path(plan.data), plan.settings, plan.season, fields)[: plan.series]
     # A year of weekly or a day of quarter-hourly values is the longest season of the known data sets.
     least = RidgePaths().min_history(96) + (plan.windows + 1) * plan.steps + int(changes) + 1
     return read_known(plan.data, plan.data_dir, plan.series, least)
@@ -113,9 +114,12 @@ def _learned(
     """Q-learning offline on what lies before every window, tuning windows included in neither."""
     from ucsearch.learned.boundary import forecast_features, train_offline
 
+    if setup.task.fields > 1:
+        raise InputError("--learned", f"outcomes of {setup.task.fields} fields", "outcomes of one")
+
     skip = (plan.windows + 1) * plan.steps
     length = min(
-        s.y.size - skip - RidgePaths().min_history(s.season) - 1 - int(setup.outcome == "changes") for s in sources
+        len(s.y) - skip - RidgePaths().min_history(s.season) - 1 - int(setup.outcome == "changes") for s in sources
     )
     if length < 2 * plan.steps:
         raise InputError("--learned", f"{length} values before the windows", f"at least {2 * plan.steps} to learn from")

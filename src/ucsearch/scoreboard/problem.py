@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from ucsearch.backtest.panel import Panel, Stretch
 from ucsearch.errors import DataError, InputError
+from ucsearch.forecast.pairing import pair_paths
 from ucsearch.forecast.ridge import RidgePaths
 from ucsearch.forecast.streams import series_stream
+from ucsearch.settings import Columns
 from ucsearch.task import Task
 from ucsearch.tasks import TASKS
 from ucsearch.tasks.binding import Fit, OnSeries, as_outcomes
@@ -34,7 +36,7 @@ class Source(NamedTuple):
     """One series."""
 
     name: str
-    y: Floats  # (T,)
+    y: Floats  # (T,), or (T, F) where an outcome has F fields
     season: int
 
 
@@ -133,24 +135,37 @@ def sample_sources(count: int) -> list[Source]:
     return [Source(s.id, np.asarray(s.y, np.float64), s.seasonal_period) for s in sample_demand(count).series]
 
 
-def read_file(path: Path, settings: Path | None, season: int | None) -> list[Source]:
-    """A history as `ucsearch backtest` reads it; a settings file may say what its columns are called."""
+class _Naming(NamedTuple):
+    """What reading a history needs to know."""
+
+    columns: Columns
+    period: str
+
+
+def read_file(path: Path, settings: Path | None, season: int | None, fields: Sequence[str] = ()) -> list[Source]:
+    """A history as `ucsearch backtest` reads it; a settings file may say what its columns are called. With `fields` it
+    has a column for each of them, and their values of one date belong together."""
     from ucsearch.pipeline.forecasts import ForecastFile
     from ucsearch.pipeline.tables import open_table
-    from ucsearch.settings import load_settings, parse_settings
+    from ucsearch.settings import Backtest, load_settings
 
-    plain = b'[task]\nname = "lead_time_inventory"\n[policy]\nname = "exact"\ndepth = 1\n'
-    found = parse_settings(plain) if settings is None else load_settings(settings)
+    found = None if settings is None else load_settings(settings)
+    names = _Naming(Columns(), "any") if found is None else _Naming(found.columns, found.period)
     if not path.exists():
         raise DataError(f"{path}: no such file")
-    table = ForecastFile.history(open_table(path, found.columns.decimal), found)
-    length = found.backtest.season if season is None else season
-    out = []
-    for values in table.values():
-        if values.table is None:
-            raise DataError(str(values.problem or f"{path}: series {values.series!r} cannot be used"))
-        out.append(Source(values.series, np.ascontiguousarray(values.table[:, 0]), length))
-    return out
+    length = (Backtest() if found is None else found.backtest).season if season is None else season
+    columns: list[dict[str, Floats]] = []
+    for name in fields or (names.columns.demand,):
+        one = names.columns.model_copy(update={"demand": name, "ignore": (*names.columns.ignore, *fields)})
+        table = ForecastFile.history(open_table(path, one.decimal), names._replace(columns=one))
+        columns.append({})
+        for values in table.values():
+            if values.table is None:
+                raise DataError(str(values.problem or f"{path}: series {values.series!r} cannot be used"))
+            columns[-1][values.series] = np.ascontiguousarray(values.table[:, 0])
+    if not fields:
+        return [Source(name, y, length) for name, y in columns[0].items()]
+    return [Source(name, np.stack([column[name] for column in columns], axis=1), length) for name in columns[0]]
 
 
 def read_known(name: str, data_dir: Path | None, count: int, least: int) -> list[Source]:
@@ -172,22 +187,20 @@ def make_problem(
     stretches, members, realised, future, before = [], [], [], [], []
     for source in sources:
         least = model.min_history(source.season) + 1 + windows * steps + skip
-        if source.y.size < least:
-            raise DataError(f"series {source.name}: {source.y.size} values, expected at least {least}")
-        begin = source.y.size - skip - windows * steps
+        _check_fields(setup.task, source)
+        if len(source.y) < least:
+            raise DataError(f"series {source.name}: {len(source.y)} values, expected at least {least}")
+        begin = len(source.y) - skip - windows * steps
         y = outcomes(setup, source, begin)
-        begin -= source.y.size - y.size
+        begin -= len(source.y) - len(y)
         for w in range(windows):
             at = begin + w * steps
             known, marks = y[: at + steps], np.arange(at - 1, at - 1 + steps, dtype=np.int64)
-            made = model.forecast(
-                known, marks, horizon=horizon, season=source.season, stream=series_stream(key, source.name)
-            )
-            first = at + source.y.size - y.size
+            first = at + len(source.y) - len(y)
             stretches.append(Stretch("", source.name, w, first, steps, source.season, known, 1.0))
-            members.append(np.asarray(made.expand().members))
+            members.append(_forecast(model, known, marks, horizon, source, key))
             realised.append(y[at : at + steps])
-            future.append(known[np.minimum(marks[:, None] + 1 + np.arange(horizon), known.size - 1)])
+            future.append(known[np.minimum(marks[:, None] + 1 + np.arange(horizon), len(known) - 1)])
             before.append(y[:at])
     if len({s.series for s in stretches}) < _FEW:
         count = len({s.series for s in stretches})
@@ -198,6 +211,25 @@ def make_problem(
         setup.task, setup.config, layout, starts, tuple(stretches), np.stack(members), np.stack(realised),
         np.stack(future), tuple(before), model.name,
     )  # fmt: skip
+
+
+def _forecast(model: RidgePaths, y: Floats, marks: NDArray[np.int64], horizon: int, source: Source, key: int) -> Floats:
+    """(T, J, H) paths; of several fields (T, J, H, F), put together as they were in the past."""
+    stream = series_stream(key, source.name)
+    made = [
+        np.asarray(model.forecast(one, marks, horizon=horizon, season=source.season, stream=stream).expand().members)
+        for one in (np.ascontiguousarray(y.T) if y.ndim == 2 else (y,))
+    ]
+    if y.ndim == 1:
+        return made[0]
+    return np.stack([pair_paths(x, y[: at + 1]) for x, at in zip(np.stack(made, axis=-1), marks, strict=True)])
+
+
+def _check_fields(task: Task, source: Source) -> None:
+    have = 1 if source.y.ndim == 1 else source.y.shape[1]
+    if have != task.fields:
+        names = "" if task.outcome is None else f": {', '.join(task.outcome._fields)}"
+        raise DataError(f"series {source.name}: {have} values a period, expected {task.fields}{names}")
 
 
 def outcomes(setup: Setup, source: Source, begin: int) -> Floats:

@@ -36,16 +36,16 @@ class Fit(NamedTuple):
 
 def as_outcomes(values: Floats, scaling: Scaling, unit: float, known: int | None = None) -> Floats:
     """A series as outcomes of a size that a task can deal with, as `Fit` says; its scale is measured on its first
-    `known` values. Changes are one fewer than values."""
+    `known` values, of every column by itself where it has several. Changes are one fewer than values."""
     if scaling == "values":
         return values
     if scaling == "relative":
-        scale = float(np.abs(values[:known]).mean())
+        scale = np.abs(values[:known]).mean(axis=0)
     else:
-        values = np.diff(values)
-        scale = float(values[: None if known is None else known - 1].std())
-    if not 0.0 < scale < np.inf:
-        raise InputError("series", f"a scale of {scale:g}", "values that differ, and not all of them 0")
+        values = np.diff(values, axis=0)
+        scale = values[: None if known is None else known - 1].std(axis=0)
+    if not np.all((scale > 0.0) & (scale < np.inf)):
+        raise InputError("series", f"a scale of {np.min(scale):g}", "values that differ, and not all of them 0")
     made: Floats = values * (unit / scale)
     return made
 
