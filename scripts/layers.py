@@ -1,4 +1,5 @@
-"""Write CONTRIBUTING.md's table of layers from what the test of layers enforces and what each part says of itself.
+"""Write tables of documents that code knows better: CONTRIBUTING.md's layers, from what the test of layers enforces and
+what each part says of itself, and docs/dispatch.md's settings of the gate, from the comments beside them.
 
 python scripts/layers.py [--check]
 """
@@ -6,13 +7,12 @@ python scripts/layers.py [--check]
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "ucsearch"
-PAGE = ROOT / "CONTRIBUTING.md"
-BEGIN, END = "<!-- layers: written by scripts/layers.py -->\n", "<!-- end of layers -->\n"
 
 
 def layers() -> dict[str, int]:
@@ -42,18 +42,34 @@ def table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def page(text: str) -> str:
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{table()}{END}{after}"
+def gate() -> str:
+    """Every field of `Gate` with the comment beside it."""
+    text = (PACKAGE / "dispatch" / "gate.py").read_text(encoding="utf-8")
+    lines = text.partition("class Gate:")[2].partition("def ")[0].splitlines()
+    found = [m for line in lines if (m := re.fullmatch(r"    (\w+): [^#=]+= [^#]+  # (.+)", line))]
+    rows = ["| setting | holds when |", "|---|---|"]
+    return "\n".join([*rows, *(f"| `{m[1]}` | {m[2]} |" for m in found)]) + "\n"
+
+
+PAGES = {"CONTRIBUTING.md": ("layers", table), "docs/dispatch.md": ("gate", gate)}
+
+
+def page(text: str, name: str, rows: str) -> str:
+    begin, end = f"<!-- {name}: written by scripts/layers.py -->\n", f"<!-- end of {name} -->\n"
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}{rows}{end}{after}"
 
 
 def main() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    wanted = page(text)
-    if "--check" in sys.argv[1:]:
-        raise SystemExit(0 if text == wanted else "CONTRIBUTING.md: run scripts/layers.py")
-    PAGE.write_text(wanted, encoding="utf-8")
+    for place, (name, rows) in PAGES.items():
+        path = ROOT / place
+        text = path.read_text(encoding="utf-8")
+        wanted = page(text, name, rows())
+        if "--check" in sys.argv[1:] and text != wanted:
+            raise SystemExit(f"{place}: run scripts/layers.py")
+        if text != wanted:
+            path.write_text(wanted, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -87,6 +87,15 @@ def test_the_verifier_asks_in_the_same_order() -> None:
     assert len({one.words for one in BUILT_IN}) == len(BUILT_IN)
 
 
+def test_a_limit_of_zero_is_a_limit_and_is_recorded() -> None:
+    gate = uc.Gate(max_drift=0.0, max_overdue=0.0)
+    found = decided(gate=gate, calibration=uc.Calibration(drift=0.0, overdue=0.0))
+    assert found.outcome is uc.Outcome.RELEASED
+    record, blobs = decision_record(found)
+    assert record["gate"]["settings"]["max_drift"] == 0.0
+    assert verify_record(record, blobs, BASE).status == "valid"
+
+
 def test_a_site_s_condition_is_asked_of_the_action_put_forward_and_verified() -> None:
     released = decided(TRUCK)
     assert (released.outcome, released.action) == (uc.Outcome.RELEASED, 1.0)

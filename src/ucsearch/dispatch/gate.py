@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from numbers import Real
 from typing import NamedTuple
@@ -33,6 +33,10 @@ Floats = NDArray[np.float64]
 LAST_LOOK = "last_look"  # what would leave is confirmed by the plain rules
 IN_TIME = "search_in_time"  # the time budget did not end the search
 FAILURES = (IN_TIME, LAST_LOOK)  # rows that a decision has only where they fail: nobody can derive them again
+
+
+_SHARES = ("min_member_feasible",)  # limits from 0 to 1
+_SILENT = ("near", "pausable")  # switches that ask for nothing by themselves
 
 
 class Reason(StrEnum):
@@ -76,38 +80,36 @@ class Calibration:
 class Gate:
     """All set conditions must hold. The defaults ask for a certificate and nothing else."""
 
-    certificate: bool = True  # certificate_pass holds for the action put forward
-    risk_active: bool = False  # and uncertainty changed it
-    regret_limit: float | None = None  # regret bound at most this, in reward units
-    near: bool = False  # on the planning-value route, regret within regret_limit may stand in for the certificate
+    certificate: bool = True  # no alternative can score more under the trace (with `eps_m`: by a margin)
+    risk_active: bool = False  # and uncertainty changed the choice: every reward-only optimum is strictly worse
+    regret_limit: float | None = None  # the regret bound is at most this, in units of reward
+    near: bool = False  # on the planning-value route a regret within `regret_limit` stands in for the certificate
     positive_margin: bool = False  # the release margin is positive
-    min_member_feasible: float | None = None  # weight of members for which the path keeps every rule, at least this
-    max_trace_age_s: float | None = None  # seconds between the forecast's issue time and now
-    max_eps_c: float | None = None  # measured calibration error at most this
-    max_undercoverage: float | None = None
-    max_drift: float | None = None  # evidence of the calibration monitor at most this
-    max_overdue: float | None = None  # outcomes that are missing at most this: a starved monitor is not a good one
-    pausable: bool = False  # a person may stop releases
-    node_budget: int | None = None  # expansions, simulations and oracle nodes together
-    time_budget_s: float | None = None
+    min_member_feasible: float | None = None  # the plan keeps every rule in members of at least this weight
+    max_trace_age_s: float | None = None  # the trace has an issue time, not in the future, and is not older than this
+    max_eps_c: float | None = None  # the measured calibration error is at most this
+    max_undercoverage: float | None = None  # measured intervals miss at most this much more than they say
+    max_drift: float | None = None  # a monitor's evidence that forecasts drift is at most this
+    max_overdue: float | None = None  # outcomes that are missing are at most this: a starved monitor is not a good one
+    pausable: bool = False  # no person has paused releases (`decide_panel(paused=...)`)
+    node_budget: int | None = None  # expansions, simulations and proof nodes together stay within it
+    time_budget_s: float | None = None  # search and proof took no longer, by the clock of `uc.Run(clock=...)`
 
     def __post_init__(self) -> None:
-        limits = (
-            "regret_limit", "max_trace_age_s", "max_eps_c", "max_undercoverage", "max_drift", "max_overdue",
-            "node_budget", "time_budget_s",
-        )  # fmt: skip
-        for name in ("certificate", "risk_active", "near", "positive_margin"):
+        switches = [f.name for f in fields(self) if f.type == "bool"]
+        limits = [f.name for f in fields(self) if f.type != "bool"]
+        for name in switches:
             if not isinstance(getattr(self, name), bool | np.bool_):  # "no" would be a yes
                 raise InputError(f"gate.{name}", repr(getattr(self, name)), "True or False")
-        for name in (*limits, "min_member_feasible"):
+        for name in limits:
             if not isinstance(getattr(self, name), Real | None) or isinstance(getattr(self, name), bool):
                 raise InputError(f"gate.{name}", repr(getattr(self, name)), "a number, or None")
         for name in limits:
             value = getattr(self, name)
-            if value is not None and not 0.0 <= value < math.inf:
+            if name not in _SHARES and value is not None and not 0.0 <= value < math.inf:
                 raise InputError(f"gate.{name}", value, "a finite number of at least 0, or None")
-        if self.min_member_feasible is not None and not 0.0 <= self.min_member_feasible <= 1.0:
-            raise InputError("gate.min_member_feasible", self.min_member_feasible, "a share from 0 to 1, or None")
+            if name in _SHARES and value is not None and not 0.0 <= value <= 1.0:
+                raise InputError(f"gate.{name}", value, "a share from 0 to 1, or None")
         if self.near and self.regret_limit is None:
             raise InputError("gate.regret_limit", None, "a limit, because gate.near is set")
 
@@ -121,12 +123,8 @@ class Gate:
 
     @property
     def is_empty(self) -> bool:
-        asked = (self.certificate, self.risk_active, self.positive_margin)
-        limits = (
-            self.regret_limit, self.min_member_feasible, self.max_trace_age_s, self.max_eps_c, self.max_undercoverage,
-            self.max_drift, self.max_overdue,
-        )  # fmt: skip
-        return not any(asked) and all(x is None for x in (*limits, self.node_budget, self.time_budget_s))
+        asked = {name: value for name, value in vars(self).items() if name not in _SILENT}
+        return all(value is None or (isinstance(value, bool | np.bool_) and not value) for value in asked.values())
 
 
 class Context(NamedTuple):

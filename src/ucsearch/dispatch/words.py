@@ -92,7 +92,9 @@ def _under(closed: Closed) -> str:
 
 def explain_fallback(reason: Reason, c: Certificate | None, detail: str, fallback: str | None) -> str:
     """Why it does not, what leaves instead, and what would change that."""
-    why = _WHY[reason].format(detail=detail or "unknown", **_figures(c))
+    why = _WHY.get(reason, "A condition of the gate does not hold ({detail}).").format(
+        detail=detail or "unknown", **_figures(c)
+    )
     hint = _NEXT.get(reason, "")
     if reason is Reason.DEAD_END and c is not None and c.plan.policy.mode == "members":
         # Members drift apart; a policy may still have an action in every state where one action for all has none.

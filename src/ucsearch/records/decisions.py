@@ -111,9 +111,15 @@ def decision_record(
 _WATCHED = {"max_drift": "drift", "max_overdue": "overdue"}
 
 
+# Members that every record has; others only where they are set, so that a new one changes no record without it.
+_ALWAYS = (
+    "certificate", "risk_active", "regret_limit", "near", "positive_margin", "min_member_feasible", "max_trace_age_s",
+    "max_eps_c", "max_undercoverage", "node_budget", "time_budget_s",
+)  # fmt: skip
+
+
 def _limits(gate: Gate) -> dict[str, Any]:
-    rare = (*_WATCHED, "pausable")
-    return {k: _value(v) for k, v in vars(gate).items() if k not in rare or v not in (None, False)}
+    return {k: _value(v) for k, v in vars(gate).items() if k in _ALWAYS or not (v is None or v is False)}
 
 
 def measured(decision: Decision) -> dict[str, Any]:

@@ -36,6 +36,11 @@ class Invalid(Exception):
 # -------------------------------------------------------------------- claimed and derived values
 
 
+def version_of(record: Mapping[str, Any]) -> int:
+    """The version whose rules a decision is judged by; the newest where it names none that is known."""
+    return 1 if record.get("schema") == "ucsearch.decision/1" else 2
+
+
 def num(value: Any) -> float:
     """A recorded figure as a float; null is NaN."""
     return math.nan if value is None else float(value)

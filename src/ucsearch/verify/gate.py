@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from ucsearch.verify.formats import Record, expect, near, num, require, tolerance
+from ucsearch.verify.formats import Record, expect, near, num, require, tolerance, version_of
 from ucsearch.verify.replay import CLOSED, MEMBERS, Problem
-from ucsearch.verify.schema import version_of
 
 Figures = dict[int, float]
 Rivals = Mapping[int, Record]
@@ -20,6 +19,17 @@ TESTS = {"==": operators.eq, "<=": operators.le, ">=": operators.ge, ">": operat
 IN_TIME, LAST_LOOK = "search_in_time", "last_look"
 SITE = "site:"  # before the names of rows of conditions that a site added to its task
 PAUSED = "released_by_operator"  # 0 while a person has stopped releases; a whole log tells whether one had
+# What a gate may be set to, and why it may refuse. A question mark: records may be without it.
+SWITCHES = "certificate risk_active near positive_margin pausable?"
+MEASURES = (
+    "regret_limit min_member_feasible? max_trace_age_s max_eps_c max_undercoverage node_budget time_budget_s "
+    "max_drift? max_overdue?"
+)
+REASONS = (
+    "none", "dead_end", "search_exhausted", "not_proved", "not_optimal", "not_robust", "margin_not_positive",
+    "not_risk_active", "members_infeasible", "regret_above_limit", "stale_trace", "calibration", "paused", "site",
+    "node_budget", "time_budget", "task_error",
+)  # fmt: skip
 CANCELLED = 1e6  # a path whose size is so many times its score
 
 

@@ -20,6 +20,7 @@ from ucsearch.verify.verdict import describe
 
 MEAN, SCORES, MEMBERS, CLOSED = 0, 1, 2, 3
 VARIANCE, DOWNSIDE, CVAR = 0, 2, 3  # and 1 for the standard deviation
+SPREADS = (0, 1, 2, 3)  # that a record may name
 CACHED = 200_000  # scored nodes kept
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from ucsearch.verify.formats import Malformed
+from ucsearch.verify.formats import version_of as version_of
+from ucsearch.verify.gate import MEASURES, REASONS, SWITCHES
+from ucsearch.verify.replay import SPREADS
 
 
 def _number(v: Any) -> bool:
@@ -56,16 +59,7 @@ def _form(**names: str) -> dict[str, Any]:
     return {n.strip("[]"): [kind] if n[0] == "[" else kind for n, kind in items}
 
 
-REASONS = (
-    "none", "dead_end", "search_exhausted", "not_proved", "not_optimal", "not_robust", "margin_not_positive",
-    "not_risk_active", "members_infeasible", "regret_above_limit", "stale_trace", "calibration", "paused", "site",
-    "node_budget", "time_budget", "task_error",
-)  # fmt: skip
-LIMITS = _form(
-    truth="certificate risk_active near positive_margin pausable?",
-    limit="regret_limit min_member_feasible? max_trace_age_s max_eps_c max_undercoverage node_budget time_budget_s "
-    "max_drift? max_overdue?",
-)
+LIMITS = _form(truth=SWITCHES, limit=MEASURES)
 ROW = {"operator": ("==", "<=", ">=", ">"), **_form(text="name", figure="left", number="right", truth="pass")}
 BLOB = {"$blob": "hex"}
 TRACE = {
@@ -161,7 +155,7 @@ DECISION_2 = _with(
     },
     settings={
         "mode": (0, 1, 2, 3),
-        "spread": (0, 1, 2, 3),
+        "spread": SPREADS,
         "kind": ("oracle", "bound", "closed_exact"),
         "tail?": "number",
     },
@@ -179,11 +173,6 @@ DECISION_2 = _with(
     **{"schema": ("ucsearch.decision/2",), "recalibration?": RECALIBRATION, "request?": REQUEST, **UNDER},
 )
 DECISIONS = {1: DECISION_1, 2: DECISION_2}
-
-
-def version_of(record: Mapping[str, Any]) -> int:
-    """The version whose rules a decision is judged by; the newest where it names none that is known."""
-    return 1 if record.get("schema") == "ucsearch.decision/1" else 2
 
 
 REFUSED = ("invalid_trace",)
