@@ -78,6 +78,10 @@ def test_misses_trip_the_monitor_and_releases_stop_until_a_person_arms_it_again(
         assert [(m["outcome"], m["reason"], m["monitor"]["state"]) for m in made] == [
             ("FALLBACK", "calibration", "tripped")
         ] * 2
+        figures = dict(line.rsplit(" ", 1) for line in (await client.get("/v1/metrics")).text.splitlines())
+        assert float(figures['ucsearch_monitor_evidence{plan="orders"}']) >= 40.0
+        assert float(figures['ucsearch_monitor_tripped{plan="orders"}']) == 2.0
+        assert float(figures['ucsearch_outcomes_overdue{plan="orders"}']) == 0.0
         found = (await client.get("/v1/monitors/orders")).json()
         assert found["state"] == "tripped"
         assert found["pool"]["about"] in ("spread too narrow", "forecasts too low")

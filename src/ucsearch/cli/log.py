@@ -127,6 +127,9 @@ def verify(
     with _opened(log) as reader:
         known = None if checkpoint is None else _known(checkpoint, key)
         problem, told = _confirmed(reader, known)
+        if not problem and reader.list(kind="rotation", limit=1):
+            problem, more = _files(log)
+            told += more
         if not problem:
             problem, more = _segments(reader, derive, repacked)
             told += more
@@ -480,6 +483,23 @@ def _segments(reader: AuditReader, derive: int, repacked: bool) -> tuple[str, st
         count, rows, derived = count + 1, rows + found.rows, derived + found.derived
     again = f", {derived} decided again" if derived else ""
     return "", f"; {rows} rows in {count} segment{'' if count == 1 else 's'}{again}"
+
+
+def _files(log: Path) -> tuple[str, str]:
+    """What is wrong between the files of a log that was rotated, or within another one of them."""
+    from ucsearch.records import AuditReader
+    from ucsearch.records.rotation import check_files, files_of
+
+    files = files_of(log)
+    if wrong := check_files(log):
+        return f"ALTERED (rotation): {wrong}", ""
+    for path in files:
+        if path.absolute() != log.absolute():
+            with AuditReader(path) as reader:
+                report = reader.verify()
+            if not report.ok:
+                return f"ALTERED ({report.fault}): {path}: {report}", ""
+    return "", f"; {len(files)} files that follow each other: {', '.join(path.name for path in files)}"
 
 
 @contextmanager

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ucsearch.cli.log import UNUSABLE, log_app
 
-__all__ = ["copy_entries"]
+__all__ = ["copy_entries", "rotate_file"]
 
 Place = Annotated[str, typer.Argument(help="A log's file, or postgresql://...")]
 
@@ -28,3 +29,40 @@ def copy_entries(source: Place, target: Place) -> None:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(UNUSABLE) from error
     typer.echo(f"{made.entries} entries, {made.added} of them new, head {made.head}")
+
+
+@log_app.command("rotate")
+def rotate_file(
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="Any file of the log; its newest one is closed.")],
+    why: Annotated[str, typer.Option("--why", help="For which reason; it is recorded.")],
+    who: Annotated[str, typer.Option("--who", help="Who does it.")] = "ucsearch log rotate",
+) -> None:
+    """Close a log's file and begin the next one beside it, while others write: they are sent on.
+
+    The new file pins number, head and root of the old one, and begins with the monitors and pauses as they stand. The
+    old file is verified first; it does not change any more and may be kept elsewhere.
+
+    Exit codes: 0 rotated, 2 something is not right, and nothing was changed.
+    """
+    from datetime import UTC, datetime
+
+    from ucsearch.errors import UCSearchError
+    from ucsearch.pipeline.rotating import rotate_log
+    from ucsearch.records.reader import AuditReader
+    from ucsearch.records.rotation import newest_file
+
+    try:
+        if len(why.strip()) < 3 or not why.isprintable() or not who.strip() or not who.isprintable():
+            typer.echo("Error: --who and --why are printable text", err=True)
+            raise typer.Exit(UNUSABLE)
+        with AuditReader(newest_file(log)) as reader:
+            report = reader.verify()
+        if not report.ok:
+            typer.echo(f"Error: {report}; not rotated", err=True)
+            raise typer.Exit(UNUSABLE)
+        made = rotate_log(log, at=datetime.now(UTC), by=who.strip(), why=why.strip())
+    except UCSearchError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(UNUSABLE) from error
+    typer.echo(f"{made.old}: closed after {made.entries} entries, head {made.head}")
+    typer.echo(f"{made.new}: the log goes on here")

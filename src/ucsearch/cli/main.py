@@ -22,7 +22,7 @@ from ucsearch.cli.forecast import calibrate, forecast
 from ucsearch.cli.hand import override, whatif
 from ucsearch.cli.job import job_app
 from ucsearch.cli.log import log_app
-from ucsearch.cli.log_copies import copy_entries  # noqa: F401 - adds commands to `log`
+from ucsearch.cli.log_copies import copy_entries, rotate_file  # noqa: F401 - adds commands to `log`
 from ucsearch.cli.monitor import monitor
 from ucsearch.cli.planner import backtest, decide, explain, new, schema, tasks
 from ucsearch.cli.remote import remote_app

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError
 from ucsearch.monitor.bets import Bet, Watch, chosen_bets, gains, tolerance_of
@@ -160,6 +160,25 @@ class Monitor:
         own = sorted((self.status(name) for name in list(self._series)), key=lambda s: (-s.evidence, s.series))
         return (self.status(), *own)
 
+    def state(self) -> dict[str, Any]:
+        """All streams as numbers, for another file of a log; `restore` takes them."""
+        known = {POOL: self._pool, **self._series}
+        return {name: _content(watched) for name, watched in sorted(known.items())}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        for name, content in state.items():
+            made = _Watched(self._filled(content["count"], content["growth"]), calm=int(content["calm"]))
+            made.latched = math.nan if content["latched"] is None else float(content["latched"])
+            if content["fresh"] is not None:
+                made.fresh = self._filled(content["fresh"]["count"], content["fresh"]["growth"])
+            if name == POOL:
+                self._pool = made
+            else:
+                self._series[name] = made
+
+    def _filled(self, count: int, growth: Sequence[Sequence[float]]) -> Stream:
+        return Stream(self._bets, self.settings.lags, int(count), [[float(x) for x in own] for own in growth])
+
     def _new(self) -> Stream:
         return Stream(self._bets, self.settings.lags)
 
@@ -189,6 +208,15 @@ class Monitor:
         watched.stream, watched.latched, watched.fresh, watched.calm = self._new(), math.nan, None, 0
         self.trips.append(event)
         return event
+
+
+def _content(watched: _Watched) -> dict[str, Any]:
+    fresh = watched.fresh
+    return {
+        "count": watched.stream.count, "growth": [list(own) for own in watched.stream.growth],
+        "latched": None if math.isnan(watched.latched) else watched.latched, "calm": watched.calm,
+        "fresh": None if fresh is None else {"count": fresh.count, "growth": [list(own) for own in fresh.growth]},
+    }  # fmt: skip
 
 
 def _evidence(watched: _Watched) -> float:

@@ -77,6 +77,21 @@ class Watched:
 
     _last: int = 0  # the latest period of the pool
 
+    def state(self) -> dict[str, Any]:
+        """Everything that what comes next depends on; periods are texts, because they may be large."""
+        return {
+            "streams": self.monitor.state(), "open": None if self.open is None else str(self.open),
+            "last": str(self._last), "gained": list(self.gained), "count": self.count,
+            "seen": {name: [str(key) for key in known] for name, known in sorted(self.seen.items())},
+        }  # fmt: skip
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.monitor.restore(state["streams"])
+        self.open = None if state["open"] is None else int(state["open"])
+        self._last, self.count = int(state["last"]), int(state["count"])
+        self.gained = tuple(float(x) for x in state["gained"])
+        self.seen = {name: deque(map(int, known), maxlen=_PERIODS) for name, known in state["seen"].items()}
+
     @property
     def coverage(self) -> float | None:
         """Share of the last outcomes within the range that should hold 90 % of them."""
@@ -113,7 +128,11 @@ class Journal:
 
     def _order(self, record: Mapping[str, Any]) -> None:
         name, event = record["plan"], record["event"]
-        if event == "armed":
+        if event == "carried":
+            given = record["settings"]
+            self.plans[name] = Watched(Monitor(Settings(**{k: given[k] for k in _NAMES})), given["period"])
+            self.plans[name].restore(record["state"])
+        elif event == "armed":
             given = record["settings"]
             made = Watched(Monitor(Settings(**{k: given[k] for k in _NAMES})), given["period"])
             old = self.plans.get(name)

@@ -35,7 +35,7 @@ from ucsearch.records.chain import (
     next_head,
     target_of,
 )
-from ucsearch.records.reader import AuditReader, find, tail
+from ucsearch.records.reader import AuditReader, closed_by, find, tail
 from ucsearch.records.requests import Request, as_request, check_request
 
 if TYPE_CHECKING:  # whoever only reads a log need not load what makes decisions
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # whoever only reads a log need not load what makes decisions
     from ucsearch.records.writer import Body
     from ucsearch.task import Task
 
-__all__ = ["AuditLog", "Entry", "RequestTaken", "RowOf", "Sealed"]
+__all__ = ["AuditLog", "Entry", "LogClosed", "RequestTaken", "RowOf", "Sealed"]
 
 _BATCH = 1_000  # decisions per transaction
 # In canonical JSON quotes inside strings are escaped, so these bytes can only be a member.
@@ -72,6 +72,17 @@ class RequestTaken(RecordError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.entry,)
+
+
+class LogClosed(RecordError):
+    """The log goes on in another file; nothing was added here."""
+
+    def __init__(self, path: object, following: str) -> None:
+        self.path, self.following = path, following
+        super().__init__(f"{path}: this file is closed, the log goes on in {following}; nothing was recorded")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.following)
 
 
 class RowOf(NamedTuple):
@@ -184,11 +195,28 @@ class AuditLog(AuditReader):
         written_at = None if self._clock is None else _time_text(self._clock(), "clock")
         with self._guarded() as connection:
             connection.execute("BEGIN IMMEDIATE")
+            if following := closed_by(connection):
+                raise LogClosed(self.path, following)
             entries = self._insert(connection, drafts, blobs, written_at)
             connection.execute("COMMIT")
             if all(entry.repeated for entry in entries):
                 self._sync_wal()
         return tuple(entries)
+
+    def append_last(self, record: Mapping[str, Any], before: Callable[[int, str], None]) -> Entry:
+        """Append the entry after which there is none. `before` is told its number and head while nobody else can
+        write, before it is there; if it raises, nothing is added."""
+        draft = _draft(record, 0)
+        written_at = None if self._clock is None else _time_text(self._clock(), "clock")
+        with self._guarded() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            if following := closed_by(connection):
+                raise LogClosed(self.path, following)
+            seq, head = tail(connection)
+            before(seq + 1, next_head(head, seq + 1, entry_digest(draft.body), written_at))
+            (entry,) = self._insert(connection, [draft], {}, written_at)
+            connection.execute("COMMIT")
+        return entry
 
     def _insert(
         self,

@@ -41,9 +41,9 @@ __all__ = [
     "target_of",
 ]
 
-# Outcomes, controls, monitors and segments are the service's: reports of what came of a decision, pauses, the
-# calibration monitor's events, and the link to an earlier file. An allocation shares a limit among decisions.
-KINDS = ("decision", "override", "refusal", "outcome", "control", "monitor", "segment", "allocation")
+# Outcomes, controls and monitors are the service's: reports of what came of a decision, pauses, and the calibration
+# monitor's events. A rotation links a log's files. An allocation shares a limit among decisions.
+KINDS = ("decision", "override", "refusal", "outcome", "control", "monitor", "segment", "allocation", "rotation")
 OVERRIDE_SCHEMA = "ucsearch.override/2"
 ROW_OVERRIDE_SCHEMA = "ucsearch.row-override/1"  # of a segment's row
 _TARGETS = ("decision", "refusal")
@@ -255,7 +255,7 @@ class Target(NamedTuple):
 
 def target_of(record: Mapping[str, Any]) -> Target | None:
     field = {"override": "overrides", "outcome": "decision"}.get(record["kind"])
-    if field is None:
+    if field is None or "log" in record:  # what it is about is in an earlier file of the log
         return None
     entry = record.get("entry")
     kinds = ("segment",) if record.get("schema") == ROW_OVERRIDE_SCHEMA else _TARGETS

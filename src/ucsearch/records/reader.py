@@ -19,10 +19,10 @@ from ucsearch.records.chain import GENESIS, ChainReport, Checkpoint, Row, blob_r
 from ucsearch.records.notes import Tree
 from ucsearch.records.store import RARE, connect, explain, format_of, is_damage, schema_problem
 
-__all__ = ["AuditReader", "Effective", "find", "find_head", "tail"]
+__all__ = ["AuditReader", "Effective", "closed_by", "find", "find_head", "tail"]
 
 _COLUMNS = "seq, id, digest, head, written_at, CAST(body AS BLOB)"
-_RARE_KINDS = {kind: kind for kind in ("override", "control", "monitor", "segment", "allocation")}
+_RARE_KINDS = {kind: kind for kind in ("override", "control", "monitor", "segment", "allocation", "rotation")}
 _CHUNK = 500  # rows read at a time, so that a long walk neither holds a lock nor the whole log
 
 
@@ -193,6 +193,13 @@ class AuditReader:
                 ).fetchall()
             for row in rows:
                 yield Row(*row)
+
+    def closed_by(self) -> str:
+        """Name of the file in which the log goes on; "" while this one is written to."""
+        if self.format < 2:
+            return ""
+        with self._guarded() as connection:
+            return closed_by(connection)
 
     def newest(self, series: str, plan: str | None = None) -> Row | None:
         """The newest decision or refusal of a series."""
@@ -400,6 +407,14 @@ def tail(connection: sqlite3.Connection) -> tuple[int, str]:
     """Number and head of the last entry."""
     found = connection.execute("SELECT seq, head FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
     return (0, GENESIS) if found is None else (found[0], found[1])
+
+
+def closed_by(connection: sqlite3.Connection) -> str:
+    """Name of the file in which the log goes on; "" while this one is written to."""
+    found = connection.execute(
+        f"SELECT CAST(body AS BLOB) FROM entries WHERE kind = 'rotation' AND {RARE} ORDER BY seq DESC LIMIT 1"
+    ).fetchone()
+    return "" if found is None else str(json.loads(found[0]).get("next", ""))
 
 
 def find_head(reader: AuditReader, count: int) -> str:

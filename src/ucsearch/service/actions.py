@@ -7,13 +7,15 @@ recorded, so that a repeated key gets the same one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError, RecordError
-from ucsearch.records.audit import AuditLog, Entry
+from ucsearch.records.audit import Entry
 from ucsearch.records.chain import Row
 from ucsearch.records.judge import NotAllowed, judge
+from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request
 from ucsearch.service.access import Principal
 from ucsearch.service.answers import order_of
@@ -69,7 +71,7 @@ def feasible_actions(service: Service, record: Mapping[str, Any]) -> tuple[tuple
     return tuple(out)
 
 
-def repeated(log: AuditLog, request: Request | None) -> tuple[Row, ...]:
+def repeated(log: AuditReader, request: Request | None) -> tuple[Row, ...]:
     """What was recorded under a request already."""
     rows = () if request is None else log.find_request(request.key)
     if rows and request is not None and rows[0].record["request"].get("body") != request.body:
@@ -79,16 +81,22 @@ def repeated(log: AuditLog, request: Request | None) -> tuple[Row, ...]:
 
 async def _recorded(
     service: Service, request: Request | None, write: Callable[[Desk], Entry],
-    told: Callable[[AuditLog, Row], dict[str, Any]],
+    told: Callable[[AuditReader, Row], dict[str, Any]],
 ) -> Done:  # fmt: skip
     """Write one record, or find that it was written; answer from it."""
 
     def run(desk: Desk) -> Done:
-        rows = repeated(desk.log, request)
-        row = rows[0] if rows else desk.log.get(write(desk).seq)
-        if not rows:
-            service.standing.follow(desk.log, row.record)
-        return Done(201, {"id": row.id, "seq": row.seq, "head": row.head, **told(desk.log, row)})
+        with ExitStack() as stack:
+            earlier = [stack.enter_context(reader) for reader in service.earlier_files()]
+            for reader in (*reversed(earlier), desk.log):  # a pause that was carried over was answered before
+                if rows := repeated(reader, request):
+                    return answer(reader, rows[0])
+        row = desk.log.get(write(desk).seq)
+        service.standing.follow(desk.log, row.record)
+        return answer(desk.log, row)
+
+    def answer(reader: AuditReader, row: Row) -> Done:
+        return Done(201, {"id": row.id, "seq": row.seq, "head": row.head, **told(reader, row)})
 
     return await service.act(request, run)
 
@@ -124,7 +132,7 @@ async def override(
         service.metrics.overrides.labels(str(record.get("plan", ""))).inc()
         return made
 
-    def told(log: AuditLog, row: Row) -> dict[str, Any]:
+    def told(log: AuditReader, row: Row) -> dict[str, Any]:
         record = row.record
         about = log.get(record["entry"])
         own = about.record
@@ -167,7 +175,7 @@ async def _control(
             record["request"] = request.content()
         return desk.log.append(record)
 
-    def told(_: AuditLog, row: Row) -> dict[str, Any]:
+    def told(_: AuditReader, row: Row) -> dict[str, Any]:
         return {k: row.record[k] for k in ("action", "plan", "who", "why", "at", "until") if k in row.record}
 
     return await _recorded(service, request, write, told)
@@ -197,7 +205,7 @@ async def rearm(service: Service, principal: Principal, request: Request | None,
             record["request"] = request.content()
         return desk.log.append(record)
 
-    def told(_: AuditLog, row: Row) -> dict[str, Any]:
+    def told(_: AuditReader, row: Row) -> dict[str, Any]:
         return {k: row.record[k] for k in ("plan", "series", "event", "evidence", "by", "why", "at")}
 
     return await _recorded(service, request, write, told)

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,7 +32,7 @@ from ucsearch.service.problems import Refusal
 from ucsearch.service.reads import Tally, Verified, find_row
 from ucsearch.service.realised import Realised
 from ucsearch.service.standing import Standing
-from ucsearch.service.store import confirm, open_log, open_reader
+from ucsearch.service.store import confirm, open_earlier, open_log, open_reader
 from ucsearch.service.writer import Desk, Writer
 from ucsearch.task import Task
 
@@ -66,10 +67,12 @@ class Service:
         self.clock = clock or (lambda: datetime.now(UTC))
         self.metrics = Metrics()
         self.standing = Standing(self.plans)
+        self.standing.earlier = self.earlier_files
         self.checkpoint_path = folder / config.store.checkpoint
         self.started = False
         self.checkpoint_at = 0.0  # time.monotonic() of the last checkpoint that was written
         self._checkpointed = 0
+        self._generation = 0
         self._in_flight: dict[str, tuple[str, asyncio.Future[Any]]] = {}
         self._readers = ThreadPoolExecutor(_READERS, "ucsearch-read")
         self._local = threading.local()
@@ -79,6 +82,7 @@ class Service:
         self.writer = Writer(
             self._open_log, self._open_reader, self.standing, self.clock, self.metrics,
             queue_items=config.limits.queue_items, batch_items=config.limits.batch_items, after=self._after,
+            open_earlier=self.earlier_files,
         )  # fmt: skip
 
     @classmethod
@@ -113,14 +117,19 @@ class Service:
             _log.error("no checkpoint at the end: %s", error)
 
     def _open_log(self) -> AuditLog:
+        self._generation += 1  # readers of the file before are opened anew
         return open_log(self.config.store, self.folder, self.clock)
 
     def _open_reader(self) -> AuditReader:
         return open_reader(self.config.store, self.folder)
 
+    def earlier_files(self) -> list[AuditReader]:
+        return open_earlier(self.config.store, self.folder)
+
     def _after(self, log: AuditLog, entry: Entry) -> None:
         """In the committing thread, after every commit."""
-        if entry.seq - self._checkpointed >= self.config.store.checkpoint_every or not self._checkpointed:
+        new = entry.seq < self._checkpointed or not self._checkpointed  # of this process, or of the log's next file
+        if new or entry.seq - self._checkpointed >= self.config.store.checkpoint_every:
             try:
                 self._write_checkpoint(Checkpoint(entry.seq, entry.head))
             except (RecordError, OSError) as error:
@@ -142,10 +151,35 @@ class Service:
         """Run a read query with a connection of its own, off the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._with_reader, run, *arguments)
 
+    async def read_one(self, run: Callable[..., T], id: str, *arguments: Any) -> T:
+        """As `read`, for one decision, which may be in an earlier file of the log."""
+        try:
+            return await self.read(run, id, *arguments)
+        except Refusal as problem:
+            if problem.code != "not_found":
+                raise
+            return await asyncio.get_running_loop().run_in_executor(
+                self._readers, self._earlier_one, problem, run, id, *arguments
+            )
+
+    def _earlier_one(self, problem: Refusal, run: Callable[..., T], id: str, *arguments: Any) -> T:
+        with ExitStack() as stack:
+            for reader in [stack.enter_context(r) for r in self.earlier_files()]:
+                try:
+                    return run(reader, id, *arguments)
+                except Refusal as other:
+                    if other.code != "not_found":
+                        raise
+        raise problem
+
     def _with_reader(self, run: Callable[..., T], *arguments: Any) -> T:
         reader: AuditReader | None = getattr(self._local, "reader", None)
         try:
+            if reader is not None and self._local.generation != self._generation:
+                reader.close()
+                reader = None
             if reader is None:
+                self._local.generation = self._generation
                 reader = self._local.reader = self._open_reader()
             return run(reader, *arguments)
         except RecordError as error:
@@ -216,7 +250,7 @@ class Service:
     async def verify(self, id: str) -> Verified:
         """Derive a decision again; one at a time, because it takes a processor."""
         async with self.verifying:
-            return await self.read(self._verified, id)
+            return await self.read_one(self._verified, id)
 
     def _verified(self, reader: AuditReader, id: str) -> Verified:
         from ucsearch.verify import NoTask, verify_record
@@ -252,6 +286,12 @@ class Service:
         m.free.set(self.free_bytes())
         if self.checkpoint_at:
             m.checkpoint_age.set(time.monotonic() - self.checkpoint_at)
+        for name, watched in list(self.standing.journal.plans.items()):
+            if name in self.plans:
+                pool, *rest = watched.monitor.statuses()
+                m.evidence.labels(name).set(pool.evidence)
+                m.tripped.labels(name).set(sum(status.tripped for status in rest))
+                m.overdue.labels(name).set(self.standing.overdue(name, self.clock()))
         if not self.config.store.is_postgres:
             path = self.folder / self.config.store.log
             m.log_bytes.set(sum(p.stat().st_size for p in path.parent.glob(path.name + "*") if p.is_file()))

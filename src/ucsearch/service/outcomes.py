@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from datetime import datetime, timedelta
 from typing import Any
 
+from ucsearch.errors import RecordError
 from ucsearch.monitor import rank_of
 from ucsearch.monitor.bets import LEAST_MEMBERS
 from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import seal
 from ucsearch.records.chain import Row
+from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request
 from ucsearch.service.access import Principal
 from ucsearch.service.actions import Done, event_record, repeated
@@ -31,9 +34,12 @@ def report(service: Service, principal: Principal, request: Request, body: Outco
     """Record reports; those that say what is known already add nothing."""
     if len(body.items) > service.config.limits.items:
         raise Refusal("too_large", f"{len(body.items)} items, at most {service.config.limits.items}")
-    return service.act(
-        request, lambda desk: _Report(service, principal, request, desk).run(body.items), len(body.items)
-    )
+
+    def run(desk: Desk) -> Done:
+        with closing(_Report(service, principal, request, desk)) as made:
+            return made.run(body.items)
+
+    return service.act(request, run, len(body.items))
 
 
 class _Report:
@@ -41,10 +47,19 @@ class _Report:
 
     def __init__(self, service: Service, principal: Principal, request: Request, desk: Desk) -> None:
         self.service, self.principal, self.request, self.desk = service, principal, request, desk
-        self.fresh: dict[tuple[int, int], list[dict[str, Any]]] = {}  # of this request, by entry and step
+        # Of this request, by head of the decision and step.
+        self.fresh: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        self.homes: dict[str, AuditReader] = {}  # of decisions in earlier files of the log, by head
+        self.earlier = service.earlier_files()
+
+    def close(self) -> None:
+        for reader in self.earlier:
+            reader.close()
 
     def run(self, items: Sequence[OutcomeItem]) -> Done:
-        known = {row.record["request"]["item"]: row.id for row in repeated(self.desk.log, self.request)}
+        known: dict[int, str] = {}
+        for reader in (*reversed(self.earlier), self.desk.log):
+            known |= {row.record["request"]["item"]: row.id for row in repeated(reader, self.request)}
         targets = [self._target(item, i) for i, item in enumerate(items)]
         records: dict[int, dict[str, Any]] = {}
         ids: list[str] = []
@@ -56,14 +71,13 @@ class _Report:
             ids.append(found)
         if records:
             self._write(list(records.values()))
-        out = [self._told(self.desk.log.get(name), i in records or i in known) for i, name in enumerate(ids)]
+        out = [self._told(self._report_of(name), i in records or i in known) for i, name in enumerate(ids)]
         return Done(201 if records or known else 200, {"items": out})
 
     def _target(self, item: OutcomeItem, i: int) -> Row:
-        try:
-            row = find_row(self.desk.log, item.decision)
-        except Refusal as error:
-            raise Refusal("not_found", "there is no such decision", where=(f"items[{i}].decision",)) from error
+        row = self._found(item.decision)
+        if row is None:
+            raise Refusal("not_found", "there is no such decision", where=(f"items[{i}].decision",))
         try:
             dated = datetime.fromisoformat(item.observed_at).utcoffset() is not None
         except (ValueError, OverflowError):
@@ -76,11 +90,27 @@ class _Report:
             raise Refusal("invalid", "a time that has come is expected", where=where)
         return row
 
+    def _found(self, id: str) -> Row | None:
+        for reader in (self.desk.log, *self.earlier):
+            try:
+                row = find_row(reader, id)
+            except Refusal:
+                continue
+            if reader is not self.desk.log:
+                self.homes[row.head] = reader
+            return row
+        return None
+
+    def _home(self, row: Row) -> AuditReader:
+        """The file that a decision is in."""
+        return self.homes.get(row.head, self.desk.log)
+
     def _reports(self, row: Row, step: int) -> list[dict[str, Any]]:
         """What was said about a step of a decision, the first one first."""
-        found = [r.record for r in self.desk.log.reports(row.id)]
+        files = (*reversed(self.earlier), self.desk.log) if row.head in self.homes else (self.desk.log,)
+        found = [r.record for file in files for r in file.reports(row.id)]
         mine = [o for o in found if o["step"] == step and o.get("entry", row.seq) == row.seq]
-        return [*mine, *self.fresh.get((row.seq, step), [])]
+        return [*mine, *self.fresh.get((row.head, step), [])]
 
     def _same(self, item: OutcomeItem, row: Row) -> str:
         """The id of what says the same already."""
@@ -98,6 +128,8 @@ class _Report:
             "observed_at": item.observed_at, "reported_by": self.principal.name,
             "request": self.request.at(i).content(),
         }  # fmt: skip
+        if row.head in self.homes:
+            record["log"] = self.homes[row.head].checkpoint(max_marks=0).head
         if item.taken is not None:
             record["taken"] = item.taken
         if own.get("plan"):
@@ -109,7 +141,7 @@ class _Report:
             if plan is not None and (rank := self._rank(plan, row, own, item)) is not None:
                 record["rank"] = list(rank)
         sealed = seal(record)
-        self.fresh.setdefault((row.seq, item.step), []).append(sealed)
+        self.fresh.setdefault((row.head, item.step), []).append(sealed)
         return sealed
 
     def _rank(self, plan: Plan, row: Row, own: Mapping[str, Any], item: OutcomeItem) -> tuple[float, float] | None:
@@ -125,7 +157,7 @@ class _Report:
                     return None
                 values[step] = said[0]["value"]
         trace = own["inputs"]["trace"]
-        members, weights = (decode_array(self.desk.log.blob(trace[n]["$blob"])) for n in ("members", "weights"))
+        members, weights = (decode_array(self._home(row).blob(trace[n]["$blob"])) for n in ("members", "weights"))
         if members.shape[1] < LEAST_MEMBERS or members.shape[2] < lags:
             return None
         return target_rank(members[0].tolist(), weights[0].tolist(), [values[s] for s in range(1, lags + 1)])
@@ -149,11 +181,21 @@ class _Report:
             self.service.writer.forget()  # what was counted is not recorded
             raise
 
+    def _report_of(self, name: str) -> Row:
+        for reader in (self.desk.log, *self.earlier):
+            try:
+                return reader.get(name)
+            except RecordError:
+                continue
+        raise RecordError(f"no report {name}")
+
     def _told(self, row: Row, new: bool) -> dict[str, Any]:
         record = row.record
-        about = self.desk.log.get(record["entry"])
-        taken = record.get("taken")
-        before = [o for o in self.desk.log.overrides(about.seq) if o.seq < row.seq]
+        about = self._found(record["decision"])
+        if about is None:
+            raise RecordError(f"no decision {record['decision']}")
+        taken, home = record.get("taken"), self._home(about)
+        before = [o for o in home.overrides(about.seq) if home is not self.desk.log or o.seq < row.seq]
         decided = about.record["outcome"]["action"]
         effective = decided if not before or before[-1].record["action"] is None else before[-1].record["action"]
         return {

@@ -73,7 +73,7 @@ async def list_decisions(
 )  # fmt: skip
 async def one_decision(request: Request, id: str) -> Response:
     principal_of(request, "viewer")
-    row = await service_of(request).read(reads.find_row, id)
+    row = await service_of(request).read_one(reads.find_row, id)
     tag = f'"{row.digest}"'
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
@@ -84,7 +84,7 @@ async def one_decision(request: Request, id: str) -> Response:
 async def explain(request: Request, id: str) -> Response:
     principal_of(request, "viewer")
     service = service_of(request)
-    return as_json(reads.plain(await service.read(telling.explain, id, service.plans)))
+    return as_json(reads.plain(await service.read_one(telling.explain, id, service.plans)))
 
 
 @router.post("/decisions/{id}/verify", summary="Derive it again", responses=problems(401, 403, 404, 429, 503))

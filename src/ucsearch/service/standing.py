@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ __all__ = ["Pause", "Standing", "due_at", "pause_of"]
 
 _LOOK_BACK = 10_000  # decisions of a plan in which missing outcomes are looked for at a start
 _PAGE = 500
+_FILES_BACK = 2  # earlier files in which they are looked for
 _OPEN = 100  # decisions of a series that wait for their outcome
 
 
@@ -67,18 +68,25 @@ class Standing:
         self._plans = plans
         self.pauses: dict[str, Pause | None] = {}
         self.journal = Journal()
-        self._open: dict[str, dict[str, dict[int, datetime]]] = {}  # plan, series, entry: when its outcome is due
+        self.earlier: Callable[[], list[AuditReader]] = list  # files of the log before the one that is written to
+        self._open: dict[str, dict[str, dict[str, datetime]]] = {}  # plan, series, decision: when its outcome is due
 
     def rebuild(self, log: AuditReader) -> None:
         self.pauses = {name: pause_of(log, name) for name in self._plans}
         watched = [plan for plan in self._plans.values() if plan.watching is not None]
         self.journal = journal_of(log) if watched else Journal()
         self._open = {plan.name: {} for plan in watched}
+        older = self.earlier()[:_FILES_BACK] if watched else []
+        files = [*reversed(older), log]
         for plan in watched:
-            for seq, series, due in reversed(_recent(log, plan)):
-                self._wait(plan.name, seq, series, due)
-            for row in log.list(plan=plan.name, kind="outcome", newest_first=True, limit=_LOOK_BACK):
-                self.arrived(plan.name, row.record)
+            for file in files:
+                for name, series, due in reversed(_recent(file, plan)):
+                    self._wait(plan.name, name, series, due)
+            for file in files:
+                for row in file.list(plan=plan.name, kind="outcome", newest_first=True, limit=_LOOK_BACK):
+                    self.arrived(plan.name, row.record)
+        for file in older:
+            file.close()
 
     def unarmed(self, log: AuditReader) -> list[tuple[Plan, dict[str, Any]]]:
         """Plans whose monitor has no settings in the log yet, or others; with what must be written."""
@@ -88,7 +96,7 @@ class Standing:
                 continue
             wanted = settings_content(plan.watching, plan.settings.period)
             rows = log.list(plan=plan.name, kind="monitor", newest_first=True, limit=100_000)
-            last = next((r.record["settings"] for r in rows if r.record["event"] == "armed"), None)
+            last = next((r.record["settings"] for r in rows if r.record["event"] in ("armed", "carried")), None)
             if last != wanted:
                 out.append((plan, wanted))
         return out
@@ -132,27 +140,27 @@ class Standing:
     def waits(self, plan: Plan, seq: int, record: Mapping[str, Any]) -> None:
         due = due_at(plan, record)
         if due is not None:
-            self._wait(plan.name, seq, record["series"], due)
+            self._wait(plan.name, record["id"], record["series"], due)
 
-    def _wait(self, plan: str, seq: int, series: str, due: datetime) -> None:
+    def _wait(self, plan: str, name: str, series: str, due: datetime) -> None:
         known = self._open[plan].setdefault(series, {})
         # Decisions of one period wait for one outcome.
         for other in [s for s, when in known.items() if when == due]:
             del known[other]
-        known[seq] = due
+        known[name] = due
         while len(known) > _OPEN:
             del known[next(iter(known))]
 
     def arrived(self, plan: str, outcome: Mapping[str, Any]) -> None:
         known = self._open.get(plan, {}).get(outcome["series"])
         if known is not None and outcome["step"] == 1:
-            due = known.pop(outcome.get("entry", -1), None)
+            due = known.pop(outcome["decision"], None)
             for other in [s for s, when in known.items() if when == due]:
                 del known[other]
 
     def overdue(self, plan: str, now: datetime, series: str | None = None) -> int:
         found = self._open.get(plan, {})
-        chosen: Iterable[dict[int, datetime]] = found.values() if series is None else (found.get(series, {}),)
+        chosen: Iterable[dict[str, datetime]] = found.values() if series is None else (found.get(series, {}),)
         return sum(when < now for known in list(chosen) for when in list(known.values()))
 
 
@@ -169,16 +177,16 @@ def events(log: AuditReader) -> Iterator[Row]:
     return heapq.merge(log.iterate("outcome"), log.iterate("monitor"), key=lambda row: row.seq)
 
 
-def _recent(log: AuditReader, plan: Plan) -> list[tuple[int, str, datetime]]:
-    """Number, series and due time of the last decisions, newest first; read in pages, so that none is kept."""
-    out: list[tuple[int, str, datetime]] = []
+def _recent(log: AuditReader, plan: Plan) -> list[tuple[str, str, datetime]]:
+    """Id, series and due time of the last decisions, newest first; read in pages, so that none is kept."""
+    out: list[tuple[str, str, datetime]] = []
     before: int | None = None
     for _ in range(_LOOK_BACK // _PAGE):
         rows = log.list(plan=plan.name, kind="decision", newest_first=True, limit=_PAGE, before=before)
         for row in rows:
             record = row.record
             if (due := due_at(plan, record)) is not None:
-                out.append((row.seq, record["series"], due))
+                out.append((row.id, record["series"], due))
         if len(rows) < _PAGE:
             break
         before = rows[-1].seq

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from ucsearch.records.audit import AuditLog
 from ucsearch.records.chain import Checkpoint
 from ucsearch.records.postgres import AnotherService
 from ucsearch.records.reader import AuditReader
+from ucsearch.records.rotation import check_files, earlier_files, newest_file
 from ucsearch.service.config import Store
 
-__all__ = ["confirm", "open_log", "open_reader"]
+__all__ = ["confirm", "open_earlier", "open_log", "open_reader"]
 
 
 def open_log(store: Store, folder: Path, clock: Callable[[], datetime]) -> AuditLog:
@@ -28,7 +30,7 @@ def open_log(store: Store, folder: Path, clock: Callable[[], datetime]) -> Audit
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = _alone(path)
     try:
-        log = Locked(path, clock=clock, max_pages=store.max_pages)
+        log = Locked(newest_file(path), clock=clock, max_pages=store.max_pages)
         log.lock = lock
         log.set_autocheckpoint(store.wal_autocheckpoint)
     except BaseException:
@@ -68,7 +70,15 @@ def _alone(path: Path) -> int:
 
 
 def open_reader(store: Store, folder: Path) -> AuditReader:
-    return place.open_reader(store.log if store.is_postgres else folder / store.log)
+    """Of the file that is written to now, where the log has several."""
+    return place.open_reader(store.log if store.is_postgres else newest_file(folder / store.log))
+
+
+def open_earlier(store: Store, folder: Path) -> list[AuditReader]:
+    """Of the files before it, the last one first; they do not change any more."""
+    if store.is_postgres or not (folder / store.log).exists():
+        return []
+    return [AuditReader(path) for path in earlier_files(newest_file(folder / store.log))]
 
 
 def confirm(store: Store, folder: Path) -> None:
@@ -80,9 +90,15 @@ def confirm(store: Store, folder: Path) -> None:
     if seen.count == 0:
         return
     try:
-        with open_reader(store, folder) as reader:
-            found = reader.get(seen.count).head if reader.count() >= seen.count else ""
-            count = reader.count()
+        with ExitStack() as stack:
+            readers = [stack.enter_context(open_reader(store, folder))]
+            # A checkpoint may be of the file before: then all of that file must be pinned by the next one.
+            readers += [stack.enter_context(reader) for reader in open_earlier(store, folder)]
+            count = readers[0].count()
+            heads = [r.get(seen.count).head for r in readers if r.count() >= seen.count]
+            found = seen.head if seen.head in heads else ""
+            if found and len(readers) > 1 and (wrong := check_files(folder / store.log)):
+                raise RecordError(wrong)
     except RecordError as error:
         raise RecordError(f"the log does not confirm its checkpoint: {error}") from error
     if found != seen.head:

@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from ucsearch.errors import DataError, InputError, RecordError
-from ucsearch.records.audit import AuditLog, Entry
+from ucsearch.records.audit import AuditLog, Entry, LogClosed
 from ucsearch.records.chain import Row
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request
@@ -45,10 +45,11 @@ class Writer:
     def __init__(
         self, open_log: Callable[[], AuditLog], open_reader: Callable[[], AuditReader], standings: Standings,
         clock: Callable[[], datetime], meter: Meter, *, queue_items: int = 512, batch_items: int = 64,
-        after: Callable[[AuditLog, Entry], None] | None = None,
+        after: Callable[[AuditLog, Entry], None] | None = None, open_earlier: Callable[[], list[AuditReader]] = list,
     ) -> None:  # fmt: skip
         self._open_reader = open_reader  # deciding must not wait for the commit's connection
         self._reader: AuditReader | None = None
+        self._open_earlier, self._earlier = open_earlier, list[AuditReader]()
         self._open_log, self._standings, self._clock, self._meter = open_log, standings, clock, meter
         self._queue_items, self._batch_items, self._after = queue_items, batch_items, after
         self._queue: deque[Job | Call] = deque()
@@ -124,7 +125,7 @@ class Writer:
         for job in left:
             job.future.set_exception(Refusal("not_ready", "the service is stopping", retry_after=5))
         self._pool.shutdown(wait=True)
-        for book in (self._log, self._reader):
+        for book in (self._log, self._reader, *self._earlier):
             if book is not None:
                 book.close()
 
@@ -185,10 +186,17 @@ class Writer:
             self._log = self._open_log()
             self._stale = True
         if self._stale:
+            self._forget_readers()
             self._standings.rebuild(self._log)
             self._standings.arm(self._log, self._clock())
             self._stale = False
         return self._log
+
+    def _forget_readers(self) -> None:
+        for reader in (self._reader, *self._earlier):
+            if reader is not None:
+                reader.close()
+        self._reader, self._earlier = None, []
 
     def _lost(self) -> None:
         """The log failed: it is opened again before it is used again."""
@@ -203,7 +211,12 @@ class Writer:
         if not call.future.set_running_or_notify_cancel():
             return
         try:
-            call.future.set_result(call.run(Desk(self._opened(), self._clock())))
+            try:
+                made = call.run(Desk(self._opened(), self._clock()))
+            except LogClosed:  # rotated since: nothing was written, so it is done once more
+                self._lost()
+                made = call.run(Desk(self._opened(), self._clock()))
+            call.future.set_result(made)
         except RecordError as error:
             call.future.set_exception(self._unavailable(error))
         except BaseException as error:
@@ -226,7 +239,7 @@ class Writer:
             fresh = self._repeats(batch)
         except RecordError as error:
             self._settle()
-            self._reader = None
+            self._forget_readers()
             problem = self._unavailable(error)
             for job in batch:
                 job.future.set_exception(problem)
@@ -241,8 +254,11 @@ class Writer:
     def _repeats(self, batch: list[Job]) -> list[Job]:
         """Answer what the log has already; returns the rest."""
         if self._reader is None:
-            self._reader = self._open_reader()
-        known = self._reader.find_requests([job.request.key for job in batch])
+            self._reader, self._earlier = self._open_reader(), self._open_earlier()
+        keys = [job.request.key for job in batch]
+        known = self._reader.find_requests(keys)
+        for reader in self._earlier:
+            known |= reader.find_requests([key for key in keys if key not in known])
         fresh = []
         for job in batch:
             rows = known.get(job.request.key)
@@ -301,13 +317,24 @@ class Writer:
 
     # The committing thread
 
+    def _appended(self, bodies: Sequence[Body]) -> tuple[Entry, ...]:
+        """Where the log was rotated since, it is followed: the monitors were carried over as they stood, so what was
+        decided under them is still right."""
+        if self._log is None:
+            raise RecordError("the log is closed")
+        try:
+            return self._log.append_bodies(bodies)
+        except LogClosed:
+            self._lost()
+            self._log = self._open_log()
+            self._stale = True  # numbers of entries are others now
+            return self._log.append_bodies(bodies)
+
     def _commit(self, made: _Made) -> None:
         started = time.monotonic()
         bodies = [body for _, own in made.jobs for body in own]
         try:
-            if self._log is None:
-                raise RecordError("the log is closed")
-            entries = self._log.append_bodies(bodies)
+            entries = self._appended(bodies)
         except BaseException as error:
             problem: BaseException = error
             if isinstance(error, RecordError):
@@ -329,7 +356,7 @@ class Writer:
             except BaseException as error:  # recorded all the same; a repeat finds it
                 job.future.set_exception(error)
             self._meter.decided(job.plan.name, own)
-        if self._after is not None:
+        if self._after is not None and self._log is not None:
             self._after(self._log, entries[-1])
 
 

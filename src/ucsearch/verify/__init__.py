@@ -7,7 +7,8 @@ dispatch or records. `docs/certificate.md` describes what is checked, well enoug
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,12 +29,13 @@ from ucsearch.verify.formats import (
 )
 from ucsearch.verify.inputs import FOREIGN, verify_control, verify_event, verify_override, verify_refusal, verify_report
 from ucsearch.verify.monitor import Watch
+from ucsearch.verify.rotated import Past, verify_rotation
 from ucsearch.verify.schema import UNCHECKED, check_known, version_of
 from ucsearch.verify.segments import verify_row_override
 from ucsearch.verify.trust import NoTask, find_task, is_genuine, tasks
 from ucsearch.verify.verdict import Verdict, describe
 
-__all__ = ["BUDGET", "NoTask", "Verdict", "find_task", "verify_file", "verify_log", "verify_record"]
+__all__ = ["BUDGET", "NoTask", "Verdict", "find_task", "verify_file", "verify_files", "verify_log", "verify_record"]
 
 BUDGET = 2_000_000  # states looked at per record; in members mode a node has one for each member
 
@@ -45,6 +47,7 @@ class _Terms(NamedTuple):
     budget: int
     gate: Mapping[str, Any] | None  # every decision's gate must be at least as strict
     watch: Watch | None = None  # the monitors, where a log is followed from its first entry
+    past: Past | None = None  # files of the log before this one
 
 
 def verify_record(
@@ -78,13 +81,14 @@ def verify_file(
     key: str | None = None,
     trust_record_task: bool = False,
     gate: Mapping[str, Any] | None = None,
+    past: Past | None = None,
 ) -> Iterator[Verdict]:
     """Every entry of a SQLite log, of JSON lines or of a single record, whatever was found about the others.
 
     After a break in the chain an entry is at best "weaker": nothing says that it belongs there. Under a `checkpoint` so
     is every entry that it does not reach; with a `key` the checkpoint must be signed by it.
     """
-    loose = _Terms(tasks(task, trust_record_task), budget, gate)
+    loose = _Terms(tasks(task, trust_record_task), budget, gate, past=past)
     terms = loose
     last: list[Entry] = []  # taken from the file
 
@@ -101,11 +105,16 @@ def verify_file(
         try:
             for entry, reached in follow(taken(), pins, known):
                 if entry.seq == 1:
-                    terms = loose._replace(watch=Watch())
+                    before = None if past is None or past.pins is None else past.watch
+                    terms = loose._replace(watch=before or Watch())
+                if past is not None and entry.seq is not None:
+                    past.add(entry.seq, entry.head)
                 verdict = _safely(entry, terms)
                 if verdict.code not in (0, 3):  # what follows from it cannot be derived
                     terms = loose
                 yield _pinned(verdict, pins, reached)
+            if past is not None and last and last[0].seq is not None:
+                past.end(Path(path), terms.watch)
         except Invalid as error:
             yield Verdict("invalid", _name(last[0]) if last else str(path), error.where, str(error))
         for entry in source:
@@ -120,6 +129,21 @@ def verify_file(
         if is_genuine(error) or isinstance(error, GeneratorExit):
             raise
         yield Verdict("error", str(path), message=describe(error))
+
+
+def verify_files(paths: Sequence[str | Path], task: Any = None, **options: Any) -> Iterator[Verdict]:
+    """Every entry of a log's files, the oldest first; options as for `verify_file`, a checkpoint of the last one."""
+    past = Past()
+    checkpoint, key = options.pop("checkpoint", None), options.pop("key", None)
+    try:
+        for i, path in enumerate(paths):
+            pins = {"checkpoint": checkpoint, "key": key} if i == len(paths) - 1 else {}
+            for verdict in verify_file(path, task, past=past, **pins, **options):
+                if len(paths) > 1:
+                    verdict = replace(verdict, name=f"{Path(path).name}: {verdict.name}")
+                yield verdict
+    finally:
+        past.close()
 
 
 verify_log = verify_file  # a log is one of the files that are recognised
@@ -177,11 +201,20 @@ def _verify(entry: Entry, terms: _Terms) -> Verdict:
         elif kind == "refusal":
             verify_refusal(record, lambda: terms.task_of(record["task"]["object"]))
         elif kind == "outcome":
-            verify_report(record, *_target(entry, record, "decision"))
+            asked = _elsewhere(record, terms.past)
+            if asked is None:
+                verify_report(record, *_target(entry, record, "decision"))
+            elif asked:
+                entry = entry._replace(seq=2**63, find=asked[0], blobs=asked[1])
+                verify_report(record, *_target(entry, record, "decision"))
+            else:
+                doubts = ["its decision, which is in a file that was not given"]
         elif kind == "control":
             verify_control(record)
         elif kind == "monitor":
             verify_event(record)
+        elif kind == "rotation":
+            doubts = verify_rotation(record, entry.seq, terms.past)
         elif kind in UNCHECKED.values():
             return Verdict("weaker", name, "kind", f"no rule here derives a {kind} entry")
         elif kind == "allocation":
@@ -194,13 +227,15 @@ def _verify(entry: Entry, terms: _Terms) -> Verdict:
             note = NOTES.get(excuse_of(record), "") if version == 2 else f"version {version} rules"
             doubts = verify_decision(record, entry.blobs, terms.task_of(record["task"]["object"]), budget)
         if terms.watch is not None:
-            terms.watch.add(record, lambda: _target(entry, record, "decision")[0], entry.blobs)
+            there = kind != "outcome" or not doubts
+            terms.watch.add(record, lambda: _target(entry, record, "decision")[0] if there else None, entry.blobs)
+            doubts += [terms.watch.doubt] if terms.watch.doubt else []
     except (Malformed, sqlite3.Error, UnicodeDecodeError) as error:
         return Verdict("malformed", name, message=str(error))
     except Invalid as error:
         return Verdict("invalid", name, error.where, str(error))
     if doubts:
-        within = "" if doubts == [FOREIGN] else f"within {budget} nodes "
+        within = "" if doubts == [FOREIGN] or "not given" in doubts[0] else f"within {budget} nodes "
         text = f"{within}these could not be verified: {', '.join(dict.fromkeys(doubts))}"
         if FOREIGN in doubts:
             text += " (byte code of another version of Python, by which version 1 named these rules)"
@@ -225,6 +260,13 @@ def _segment(entry: Entry, record: Mapping[str, Any]) -> tuple[dict[str, Any], b
     expect("override.overrides", record["overrides"], target.get("id"))
     expect("override.overrides", check_known(target), "segment")
     return target, body
+
+
+def _elsewhere(record: Mapping[str, Any], past: Past | None) -> Any:
+    """None where a record is about this file; what asks the earlier file it is about, or () where that is not there."""
+    if "log" not in record:
+        return None
+    return () if past is None else past.asked(record["log"]) or ()
 
 
 def _target(entry: Entry, record: Mapping[str, Any], member: str) -> tuple[dict[str, Any], bytes]:

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ucsearch.verify import BUDGET, NoTask, Verdict, find_task, verify_file
+from ucsearch.verify import BUDGET, NoTask, Verdict, find_task, verify_files
 from ucsearch.verify.checkpoints import read_key
 from ucsearch.verify.demands import read_gate
 from ucsearch.verify.formats import Malformed
@@ -56,7 +56,10 @@ def _parser() -> _Parser:
         "kind than claimed, 64 wrong usage (also: a record's task was neither built in nor named), 70 internal error. "
         "Of several the first of 1, 2, 70, 64, 3.",
     )
-    parser.add_argument("file", metavar="FILE|DB", type=Path, help="a log, JSON lines exported from it, or a record")
+    parser.add_argument(
+        "file", metavar="FILE|DB", type=Path, nargs="+",
+        help="a log, JSON lines exported from it, or a record; a log that was rotated: all its files, the oldest first",
+    )  # fmt: skip
     parser.add_argument(
         "--task",
         metavar="PACKAGE:OBJECT",
@@ -92,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
     options = parser.parse_args(argv)
-    for path in filter(None, (options.file, options.checkpoint, options.gate)):
+    for path in filter(None, (*options.file, options.checkpoint, options.gate)):
         try:
             there = path.is_file()
         except (OSError, ValueError):
@@ -120,7 +123,7 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
             parser.error(f"--task: {error}")
         stack.enter_context(limited(options.memory))
         stack.enter_context(_without_collection())
-        for verdict in verify_file(
+        for verdict in verify_files(
             options.file,
             task,
             budget=options.budget,

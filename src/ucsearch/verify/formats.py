@@ -10,6 +10,7 @@ import sqlite3
 import struct
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
 from json.encoder import encode_basestring
 from pathlib import Path
@@ -292,20 +293,31 @@ def _parsed(line: bytes, find: Find) -> Entry:
     return Entry(seq, body, own, head, time, None, held.get, find, content.get("previous"))
 
 
+@contextmanager
+def lookups(path: Path) -> Iterator[tuple[Find, Blobs]]:
+    """What asks a log for an entry, and for a blob."""
+    with opened(path) as (log, _):
+        yield _lookups(log)
+
+
+def _lookups(log: sqlite3.Connection) -> tuple[Find, Blobs]:
+    def blob(name: str) -> bytes | None:
+        found = log.execute("SELECT data FROM blobs WHERE id = ?", (name,)).fetchone()
+        if found is not None and not isinstance(found[0], bytes):
+            raise Malformed(f"the blob {name} is of another type")
+        return None if found is None else found[0] or b""
+
+    def find(name: str, number: int | None) -> tuple[int, bytes] | None:
+        where = "id = ? AND seq = coalesce(?, seq) ORDER BY seq LIMIT 1"
+        found = log.execute(f"SELECT seq, body FROM entries WHERE {where}", (name, number)).fetchone()
+        return (found[0], _bytes(found[1])) if found and isinstance(found[1], str) else None
+
+    return find, blob
+
+
 def _logged(path: Path) -> Iterator[Entry]:
     with opened(path) as (log, _):
-
-        def blob(name: str) -> bytes | None:
-            found = log.execute("SELECT data FROM blobs WHERE id = ?", (name,)).fetchone()
-            if found is not None and not isinstance(found[0], bytes):
-                raise Malformed(f"the blob {name} is of another type")
-            return None if found is None else found[0] or b""
-
-        def find(name: str, number: int | None) -> tuple[int, bytes] | None:
-            where = "id = ? AND seq = coalesce(?, seq) ORDER BY seq LIMIT 1"
-            found = log.execute(f"SELECT seq, body FROM entries WHERE {where}", (name, number)).fetchone()
-            return (found[0], _bytes(found[1])) if found and isinstance(found[1], str) else None
-
+        find, blob = _lookups(log)
         last, columns = 0, "seq, body, digest, head, written_at, id"
         for seq, body, *texts in log.execute(f"SELECT {columns} FROM entries ORDER BY seq"):
             if not (type(seq) is int and seq > last):

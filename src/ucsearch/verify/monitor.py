@@ -70,6 +70,32 @@ class _Stream:
         parts = [math.fsum(b[2] * r for b, r in zip(self.bets, own, strict=True)) for own in self.growth]
         return math.fsum(parts) / self.lags
 
+    def content(self) -> Record:
+        return {
+            "count": self.count, "growth": self.growth, "calm": self.calm,
+            "latched": None if self.latched != self.latched else self.latched,
+            "fresh": None if self.fresh is None else {"count": self.fresh.count, "growth": self.fresh.growth},
+        }  # fmt: skip
+
+    def restored(self, content: Record) -> _Stream:
+        self.count, self.calm = int(content["count"]), int(content["calm"])
+        self.growth = _growth(content["growth"], self)
+        self.latched = math.nan if content["latched"] is None else num(content["latched"])
+        if content["fresh"] is not None:
+            self.fresh = _Stream(self.bets, self.lags)
+            self.fresh.count, self.fresh.growth = (
+                int(content["fresh"]["count"]),
+                _growth(content["fresh"]["growth"], self),
+            )
+        return self
+
+
+def _growth(rows: Any, stream: _Stream) -> list[list[float]]:
+    found = [[num(x) for x in row] for row in rows]
+    if [len(row) for row in found] != [len(stream.bets)] * stream.lags:
+        raise ValueError("growth of another shape")
+    return found
+
 
 class _Plan:
     def __init__(self, settings: Record) -> None:
@@ -91,6 +117,22 @@ class _Plan:
 
     def _new(self) -> _Stream:
         return _Stream(self.bets, self.s["lags"])
+
+    def content(self) -> Record:
+        """Everything that what comes next depends on, as an entry that carries it over has it."""
+        return {
+            "streams": {name: stream.content() for name, stream in self.streams.items()},
+            "open": None if self.open is None else str(self.open), "last": str(self.last),
+            "gained": [float(x) for x in self.sums], "count": self.count,
+            "seen": {name: [str(key) for key in known] for name, known in self.seen.items()},
+        }  # fmt: skip
+
+    def restore(self, state: Record) -> None:
+        for name, content in state["streams"].items():
+            self.streams[name] = self._new().restored(content)
+        self.open = None if state["open"] is None else int(state["open"])
+        self.last, self.count, self.sums = int(state["last"]), int(state["count"]), [num(x) for x in state["gained"]]
+        self.seen = {name: [int(key) for key in known] for name, known in state["seen"].items()}
 
     def key(self, text: str) -> int:
         moment, period = datetime.fromisoformat(text).astimezone(UTC), self.s["period"]
@@ -147,11 +189,23 @@ class Watch:
     def __init__(self) -> None:
         self.plans: dict[str, _Plan] = {}
         self.pauses: dict[str, Record] = {}
-        self.first: dict[tuple[int, int], tuple[str, Any]] = {}  # id and value of the first report, by entry and step
+        # Id and value of the first report, by file ("" the one that is read), entry and step.
+        self.first: dict[tuple[str, int, int], tuple[str, Any]] = {}
+        self.closed = False  # the file has said its last
+        self.doubt = ""  # what the last entry takes over from a file that is not there
 
-    def add(self, r: Record, find: Callable[[], Record], blobs: Blobs) -> None:
-        """`find` returns the decision that an outcome is about."""
+    def turn(self, head: str) -> None:
+        """The file ends, with this head; the next one begins."""
+        self.first = {(file or head, entry, step): x for (file, entry, step), x in self.first.items()}
+
+    def add(self, r: Record, find: Callable[[], Record | None], blobs: Blobs) -> None:
+        """`find` returns the decision that an outcome is about; None where its file is not there."""
         kind = r["kind"]
+        self.doubt = ""
+        if kind == "rotation":
+            self.closed = r["event"] == "closed"
+            return
+        require("rotation", not self.closed, kind, "nothing: the file before it is closed")
         if kind == "decision" and "plan" in r:
             self._decision(r)
         elif kind == "control":
@@ -182,6 +236,9 @@ class Watch:
 
     def _event(self, r: Record) -> None:
         plan = self.plans.get(r["plan"])
+        if r["event"] == "carried":
+            self._carried(r, plan)
+            return
         if r["event"] == "armed":
             require("monitor.settings", "settings" in r, None, "what the monitor watches by")
             made = _Plan(r["settings"])
@@ -204,8 +261,25 @@ class Watch:
         expect("monitor.series", (r["series"], r["event"]), (series, event))
         _close("monitor.evidence", r["evidence"], value)
 
-    def _outcome(self, r: Record, find: Callable[[], Record], blobs: Blobs) -> None:
-        place = (r["entry"], r["step"])
+    def _carried(self, r: Record, plan: _Plan | None) -> None:
+        """Where the file before it was followed, exactly what was derived there; else it is taken as it is."""
+        require("monitor.state", "settings" in r and "state" in r, None, "settings and state of the monitor")
+        made = _Plan(r["settings"])
+        try:
+            made.restore(r["state"])
+            seen, own = made.content(), None if plan is None else plan.content()
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise Invalid("monitor.state", "another form", "what a monitor carries over") from None
+        if plan is None or own is None:
+            self.plans[r["plan"]] = made
+            self.doubt = "the monitor's state, which is of a file that was not given"
+            return
+        require("monitor.settings", r["settings"] == plan.s, r["settings"], plan.s)
+        require("monitor.state", _alike(seen, own), "another state", "what follows from the file before")
+        require("monitor.state", not plan.told, plan.told[:1], "recorded before the file was closed")
+
+    def _outcome(self, r: Record, find: Callable[[], Record | None], blobs: Blobs) -> None:
+        place = (r.get("log", ""), r["entry"], r["step"])
         earlier = self.first.get(place)
         expect("outcome.replaces", r.get("replaces"), None if earlier is None else earlier[0])
         if earlier is None:
@@ -214,7 +288,12 @@ class Watch:
         if plan is None or earlier is not None:
             require("outcome.rank", "rank" not in r, r.get("rank"), "nothing: it does not count")
             return
-        derived = self._rank(r, plan.s["lags"], find(), blobs)
+        target = find()
+        if target is None:
+            self.doubt = "the rank, which is of a decision in a file that was not given"
+            derived = (num(r["rank"][0]), num(r["rank"][1])) if "rank" in r else None
+        else:
+            derived = self._rank(r, plan.s["lags"], target, blobs)
         require("outcome.rank", ("rank" in r) == (derived is not None), r.get("rank"), derived)
         if derived is not None:
             for k in (0, 1):
@@ -224,7 +303,7 @@ class Watch:
     def _rank(self, r: Record, lags: int, target: Record, blobs: Blobs) -> tuple[float, float] | None:
         if target["kind"] != "decision" or r["step"] > lags:
             return None
-        steps = [self.first.get((r["entry"], step)) for step in range(1, lags + 1)]
+        steps = [self.first.get((r.get("log", ""), r["entry"], step)) for step in range(1, lags + 1)]
         values = [float(x[1][0] if isinstance(x[1], list) else x[1]) for x in steps if x is not None]
         trace = target["inputs"]["trace"]
         (_, size, horizon, fields), _, members = read_blob(trace["members"]["$blob"], blobs)
@@ -239,3 +318,14 @@ class Watch:
 def _close(where: str, claimed: Any, derived: float) -> None:
     seen = num(claimed)
     require(where, abs(seen - derived) <= CLOSE * max(1.0, abs(derived)), claimed, derived)
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """The same texts and members, and numbers that are close."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return set(a) == set(b) and all(_alike(a[k], b[k]) for k in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(_alike(x, y) for x, y in zip(a, b, strict=True))
+    if type(a) in (int, float) and type(b) in (int, float):
+        return bool(abs(a - b) <= CLOSE * max(1.0, abs(b)))
+    return bool(a == b)

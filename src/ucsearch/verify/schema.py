@@ -203,7 +203,7 @@ ROW_OVERRIDE: dict[str, Any] = {**OVERRIDE, "schema": ("ucsearch.row-override/1"
 REPORT: dict[str, Any] = {
     "schema": ("ucsearch.outcome/1",), "kind": ("outcome",), "request?": REQUEST,
     **_form(hex="id decision digest", count="entry? step", text="series observed_at reported_by plan?", maybe="taken?"),
-    "value": "reading", "rank?": ["number"], **_form(hex="replaces?"),
+    "value": "reading", "rank?": ["number"], **_form(hex="replaces? log?"),
 }  # fmt: skip
 CONTROL: dict[str, Any] = {
     "schema": ("ucsearch.control/1",), "kind": ("control",), "request?": REQUEST, "action": ("pause", "resume"),
@@ -212,13 +212,19 @@ CONTROL: dict[str, Any] = {
 # What the calibration monitor watches by, and what it did.
 MONITOR: dict[str, Any] = {
     "schema": ("ucsearch.monitor/1",), "kind": ("monitor",), "request?": REQUEST,
-    "event": ("armed", "tripped", "rearmed"),
+    "event": ("armed", "tripped", "rearmed", "carried"),
     **_form(hex="id", text="plan series about at by why", number="evidence", count="count"),
     "settings?": {
         "watch": ("both", "spread", "bias"),
         "period": ("15min", "30min", "hour", "day", "weekday", "week", "month", "any"),
         **_form(number="max_undercoverage alpha calm", count="within lags probation"),
     },
+    "state?": "any",  # of a monitor that is carried over from the file before; `verify.monitor` reads it
+}  # fmt: skip
+# The last entry of a file that is followed by another one, and the first entry of that.
+ROTATION: dict[str, Any] = {
+    "schema": ("ucsearch.rotation/1",), "kind": ("rotation",), "event": ("closed", "opened"),
+    **_form(hex="id head? root?", text="at by why previous? next?", count="count?"),
 }  # fmt: skip
 ALLOCATION: dict[str, Any] = {
     "schema": ("ucsearch.allocation/1",), "kind": ("allocation",), "id": "hex",
@@ -248,7 +254,7 @@ LATER: dict[str, Any] = {
 
 _ALL = (
     DECISION_1, DECISION_2, REFUSAL_1, REFUSAL, OVERRIDE_1, OVERRIDE, ROW_OVERRIDE, REPORT, CONTROL, MONITOR,
-    ALLOCATION, ALLOCATION_2,
+    ROTATION, ALLOCATION, ALLOCATION_2,
 )  # fmt: skip
 # By kind and version of a record's schema.
 FORMS: dict[str, dict[str, Any]] = {form["schema"][0]: form for form in _ALL}

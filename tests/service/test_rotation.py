@@ -1,0 +1,222 @@
+"""A log that goes on in another file while the service writes: nothing is lost, the monitor stays as it was, and the
+verifier follows from the first file to the last."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.service.kit import PLAN, Client, Clock, make_folder, open_service, running
+from tests.service.test_monitor import PLAN_DAY, WATCHED, day
+from ucsearch.cli.main import app
+from ucsearch.errors import RecordError
+from ucsearch.pipeline.rotating import rotate_log
+from ucsearch.records.audit import AuditLog, AuditReader, LogClosed
+from ucsearch.records.chain import Checkpoint
+from ucsearch.records.rotation import check_files, files_of, newest_file
+from ucsearch.service.standing import journal_of
+from ucsearch.verify import verify_files
+
+LOG = "log/decisions.db"
+AT = datetime(2026, 3, 9, tzinfo=UTC)
+
+
+def rotate(folder: Path) -> Path:
+    return rotate_log(folder / LOG, at=AT, by="a test", why="a test").new
+
+
+def states(path: Path) -> dict[str, Any]:
+    with AuditReader(path) as log:
+        return {name: watched.state() for name, watched in journal_of(log).plans.items()}
+
+
+def statuses(paths: list[Path]) -> set[str]:
+    return {v.status for v in verify_files(paths)}
+
+
+async def past(client: Client, clock: Clock, folder: Path) -> dict[str, Any]:
+    """Some days, a pause, an answered request, a decision whose outcome is to come; then the log is rotated."""
+    for value in (12.0, 11.0, 99.0):
+        await day(client, clock, value, "A", "B")
+    items = {
+        "items": [
+            {"series": "A", "state": {"on_hand": 3.0}, "forecast": {"members": [[9.0 + j, 1.0] for j in range(50)]}}
+        ]
+    }
+    answered = await client.post("/v1/plans/orders/decisions", items, key="before")
+    assert answered.status_code == 200
+    held = {"action": 10.0, "why": "a test", "expects": answered.json()["items"][0]["id"]}
+    where = f"/v1/decisions/{held['expects']}/override"
+    over = await client.post(where, held, role="operator", key="over")
+    assert over.status_code == 201, over.text
+    paused = await client.post("/v1/plans/orders/pause", {"why": "a test"}, role="operator", key="pause")
+    assert paused.status_code == 201
+    before = states(folder / LOG)
+    new = rotate(folder)
+    assert new.name == "decisions.0002.db"
+    assert states(new) == before
+    return {"items": items, "answer": answered.content, "where": where, "held": held, "over": over.content,
+            "paused": paused.content, "id": held["expects"]}  # fmt: skip
+
+
+def test_a_live_service_goes_on_in_the_next_file(tmp_path: Path) -> None:
+    clock = Clock()
+
+    async def go() -> None:
+        async with running(tmp_path, WATCHED, PLAN_DAY + PLAN, clock) as client:
+            old = await past(client, clock, tmp_path)
+            # Nobody is refused, a pause holds, and what was answered before is answered again in the same bytes.
+            found = await asyncio.gather(*(client.decide(f"S{i}") for i in range(8)))
+            assert [a.status_code for a in found] == [200] * 8
+            assert {a.json()["items"][0]["reason"] for a in found} == {"paused"}
+            again = await client.post("/v1/plans/orders/decisions", old["items"], key="before")
+            assert again.content == old["answer"]
+            assert (await client.post(old["where"], old["held"], role="operator", key="over")).content == old["over"]
+            same = await client.post("/v1/plans/orders/pause", {"why": "a test"}, role="operator", key="pause")
+            assert same.content == old["paused"]
+            other = await client.post("/v1/plans/orders/decisions", {"items": []}, key="before")
+            assert other.status_code == 422
+            # The outcome of a decision in the old file counts, once.
+            clock.now += timedelta(days=1)
+            report = {"items": [{"decision": old["id"], "value": 20.0, "observed_at": clock.now.isoformat()}]}
+            told = await client.post("/v1/outcomes", report)
+            assert told.status_code == 201, told.text
+            assert told.json()["items"][0]["rank"] is not None
+            assert (await client.post("/v1/outcomes", report)).status_code == 200
+            assert (await client.get(f"/v1/decisions/{old['id']}")).status_code == 200
+            assert (await client.post(f"/v1/decisions/{old['id']}/verify", {}, role="viewer")).json()[
+                "status"
+            ] == "valid"
+            resumed = await client.post("/v1/plans/orders/resume", {"why": "a test"}, role="operator")
+            assert resumed.status_code == 201
+            await day(client, clock, 12.0, "A", "B")
+            assert (await client.get("/v1/monitors/orders/A")).json()["outcomes"] == 5
+
+    asyncio.run(go())
+    files = files_of(tmp_path / LOG)
+    assert [p.name for p in files] == ["decisions.db", "decisions.0002.db"]
+    assert statuses(files) == {"valid"}
+    assert statuses(files[1:]) == {"valid", "weaker"}  # right, as far as one file can tell
+    assert check_files(files[0]) == ""
+    assert Checkpoint.read(tmp_path / "checkpoint/decisions.json").count > 8
+
+
+def test_a_service_starts_on_the_next_file_under_the_checkpoint_of_the_one_before(tmp_path: Path) -> None:
+    clock = Clock()
+    tokens: dict[str, str] = {}
+
+    async def first() -> None:
+        async with running(tmp_path, WATCHED, PLAN_DAY + PLAN, clock) as client:
+            tokens.update(client.tokens)
+            for _ in range(4):
+                await day(client, clock, 12.0, "A", "B")
+
+    async def second() -> None:
+        async with running(tmp_path, WATCHED, PLAN_DAY + PLAN, clock, tokens=tokens) as client:
+            await day(client, clock, 12.0, "A", "B")
+            assert (await client.get("/v1/monitors/orders/A")).json()["outcomes"] == 5
+
+    asyncio.run(first())
+    kept = tmp_path / "kept.json"
+    shutil.copy(tmp_path / "checkpoint/decisions.json", kept)
+    rotate(tmp_path)
+    asyncio.run(second())
+    rotate(tmp_path)
+    asyncio.run(_decides(tmp_path, clock, tokens))
+    files = files_of(tmp_path / LOG)
+    assert len(files) == 3
+    assert statuses(files) == {"valid"}
+    # A file that was replaced by a shorter one is not followed.
+    with AuditReader(files[1]) as log:
+        assert log.count() > 3
+    shutil.copy(kept, tmp_path / "checkpoint/decisions.json")
+    for end in ("", "-wal", "-shm"):
+        (tmp_path / "log" / f"decisions.0002.db{end}").unlink(missing_ok=True)
+    with pytest.raises(RecordError):
+        open_service(tmp_path).start()
+
+
+async def _decides(folder: Path, clock: Clock, tokens: dict[str, str]) -> None:
+    async with running(folder, WATCHED, PLAN_DAY + PLAN, clock, tokens=tokens) as client:
+        await day(client, clock, 12.0, "A", "B")
+        assert (await client.get("/v1/monitors/orders/A")).json()["outcomes"] == 6
+
+
+def test_nobody_writes_to_a_file_that_is_closed_and_a_rotation_that_was_cut_off_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_folder(tmp_path)
+    (tmp_path / "log").mkdir()
+    said = {"schema": "ucsearch.control/1", "kind": "control", "at": AT.isoformat()}
+    entry = {**said, "action": "pause", "plan": "p", "who": "a", "why": "abc"}
+    with AuditLog(tmp_path / LOG) as stray:
+        stray.append(entry)
+        real = AuditLog._insert
+
+        def dies(self: AuditLog, connection: Any, drafts: Any, *rest: Any) -> Any:
+            if b'"closed"' in drafts[0].body:
+                raise KeyboardInterrupt
+            return real(self, connection, drafts, *rest)
+
+        monkeypatch.setattr(AuditLog, "_insert", dies)
+        with pytest.raises(KeyboardInterrupt):
+            rotate(tmp_path)
+        monkeypatch.undo()
+        assert newest_file(tmp_path / LOG) == tmp_path / LOG
+        stray.append({**entry, "action": "resume"})
+        new = rotate(tmp_path)
+        with pytest.raises(LogClosed, match=r"decisions\.0002\.db"):
+            stray.append(entry)
+    with AuditReader(new) as log:
+        assert log.count() == 1  # the pause has ended, so nothing is carried over
+        assert log.get(1).record["count"] == 3
+    assert statuses([tmp_path / LOG, new]) == {"valid"}
+
+
+@pytest.mark.parametrize(
+    "change", [{"count": 3}, {"head": "0" * 64}, {"root": "0" * 64}, {"state": None}], ids=lambda c: next(iter(c))
+)
+def test_what_does_not_follow_from_the_file_before_is_found(tmp_path: Path, change: dict[str, Any]) -> None:
+    clock = Clock()
+
+    async def go() -> None:
+        async with running(tmp_path, WATCHED, PLAN_DAY + PLAN, clock) as client:
+            await day(client, clock, 12.0, "A", "B")
+
+    asyncio.run(go())
+    new = rotate(tmp_path)
+    forged = tmp_path / "log/forged.db"
+    with AuditReader(new) as log, AuditLog(forged) as out:
+        for row in log:
+            record = {k: v for k, v in row.record.items() if k != "id"}
+            if "state" in change and "state" in record:
+                record["state"]["streams"]["A"]["growth"][0][0] *= 1.5
+            elif record["kind"] == "rotation" and "state" not in change:
+                record |= change
+            out.append(record)
+    assert statuses([tmp_path / LOG, new]) == {"valid"}
+    assert "invalid" in statuses([tmp_path / LOG, forged])
+
+
+def test_the_command_rotates_and_verify_follows(tmp_path: Path) -> None:
+    make_folder(tmp_path)
+
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            await client.decide("A", "B")
+
+    asyncio.run(go())
+    run = CliRunner().invoke
+    done = run(app, ["log", "rotate", str(tmp_path / LOG), "--why", "a new month"])
+    assert (done.exit_code, "decisions.0002.db" in done.output) == (0, True), done.output
+    checked = run(app, ["log", "verify", "--log", str(tmp_path / "log/decisions.0002.db")])
+    assert (checked.exit_code, "2 files" in checked.output) == (0, True), checked.output
+    assert run(app, ["log", "rotate", str(tmp_path / LOG), "--why", " "]).exit_code == 2
+    with AuditReader(tmp_path / LOG) as log:
+        assert log.list(newest_first=True, limit=1)[0].record["why"] == "a new month"
