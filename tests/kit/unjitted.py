@@ -38,12 +38,15 @@ def plain_kernels() -> Iterator[None]:
 
 
 def _load(
-    text: str | None, in_memory: Callable[[], Callable[..., Any]], warm: Callable[[Callable[..., Any]], None], what: str
+    text: str | None,
+    in_memory: Callable[[None], Callable[..., Any]],
+    warm: Callable[[Callable[..., Any]], None],
+    what: str,
 ) -> Loaded:
     if text is None or text not in _texts:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(config, "DISABLE_JIT", True)
-            entry = in_memory() if text is None else _module(text).uc_panel
+            entry = in_memory(None) if text is None else _module(text).uc_panel
         if hasattr(entry, "py_func"):
             raise RuntimeError(f"numba compiles {what} although it was told not to")
 

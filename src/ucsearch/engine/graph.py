@@ -161,7 +161,7 @@ def _kernel(task: Task, layout: Layout, settings: Settings) -> Loaded | None:
         text = None
     try:
         made = load_or_compile(
-            text, lambda: cast(Callable[..., None], kernel_namespace(*arguments)["uc_panel"]),
+            text, lambda ways: cast(Callable[..., None], kernel_namespace(*arguments, ways)["uc_panel"]),
             lambda kernel: _warm(kernel, task, layout, settings), f"the graph of task {task.name!r}",
         )  # fmt: skip
     except Exception:  # the search engines warn and explain; here plain Python takes over

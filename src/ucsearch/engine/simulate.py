@@ -74,7 +74,7 @@ class Simulator:
         self._text = text
         try:
             self._loaded = load_or_compile(
-                text, lambda: cast(Kernel, kernel_namespace(*arguments)["uc_panel"]), self._warm,
+                text, lambda ways: cast(Kernel, kernel_namespace(*arguments, ways)["uc_panel"]), self._warm,
                 f"the simulator of task {self.task.name!r}",
             )  # fmt: skip
         except Exception:  # the search engines warn and explain; here plain Python simply takes over

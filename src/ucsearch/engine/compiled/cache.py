@@ -17,8 +17,9 @@ import sys
 import tempfile
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-__all__ = ["cache_dir", "clear_cache", "forget_kernel", "is_cached", "load_kernel"]
+__all__ = ["cache_dir", "clear_cache", "forget_kernel", "is_cached", "kernel_name", "load_kernel", "write_whole"]
 
 _PREFIX = "ucsearch_kernel_"
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -92,11 +93,12 @@ def is_cached(text: str) -> bool:
         return False
     custom = os.environ.get("NUMBA_CACHE_DIR")
     places = [folder / "__pycache__"] if not custom else list(Path(custom).glob("*"))
-    return any(any(p.glob(f"{kernel_name(text)}.uc_panel-*.nbi")) for p in places)
+    return any(any(p.glob(f"{kernel_name(text)}.uc_*panel-*.nbi")) for p in places)
 
 
-def load_kernel(text: str) -> ModuleType | None:
-    """Import the module that `text` is, from the cache folder; None when there is no folder."""
+def load_kernel(text: str, given: dict[str, Any] | None = None) -> ModuleType | None:
+    """Import the module that `text` is, from the cache folder; None when there is no folder. `given`: how to compile it
+    faster, if at all."""
     name = kernel_name(text)
     if name in sys.modules:
         return sys.modules[name]
@@ -106,11 +108,12 @@ def load_kernel(text: str) -> ModuleType | None:
     path = folder / f"{name}.py"
     try:
         if not path.exists() or path.read_text() != text:
-            _write_whole(path, text)
+            write_whole(path, text.encode())
     except OSError:
         return None
     module = ModuleType(name)
     module.__file__ = str(path)
+    module.__dict__["uc_given"] = given
     sys.modules[name] = module
     try:
         # The text itself: the import system would rather run a .pyc that it finds beside the file.
@@ -121,11 +124,11 @@ def load_kernel(text: str) -> ModuleType | None:
     return module
 
 
-def _write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: bytes) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".kernel-")
     try:
-        with os.fdopen(handle, "w") as stream:
-            stream.write(text)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -20,48 +20,63 @@ from ucsearch.sources import Bundle, Unsourced, captured, plain_function
 from ucsearch.spreads import kernel_text as kernel_spreads
 from ucsearch.task import TIMED, Task
 
-__all__ = ["kernel_body", "kernel_namespace", "kernel_text"]
+__all__ = ["HEAD", "kernel_body", "kernel_namespace", "kernel_text", "template_text"]
 
-_HEAD = """\
+HEAD = """\
 import collections
 import math
 import numpy
 import numpy as np
 from numba import njit
 
+# Ways to compile faster are put in by who loads this; without them numba compiles the text as it is.
+UC_GIVEN = globals().get("uc_given") or {{"inner": {{}}, "entry": {{}}, "drive": lambda *given: None}}
+UC = dict(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, **UC_GIVEN["inner"])
+
 def uc_inner(function):
-    return njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return njit(**UC)(function)
 
 # An index past the end raises in a user's function; our own loops need no such check.
 def uc_user(function):
-    return njit(
-        nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, boundscheck=True
-    )(function)
+    return njit(**UC, boundscheck=True)(function)
 
 def uc_user_inline(function):
-    return njit(
-        nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, boundscheck=True,
-        forceinline=True,
-    )(function)
+    return njit(**UC, boundscheck=True, forceinline=True)(function)
 
 def uc_inline(function):
-    return njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)(
-        function
-    )
+    return njit(**UC, forceinline=True)(function)
 
 def uc_lean(function):
     # No reference counting: nothing in here may allocate. Counting is atomic and would cost more than the work itself.
-    return njit(
-        nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True, _nrt=False
-    )(function)
+    return njit(**UC, forceinline=True, _nrt=False)(function)
 
 def uc_lean_call(function):
-    return njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(function)
+    return njit(**UC, _nrt=False)(function)
 
 def uc_entry(function):
-    return njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, cache={cache})(function)
+    return njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, cache={cache}, **UC_GIVEN["entry"])(function)
 """
 
+_PANEL = (
+    "iset, fset, states, params, actions, mean, members, weights, q, u, disc, "
+    "out_i, out_f, flags, table, path_out, paths, lo, hi"
+)
+_TAIL = f"""
+
+# The loops above know nothing of the task: they may be linked in, compiled before (see split.py).
+uc_drive = UC_GIVEN["drive"]("{{algorithm}}", MEMBERS, globals())
+
+
+@uc_entry
+def uc_split_panel({_PANEL}):
+    uc_drive({_PANEL})
+
+
+if uc_drive is not None:
+    uc_panel = uc_split_panel
+"""
+
+_DRIVEN = ("beam", "exact", "mcts")
 _ROLES = ("feasible", "step", "reward", "terminal", "allowed_end", "prepare", "bound")
 
 
@@ -72,7 +87,7 @@ def _core() -> str:
 
 def kernel_text(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> str:
     """The whole module for on-disk caching. Raises `Unsourced` when a function cannot be written out."""
-    return _HEAD.format(cache=True) + kernel_body(task, layout, mode, algorithm, use_bound)
+    return HEAD.format(cache=True) + kernel_body(task, layout, mode, algorithm, use_bound) + _tail(algorithm)
 
 
 def kernel_body(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> str:
@@ -89,10 +104,16 @@ def kernel_body(task: Task, layout: Layout, mode: int, algorithm: str, use_bound
     return bundle.text + _prelude(task, layout, mode, names, kinds, use_bound) + _body(algorithm, mode)
 
 
-def kernel_namespace(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> dict[str, Any]:
+def _tail(algorithm: str) -> str:
+    return _TAIL.format(algorithm=algorithm) if algorithm in _DRIVEN else ""
+
+
+def kernel_namespace(
+    task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool, given: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """The same kernel in memory, from the function objects themselves (no source, no caching)."""
-    space: dict[str, Any] = {"__name__": "ucsearch_kernel_in_memory"}
-    exec(compile(_HEAD.format(cache=False), "<ucsearch kernel head>", "exec"), space)
+    space: dict[str, Any] = {"__name__": "ucsearch_kernel_in_memory", "uc_given": given}
+    exec(compile(HEAD.format(cache=False), "<ucsearch kernel head>", "exec"), space)
     done: dict[int, Any] = {}
     names = {}
     for role, function in _used(task, use_bound, algorithm).items():
@@ -100,7 +121,7 @@ def kernel_namespace(task: Task, layout: Layout, mode: int, algorithm: str, use_
         space[names[role]] = _jitted(plain_function(function), space[_wrap(algorithm)], done)
     kinds = {"state": "UserState", "params": "UserParams", "outcome": "UserOutcome"}
     space["UserState"], space["UserOutcome"], space["UserParams"] = layout.kind, task.outcome, type(task.params)
-    text = _prelude(task, layout, mode, names, kinds, use_bound) + _body(algorithm, mode)
+    text = _prelude(task, layout, mode, names, kinds, use_bound) + _body(algorithm, mode) + _tail(algorithm)
     exec(compile(text, f"<ucsearch kernel of {task.name}>", "exec"), space)
     return space
 
@@ -144,8 +165,12 @@ def _jitted(function: types.FunctionType, inner: Callable[..., Any], done: dict[
 
 
 def _body(algorithm: str, mode: int) -> str:
+    return template_text(algorithm, mode == MODES["members"])
+
+
+def template_text(algorithm: str, members: bool) -> str:
     """Templates without the blocks marked for the other kind of mode (they would only cost compile time)."""
-    other = "additive" if mode == MODES["members"] else "members"
+    other = "additive" if members else "members"
     text = kernel_spreads() + "\n\n" + _core() + "\n\n" + ALGORITHMS[algorithm].text()
     return re.sub(rf"^ *# <{other}>\n.*?^ *# </{other}>\n", "", text, flags=re.DOTALL | re.MULTILINE)
 
@@ -289,7 +314,7 @@ def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> l
     arguments = "w, reach, risk, spread, use_bound, p, mean, members, weights, wrow"
     if not bounded:
         lines += _function(f"uc_tables({arguments})", "return np.zeros((1, 1))")
-        lines += _function("uc_table(tables, r)", "return tables[r]")
+        lines += _function("uc_table(tables, r)", "return tables")
         return [*lines, *_function("uc_bound(s, h, table, p)", "return 0.0")]
     lines += _on_state("uc_bound", "h, table, p", names["bound"], task)
     pick = ", 0" if task.outcome is None else ""

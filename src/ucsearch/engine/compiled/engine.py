@@ -101,7 +101,7 @@ def find_kernel(task: Task, layout: Layout, settings: Settings) -> Kernel | None
             try:
                 slot.loaded = load_or_compile(
                     slot.text,
-                    lambda: cast(Kernel, kernel_namespace(*arguments)["uc_panel"]),
+                    lambda ways: cast(Kernel, kernel_namespace(*arguments, ways)["uc_panel"]),
                     lambda kernel: _warm(_form(task, kernel), task, layout, settings),
                     f"{settings.algorithm} for task {task.name!r}",
                 )

@@ -37,7 +37,10 @@ _loaded: weakref.WeakValueDictionary[str, Loaded] = weakref.WeakValueDictionary(
 
 
 def load_or_compile(
-    text: str | None, in_memory: Callable[[], Callable[..., Any]], warm: Callable[[Callable[..., Any]], None], what: str
+    text: str | None,
+    in_memory: Callable[[dict[str, Any] | None], Callable[..., Any]],
+    warm: Callable[[Callable[..., Any]], None],
+    what: str,
 ) -> Loaded:
     """The kernel of this text, else of the function objects themselves; `warm` makes its machine code.
 
@@ -52,22 +55,35 @@ def load_or_compile(
             cached = text is not None and is_cached(text)
             with _said(what, cached):
                 try:
-                    made = _make(text, in_memory, warm)
-                except Exception:
-                    if not cached or text is None:
-                        raise
-                    forget_kernel(text)
-                    made = _make(text, in_memory, warm)
+                    made = _make(text, in_memory, warm, _ways())
+                except Exception as error:
+                    # Damaged machine code, or an inside of numba that has changed: once more, as numba does it.
+                    _log.debug("compiling %s as a whole after %r", what, error)
+                    if text is not None:
+                        forget_kernel(text)
+                    made = _make(text, in_memory, warm, None)
         if name:
             _loaded[name] = made
         return made
 
 
+def _ways() -> dict[str, Any] | None:
+    """How kernels are compiled faster than numba would; None where this numba is built in another way."""
+    try:
+        from ucsearch.engine.compiled.split import WAYS
+    except ImportError:
+        return None
+    return WAYS
+
+
 def _make(
-    text: str | None, in_memory: Callable[[], Callable[..., Any]], warm: Callable[[Callable[..., Any]], None]
+    text: str | None,
+    in_memory: Callable[[dict[str, Any] | None], Callable[..., Any]],
+    warm: Callable[[Callable[..., Any]], None],
+    ways: dict[str, Any] | None,
 ) -> Loaded:
-    module = None if text is None else load_kernel(text)
-    made = Loaded(in_memory()) if module is None else Loaded(module.uc_panel, module.__name__)
+    module = None if text is None else load_kernel(text, ways)
+    made = Loaded(in_memory(ways)) if module is None else Loaded(module.uc_panel, module.__name__)
     warm(made.call)
     return made
 

@@ -105,6 +105,12 @@ def uc_ready(w, d, reach, risk, spread, use_bound, p, mean, members, weights, wr
 
 
 @uc_inline
+def uc_final(st, i, r, p):
+    """The terminal value of a state; 0 where the task has none."""
+    return float(uc_terminal(uc_load(st, i, r), p))
+
+
+@uc_inline
 def uc_togo(st, i, rows, at, d, continues, tables, suffix, p, weights, wrow, work):
     """Optimistic value to go from step `at`; at the end it is the terminal value itself. Second result: a fault."""
     if SCORES:

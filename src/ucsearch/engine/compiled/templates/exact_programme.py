@@ -75,10 +75,10 @@ def uc_programme(
             if HAS_END or HAS_TERMINAL:
                 for f in range(N):
                     one_st[0, 0, f] = pool[i, f]
-            if HAS_END and not uc_end(uc_load(one_st, 0, 0), p):
+            if HAS_END and not uc_ended(one_st, 0, 1, p):
                 succ[i, 0] = -1
             elif HAS_TERMINAL:
-                end = float(uc_terminal(uc_load(one_st, 0, 0), p))
+                end = uc_final(one_st, 0, 0, p)
                 if not np.isfinite(end):
                     fault = 4
                     fault_step = d - 1

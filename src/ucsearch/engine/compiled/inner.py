@@ -1,0 +1,147 @@
+"""How numba compiles a kernel's functions: the inner ones only as far as the entry that takes them in needs.
+
+Numba optimises every function by itself and makes machine code of it, then does so again with each caller. Nobody calls
+the inner functions of a kernel but the kernel, so theirs stay as they are lowered, and the whole is optimised once.
+Optimising changes no value here (no fast-math, no contraction), so engines still agree in every byte.
+"""
+
+# mypy: disable-error-code="no-untyped-call, attr-defined"
+# numba's insides have no types.
+
+from __future__ import annotations
+
+from typing import Any
+
+import llvmlite.binding as ll
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import LoweringPass, register_pass
+from numba.core.environment import lookup_environment
+from numba.core.typed_passes import IRLegalization
+
+__all__ = ["OF_ENTRY", "OF_INNER", "linked", "simplified"]
+
+_ENVIRONMENT = "_ZN08NumbaEnv"  # how numba's symbols of environments begin
+
+
+class _NoEngine:
+    """A code generator as numba asks one for an inner function: it has no machine code that could know its place."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def set_env(self, name: str, env: Any) -> None:
+        """Done by the entry."""
+
+
+class _InnerLibrary(JITCodeLibrary):
+    @property
+    def codegen(self) -> Any:
+        return _NoEngine(self._codegen)
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0
+
+
+class _EntryLibrary(JITCodeLibrary):
+    def finalize(self) -> None:
+        # numba's own names are mangled; ours, of operations, are for the driver alone
+        self._own = {f.name for f in self._final_module.functions if not f.name.startswith("uc_")}
+        super().finalize()
+
+    def _optimize_final_module(self) -> None:
+        # Names of other kernels in this process must not be taken for this one's, and what is not called goes.
+        _hide(self._final_module, self._own)
+        super()._optimize_final_module()
+
+    def _finalize_specific(self) -> None:
+        super()._finalize_specific()
+        for variable in self._final_module.global_variables:
+            env = lookup_environment(variable.name) if variable.name.startswith(_ENVIRONMENT) else None
+            if env is not None:
+                self.codegen.set_env(variable.name, env)
+
+
+class _Chosen(LoweringPass):
+    library: type[JITCodeLibrary]
+
+    def __init__(self) -> None:
+        LoweringPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return False
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _ChosenInner(_Chosen):
+    _name = "ucsearch_inner_library"
+    library = _InnerLibrary
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _ChosenEntry(_Chosen):
+    _name = "ucsearch_entry_library"
+    library = _EntryLibrary
+
+
+class _Compiler(CompilerBase):
+    chosen: type[_Chosen]
+
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(self.chosen, IRLegalization)
+        passes.finalize()
+        return [passes]
+
+
+class _Inner(_Compiler):
+    chosen = _ChosenInner
+
+
+class _Entry(_Compiler):
+    chosen = _ChosenEntry
+
+
+OF_INNER = {"pipeline_class": _Inner}  # options of njit
+OF_ENTRY = {"pipeline_class": _Entry}
+
+
+def linked(codegen: Any, bitcode: bytes) -> Any:
+    """A library of what was lowered before."""
+    library = _InnerLibrary(codegen, "ucsearch_driver")
+    library._final_module = ll.parse_bitcode(bitcode)
+    library._finalized = True
+    return library
+
+
+def simplified(library: Any, old: str, new: str) -> Any:
+    """An inner library's module, with one function to be called from outside under its new name, made smaller."""
+    library._ensure_finalized()
+    module = library._final_module.clone()
+    module.get_function(old).name = new
+    _hide(module, {new})
+    for variable in module.global_variables:
+        if not variable.is_declaration:
+            variable.linkage = ll.Linkage.internal
+    passes, builder = library._codegen._module_pass_manager(opt=1, loop_vectorize=False, slp_vectorize=False)
+    passes.run(module, builder)
+    return module
+
+
+def _hide(module: Any, but: set[str]) -> None:
+    for function in module.functions:
+        if not function.is_declaration and function.name not in but:
+            function.linkage = ll.Linkage.internal
