@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import threading
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import ucsearch as uc
 from tests.kit.templates import TEMPLATES, Charge, Clock
 from ucsearch.certificate import members_bound
 from ucsearch.comparators.policies import DelayAwareGreedy
-from ucsearch.engine import choose
+from ucsearch.engine import api, choose
 from ucsearch.engine.api import thread_count
 from ucsearch.engine.compiled import engine
 
@@ -26,6 +28,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(engine, "ready_kernel", lambda *_: None)
     monkeypatch.setattr(engine, "find_kernel", lambda task, *_: found.append(task.name))
     monkeypatch.setattr(choose, "_spent", {})
+    monkeypatch.setattr(choose, "_beside", {})
     return found
 
 
@@ -36,8 +39,51 @@ def test_work_done_before_counts(asked: list[str], monkeypatch: pytest.MonkeyPat
     once = 4 * 3 * len(CLOCK.actions) * 3
     monkeypatch.setattr(choose, "WORTH_COMPILING", 3 * once)
     for turn in range(3):
-        uc.search_panel(CLOCK, [Clock(0.0)] * 4, trace, policy)
+        plan = uc.search_panel(CLOCK, [Clock(0.0)] * 4, trace, policy)
+        assert plan.engine == "python"
+        choose.wait_for_kernels()
         assert len(asked) == (turn == 2)
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_the_plain_engine_answers_while_a_kernel_is_compiled(single: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small calls that add up start one compilation, and none of them waits for it."""
+    begun, go_on = threading.Event(), threading.Event()
+    made: list[str] = []
+
+    def slow(task: Any, *_: Any) -> None:
+        begun.set()
+        assert go_on.wait(30.0)
+        made.append(task.name)
+
+    monkeypatch.setattr(engine, "on_disk", lambda *_: False)
+    monkeypatch.setattr(engine, "find_kernel", slow)
+    monkeypatch.setattr(choose, "_spent", {})
+    monkeypatch.setattr(choose, "_beside", {})
+    for place in (choose, api):
+        monkeypatch.setattr(place, "WORTH_COMPILING", 100)
+    policy = uc.UCBeam(depth=2, width=2)
+    task = dataclasses.replace(CLOCK, name="counted")
+    try:
+        for _ in range(6):
+            if single:
+                assert uc.search(task, Clock(0.0), uc.Trace.from_members(np.ones((2, 2))), policy).engine == "python"
+            else:
+                trace = uc.Trace.from_members(np.ones((1, 2, 2)))
+                assert uc.search_panel(task, [Clock(0.0)], trace, policy).engine == "python"
+        assert begun.wait(30.0)
+        assert made == []
+    finally:
+        go_on.set()
+        choose.wait_for_kernels()
+    assert made == ["counted"]
+
+
+def test_a_call_that_is_worth_a_kernel_waits_for_it(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose, "WORTH_COMPILING", 10)
+    uc.search_panel(CLOCK, [Clock(0.0)] * 4, uc.Trace.from_members(np.ones((4, 2, 2))), uc.UCBeam(depth=2, width=2))
+    assert asked == ["clock"]
+    assert choose._beside == {}
 
 
 def test_a_policy_says_how_much_work_it_is() -> None:

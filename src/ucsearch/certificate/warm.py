@@ -23,7 +23,7 @@ def warm(
     task: Task, policy: Policy, *, state: Any = None, trace: Trace | None = None, certify: bool = True
 ) -> tuple[str, ...]:  # fmt: skip
     """Load or compile every kernel that `search` with this policy needs, and those of its proofs unless `certify` is
-    False. Returns what is ready; a task that does not compile warns and is left out. Some 12 to 15 seconds a kernel the
+    False. Returns what is ready; a task that does not compile warns and is left out. Some seconds a kernel the
     first time on a machine; the logger "ucsearch" says when. `state` is needed where states hold tuples, `trace` where
     continuations reach past the searched steps."""
     if not isinstance(task, Task):

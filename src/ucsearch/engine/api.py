@@ -235,7 +235,8 @@ def _known(
         known = known._replace(total=known.total + known.edges)
         kernel = ready_kernel(task, known.layout, known.settings)
         if kernel is None and known.total >= WORTH_COMPILING:
-            kernel = choose_kernel(task, known.layout, known.settings, engine, known.total)
+            before = known.total - known.edges
+            kernel = choose_kernel(task, known.layout, known.settings, engine, known.edges, before)
             known = known._replace(total=0)
         calls[key] = known = known._replace(compiled=kernel is not None)
     return known

@@ -2,11 +2,14 @@
 
 `python` and `compiled` are what they say. `auto` takes the compiled engine where its kernel is at hand (loaded, or as
 machine code on disk), and compiles one once the edges asked for, together with those the plain engine has evaluated for
-this kernel before, would take about as long as compiling. Both give the same bytes, so only the time differs.
+this kernel before, would take about as long as compiling: before a call that is that much work by itself, and beside
+the plain engine, which goes on answering, where many small calls add up. Both give the same bytes, so only the time
+differs.
 """
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Literal
 
 from ucsearch.engine.arrays import Inputs
@@ -16,13 +19,14 @@ from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Policy, Settings
 from ucsearch.task import Task
 
-__all__ = ["WORTH_COMPILING", "choose_kernel", "edges_asked", "engine_for"]
+__all__ = ["WORTH_COMPILING", "choose_kernel", "edges_asked", "engine_for", "wait_for_kernels"]
 
-WORTH_COMPILING = 2_000_000  # edges: some ten seconds of the plain engine, as long as a kernel takes to compile
+WORTH_COMPILING = 2_000_000  # edges: some ten seconds of the plain engine; a kernel takes a few to compile
 _CLOSED_STATES = 100  # a layer's, guessed
 _FEW_DECISIONS = 50
 _MOST_COUNTED = 1024  # kernels
 _spent: dict[str, int] = {}  # edges the plain engine has evaluated, by kernel
+_beside: dict[str, threading.Thread] = {}  # kernels compiled while the plain engine answers
 
 
 def engine_for(decisions: int, mode: str = "") -> Literal["auto", "python", "compiled"]:
@@ -48,8 +52,8 @@ def edges_asked(policy: Policy, task: Task, settings: Settings, inputs: Inputs) 
     return int(windows * policy.work(m, settings.use_bound) * m * per_edge)
 
 
-def choose_kernel(task: Task, layout: Layout, settings: Settings, engine: str, edges: int) -> Any:
-    """The kernel to run, or None for the plain engine."""
+def choose_kernel(task: Task, layout: Layout, settings: Settings, engine: str, edges: int, before: int = 0) -> Any:
+    """The kernel to run, or None for the plain engine. `edges` of this call, and of those `before` not counted yet."""
     if engine == "python":
         return None
     if engine not in ("auto", "compiled"):
@@ -60,10 +64,31 @@ def choose_kernel(task: Task, layout: Layout, settings: Settings, engine: str, e
         return ready
     if engine == "auto" and not compiled.on_disk(task, layout, settings):
         name = compiled.name_of(task, layout, settings)
-        total = _spent.get(name, 0) + edges
+        total = _spent.get(name, 0) + edges + before
         if total < WORTH_COMPILING:
             if len(_spent) >= _MOST_COUNTED:
                 _spent.clear()
             _spent[name] = total
             return None
+        if edges < WORTH_COMPILING:
+            _compile_beside(task, layout, settings, name)
+            return None
     return compiled.find_kernel(task, layout, settings)
+
+
+def _compile_beside(task: Task, layout: Layout, settings: Settings, name: str) -> None:
+    if name in _beside:
+        return
+    if len(_beside) >= _MOST_COUNTED:
+        _beside.clear()
+    # No daemon: a process that ends waits those seconds, LLVM must not be cut off, and the next process has the kernel.
+    _beside[name] = threading.Thread(
+        target=compiled.find_kernel, args=(task, layout, settings), name="ucsearch-compile", daemon=False
+    )
+    _beside[name].start()
+
+
+def wait_for_kernels() -> None:
+    """Until all kernels that are compiled beside the plain engine are there."""
+    for thread in list(_beside.values()):
+        thread.join()

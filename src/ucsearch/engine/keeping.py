@@ -63,7 +63,7 @@ def prepare(task: Task, layout: Layout) -> bool:
 
     try:
         made = load_or_compile(
-            text, lambda: cast(Callable[..., None], kernel_namespace(*arguments)["uc_panel"]), warm,
+            text, lambda ways: cast(Callable[..., None], kernel_namespace(*arguments, ways)["uc_panel"]), warm,
             f"rolling through members for task {task.name!r}",
         )  # fmt: skip
     except Exception:  # numba raises many kinds; the plain functions are asked instead

@@ -19,9 +19,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["cache_dir", "clear_cache", "forget_kernel", "is_cached", "kernel_name", "load_kernel", "write_whole"]
+__all__ = [
+    "DRIVERS",
+    "cache_dir",
+    "clear_cache",
+    "forget_kernel",
+    "is_cached",
+    "kernel_name",
+    "load_kernel",
+    "write_whole",
+]
 
 _PREFIX = "ucsearch_kernel_"
+DRIVERS = "ucsearch_driver_"  # what kernels share, see split.py
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -157,7 +167,8 @@ def clear_cache() -> int:
     for path in folder.glob(f"{_PREFIX}*.py"):
         path.unlink(missing_ok=True)
         count += 1
-    for path in folder.glob(".lock-*"):
-        path.unlink(missing_ok=True)
+    for pattern in (".lock-*", f"{DRIVERS}*"):
+        for path in folder.glob(pattern):
+            path.unlink(missing_ok=True)
     shutil.rmtree(folder / "__pycache__", ignore_errors=True)
     return count

@@ -1,6 +1,6 @@
 """Kernels in memory: loaded or compiled by one thread of one process at a time, shared by text, let go with a task.
 
-While a kernel is compiled (12 to 15 seconds) the logger "ucsearch" says so, and a terminal shows a line.
+While a kernel is compiled (a few seconds) the logger "ucsearch" says so, and a terminal shows a line.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _said(what: str, cached: bool) -> Iterator[None]:
     if cached:
         yield
         return
-    line = f"ucsearch: compiling {what}, once for this machine (about 15 s)"
+    line = f"ucsearch: compiling {what}, once for this machine (some seconds)"
     terminal = sys.stderr is not None and sys.stderr.isatty()
     _log.info("compiling %s", what)
     if terminal:

@@ -8,6 +8,7 @@ to the place where both lie (`own`), which stands for both of them.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
 import pickle
@@ -18,7 +19,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import llvmlite
-import llvmlite.binding as ll
 import numba
 import numba.core.cgutils
 import numba.core.types
@@ -27,7 +27,7 @@ from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from ucsearch.engine.compiled.cache import cache_dir, write_whole
+from ucsearch.engine.compiled.cache import DRIVERS, cache_dir, write_whole
 from ucsearch.engine.compiled.inner import OF_ENTRY, OF_INNER, linked, simplified
 
 __all__ = ["WAYS", "make_drive"]
@@ -35,7 +35,6 @@ __all__ = ["WAYS", "make_drive"]
 cgutils: Any = numba.core.cgutils  # typed in part only
 types: Any = numba.core.types
 _FORMAT = 1  # of the file in which a driver is kept, and of what is agreed between driver and operations
-_PREFIX = "ucsearch_driver_"
 _ENTRY = "uc_driver_panel"
 _OWN = types.voidptr
 _I, _F, _B = types.int64, types.float64, types.boolean
@@ -87,35 +86,35 @@ def make_drive(algorithm: str, members: bool, space: dict[str, Any]) -> Any:
 
 def _driver(algorithm: str, members: bool, given: tuple[Any, ...]) -> _Driver:
     text = _driver_text(algorithm, members)
-    made_by = (
-        _FORMAT,
-        numba.__version__,
-        llvmlite.__version__,
-        sys.version,
-        cpu_target.target_context.codegen().magic_tuple(),
-    )
+    machine = cpu_target.target_context.codegen().magic_tuple()
+    made_by = (_FORMAT, numba.__version__, llvmlite.__version__, sys.version, machine)
     key = hashlib.sha256(repr((text, made_by, given)).encode()).hexdigest()
     found = _drivers.get(key)
     if found is None:
         folder = cache_dir()
-        path = None if folder is None else folder / f"{_PREFIX}{key}.bin"
+        path = None if folder is None else folder / f"{DRIVERS}{key}.bin"
         found = _drivers[key] = _read(path) or _compile(text, given)
         if path is not None and not path.exists():
-            write_whole(path, pickle.dumps(tuple(found)))
+            with contextlib.suppress(OSError):  # made again then, by whoever needs it
+                _write(path, found)
     return found
+
+
+def _write(path: Path, driver: _Driver) -> None:
+    content = pickle.dumps(tuple(driver))
+    write_whole(path, hashlib.sha256(content).digest() + content)
 
 
 def _read(path: Path | None) -> _Driver | None:
     """From the folder of our own from which machine code is loaded too; what cannot be read is made again."""
     if path is None or not path.exists():
         return None
-    try:
-        found = _Driver(*pickle.loads(path.read_bytes()))
-        ll.parse_bitcode(found.bitcode)
-    except Exception:
+    with contextlib.suppress(OSError):
+        content = path.read_bytes()
+        if hashlib.sha256(content[32:]).digest() == content[:32]:
+            return _Driver(*pickle.loads(content[32:]))
         path.unlink(missing_ok=True)
-        return None
-    return found
+    return None
 
 
 def _driver_text(algorithm: str, members: bool) -> str:

@@ -1,0 +1,105 @@
+"""Kernels share the part without a task's rules: compiled once, linked into each, with the plain engine's bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import ucsearch as uc
+from ucsearch.engine.compiled import cache, engine, split
+from ucsearch.policies import resolve
+
+
+class Shelf(NamedTuple):
+    stock: float
+    due: tuple[float, ...]
+
+
+class Costs(NamedTuple):
+    price: float
+    hold: float
+    room: float
+
+
+def feasible(s: Shelf, a: float, p: Costs) -> bool:
+    return s.stock + s.due[0] + a <= p.room
+
+
+def step(s: Shelf, a: float, y: float, p: Costs) -> Shelf:
+    return Shelf(max(s.stock + s.due[0] - y, 0.0), (*s.due[1:], a))
+
+
+def reward(s: Shelf, a: float, y: float, p: Costs) -> float:
+    return p.price * min(s.stock + s.due[0], y) - p.hold * max(s.stock + s.due[0] - y, 0.0)
+
+
+def reward_by_array(s: Shelf, a: float, y: float, p: Costs) -> float:
+    """Allocates, so references must be counted, and raises for one outcome."""
+    worth = np.zeros(2)
+    worth[0] = p.price * min(s.stock + s.due[0], y)
+    worth[1] = p.hold * max(s.stock + s.due[0] - y, 0.0)
+    if y > 11.3:
+        raise ValueError("too much")
+    return float(worth[0] - worth[1])
+
+
+def step_of_one(s: Shelf, a: float, y: float, p: Costs) -> Shelf:
+    return Shelf(max(s.stock + s.due[0] - y, 0.0), (a,))
+
+
+def fallback(s: Shelf, p: Costs) -> float:
+    return 0.0
+
+
+def shelf(worth: Any, then: Any) -> uc.Task:
+    return uc.Task(
+        name="shelf", state=Shelf, actions=(0.0, 1.37, 2.9, 4.41), params=Costs(3.19, 0.137, 9.3), feasible=feasible,
+        step=then, reward=worth, fallback=fallback,
+    )  # fmt: skip
+
+
+def same_bytes(task: uc.Task, due: tuple[float, ...], spread: float) -> None:
+    """On a rough panel: decimal costs, unequal weights."""
+    rng = np.random.default_rng(5)
+    members = np.round(rng.gamma(2.0, spread, (60, 5, 4)), 3)
+    trace = uc.Trace.from_members(members, rng.random(5) + 0.13)
+    states = [Shelf(round(float(x), 2), due) for x in rng.random(60) * 5.0]
+    policy = uc.UCBeam(depth=3, width=9, top_k=4, risk=0.0371)
+    fast = uc.search_panel(task, states, trace, policy, engine="compiled", threads=1)
+    plain = uc.search_panel(task, states, trace, policy, engine="python")
+    assert fast.engine == "compiled"
+    for name in fast.outputs._fields:
+        assert getattr(fast.outputs, name).tobytes() == getattr(plain.outputs, name).tobytes(), name
+    assert len(set(fast.action.tolist())) > 1
+    layout = task.layout(states[0])
+    kernel: Any = engine.ready_kernel(task, layout, resolve(policy, task, trace, len(task.actions)))
+    assert kernel.py_func.__name__ == "uc_split_panel"
+
+
+@pytest.mark.compiled
+def test_tasks_share_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also tasks with other states and parameters, and with rules that allocate or raise."""
+    same_bytes(shelf(reward, step), (0.7, 1.1), 1.7)
+
+    def never(*_: Any) -> Any:
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr(split, "_compile", never)
+    same_bytes(shelf(reward_by_array, step_of_one), (0.7,), 2.5)
+
+
+def test_a_damaged_driver_is_not_used(tmp_path: Path) -> None:
+    path = tmp_path / f"{cache.DRIVERS}x.bin"
+    kept = split._Driver(b"bits", {"uc_score": (split._I, split._OWN)})
+    split._write(path, kept)
+    assert split._read(path) == kept
+    content = bytearray(path.read_bytes())
+    content[-9] ^= 1
+    path.write_bytes(bytes(content))
+    assert split._read(path) is None
+    assert not path.exists()
+    assert split._read(path) is None
+    assert split._read(None) is None
