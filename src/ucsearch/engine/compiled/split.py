@@ -8,9 +8,12 @@ to the place where both lie (`own`), which stands for both of them.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
+import dis
 import hashlib
 import inspect
+import math
 import pickle
 import re
 import sys
@@ -23,7 +26,6 @@ import numba
 import numba.core.cgutils
 import numba.core.types
 from llvmlite import ir
-from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
@@ -55,6 +57,9 @@ _OPS: dict[str, Any] = {
 _NUMBERS = {"N": "uc_fields", "CONTINUATIONS": "uc_continuations"}
 _CALLED = ("uc_score_call", "uc_lost", "uc_perfect", "uc_params", "uc_ready")  # not worth a copy at every call
 _COUNTED = ("uc_ready", "uc_perfect")  # hand over arrays of their own, so they count references
+
+
+_LEAN = (abs, bool, float, int, len, max, min, range, round)
 
 
 class _Driver(NamedTuple):
@@ -227,7 +232,8 @@ def _operations(space: dict[str, Any], driver: _Driver) -> tuple[Any, dict[str, 
     place = types.Tuple((parameters, tables))
     own = types.CPointer(place)
     return place, {
-        name: _lean(name, space, tuple(own if t == _OWN else t for t in given)) for name, given in uses.items()
+        name: _compiled(_operation(name, space), tuple(own if t == _OWN else t for t in given))
+        for name, given in uses.items()
     }
 
 
@@ -236,17 +242,40 @@ def _compiled(function: Any, given: tuple[Any, ...]) -> Any:
     return function.overloads[given]
 
 
-def _lean(name: str, space: dict[str, Any], given: tuple[Any, ...]) -> Any:
-    """An operation that counts no references, and so does nothing it calls; one that does where a rule allocates."""
-    if name not in _COUNTED:
-        try:
-            return _compiled(_operation(name, space, False), given)
-        except NumbaError:
-            pass
-    return _compiled(_operation(name, space, True), given)
+def _counts(name: str, space: dict[str, Any]) -> bool:
+    """Whether an operation must count references: where it hands out rows of tables, or a rule may allocate. The others
+    are faster without."""
+    if name in _COUNTED or (space["MEMBERS"] and space["HAS_BOUND"]):
+        return True
+    seen: set[Any] = set()
+    waiting = [space[_template(name)].py_func]
+    while waiting:
+        function = waiting.pop()
+        if function.__code__ in seen:
+            continue
+        seen.add(function.__code__)
+        named = {x: function.__globals__.get(x, getattr(builtins, x, 0.0)) for x in function.__code__.co_names}
+        found = [*named.values(), *(cell.cell_contents for cell in function.__closure__ or ())]
+        waiting += [x.py_func for x in found if hasattr(x, "py_func")]
+        if not function.__name__.startswith("uc_") and (
+            not all(map(_is_lean, found)) or any("LIST" in step.opname for step in dis.get_instructions(function))
+        ):
+            return True
+    return False
 
 
-def _operation(name: str, space: dict[str, Any], counts: bool) -> Any:
+def _is_lean(used: Any) -> bool:
+    """Whether what a rule names allocates nothing, as far as that is known."""
+    if isinstance(used, bool | int | float | tuple) or used is math or hasattr(used, "py_func"):
+        return True
+    if any(used is known for known in _LEAN):
+        return True
+    if isinstance(used, type):
+        return issubclass(used, tuple | BaseException) and used is not tuple
+    return getattr(used, "__module__", "") == "math"
+
+
+def _operation(name: str, space: dict[str, Any]) -> Any:
     """The kernel's function of that name, called with `own` where it takes the parameters and the tables."""
     template = _template(name)
     names = list(inspect.signature(space[template].py_func).parameters)
@@ -266,7 +295,9 @@ def _operation(name: str, space: dict[str, Any], counts: bool) -> Any:
         "keep_tables": _keep(1),
     }
     exec(f"def operation({', '.join(names)}):\n    return {call}", own)
-    options = {**space["UC"], "forceinline": name not in _CALLED, "_nrt": counts}
+    options = {**space["UC"], "forceinline": name not in _CALLED}
+    if not _counts(name, space):
+        options["_nrt"] = False
     return numba.njit(**options)(own["operation"])
 
 
