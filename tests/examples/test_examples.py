@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -67,26 +65,6 @@ def test_readme_example_prints_what_the_readme_shows(compiled: bool, tmp_path: P
         env={**os.environ, "NUMBA_DISABLE_JIT": str(int(not compiled))},
     )  # fmt: skip
     assert done.stdout == shown, done.stderr
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["tasks-howto.md", "engines.md", "dispatch.md", "monitor.md", "gym.md", "modes.md", "scale.md", "simulate.md"],
-)
-def test_documents_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The blocks of a document in order, in one namespace; a block of text right after one is what it prints."""
-    space: dict[str, Any] = {"__name__": "document"}
-    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```(?:\s*```text\n(.*?)```)?", text, re.S)
-    assert blocks
-    for i, (block, printed) in enumerate(blocks):
-        # Functions are read back by their source, as they would be from a file.
-        file = f"<{name} {i}>"
-        linecache.cache[file] = (len(block), None, block.splitlines(keepends=True), file)
-        capsys.readouterr()
-        exec(compile(block, file, "exec"), space)
-        if printed:
-            assert capsys.readouterr().out == printed
 
 
 @pytest.mark.parametrize(
