@@ -469,6 +469,18 @@ class Trace:
         size = f"{self.windows} windows x " if self.panel else ""
         return f"Trace({size}{what} x {self.horizon} steps, {self.coupling}, {self.model or 'no model name'})"
 
+    def _repr_html_(self) -> str:
+        from ucsearch.report.small import score_rows, small_table, trace_rows
+        from ucsearch.report.text import esc
+
+        if self.is_scores:
+            heads, rows = score_rows(self.q, self.u)
+            total = self.windows * self.horizon
+        else:
+            heads, rows = trace_rows(self.members, self.weights, self.mean)
+            total = self.windows if self.windows > 1 else self.horizon * self.members.shape[3]
+        return f"<div><p>{esc(repr(self))}</p>{small_table(heads, rows, total)}</div>"
+
 
 def _freeze_nodes(node: Any) -> NDArray[np.int64]:
     nodes = np.array(node, dtype=np.int64)

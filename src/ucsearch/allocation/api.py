@@ -179,6 +179,11 @@ class Allocation:
         what = nothing if self.result is None else repr(self.result)
         return f"{what}, {'released' if self.served else self.reason.value}"
 
+    def _repr_html_(self) -> str:
+        from ucsearch.allocation.words import html_allocation
+
+        return html_allocation(self)
+
 
 def allocate(
     decisions: DecisionPanel | Sequence[Decision | DecisionPanel],

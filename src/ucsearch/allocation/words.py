@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from ucsearch.allocation.api import Allocation, Share
 
-__all__ = ["explain_allocation", "explain_share"]
+__all__ = ["explain_allocation", "explain_share", "html_allocation"]
 
 
 def explain_allocation(allocation: Allocation, most: int = 10) -> str:
@@ -29,6 +29,27 @@ def explain_allocation(allocation: Allocation, most: int = 10) -> str:
     if any(c.basis[2] for c in allocation.cases):
         lines.append("  Risk is charged series by series: nothing is credited for risks that cancel between them.")
     return "\n".join(lines)
+
+
+def html_allocation(allocation: Allocation) -> str:
+    """The headline, the limits, and the series that lost most; every text escaped."""
+    from ucsearch.report.small import SHOWN, figure_text, small_table
+    from ucsearch.report.text import esc
+
+    result, text = allocation.result, f"<p>{esc(_headline(allocation))}</p>"
+    if result is not None and result.feasible:
+        limits = [
+            [p.resource, f"{p.used:.6g}", f"{p.limit:.6g}", f"{p.shadow_price:.4g}" if p.binds else "not binding"]
+            for p in result.table()
+        ]
+        text += small_table(("limit", "used", "of", "one more unit is worth"), limits)
+    ranked = sorted(allocation.shares, key=lambda s: (-(s.loss if s.loss == s.loss else 0.0), s.series))
+    rows = [
+        [s.series, s.outcome.value, s.label, s.alone_label, figure_text(s.loss), s.binding or s.reason.value]
+        for s in ranked[:SHOWN]
+    ]
+    heads = ("series", "outcome", "gets", "alone", "loses", "because")
+    return f"<div>{text}{small_table(heads, rows, len(ranked))}</div>"
 
 
 def _later(allocation: Allocation) -> list[str]:

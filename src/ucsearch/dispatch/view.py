@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ucsearch.frames import make_frame
+from ucsearch.report.small import SHOWN, figure_text, small_table
 from ucsearch.report.text import esc
 
 if TYPE_CHECKING:
     from ucsearch.dispatch.decision import Decision, DecisionPanel
 
 __all__ = ["brief", "brief_panel", "frame_of", "html_of", "html_panel", "label_of", "score_of"]
-
-SHOWN = 20  # decisions of a panel, or alternatives of a decision, in HTML
 
 
 def label_of(decision: Decision) -> str:
@@ -78,9 +77,11 @@ def html_of(d: Decision) -> str:
     ranked = sorted(
         d.certificate.rivals, key=lambda r: (r.index != put, -(r.upper if r.upper == r.upper else math.inf))
     )
-    rows = [[r.label, _figure(r.score), _figure(r.upper), "put forward" if r.index == put else ""] for r in ranked]
+    rows = [
+        [r.label, figure_text(r.score), figure_text(r.upper), "put forward" if r.index == put else ""] for r in ranked
+    ]
     gate = [[r.name, f"{r.left:g} {r.operator} {r.right:g}", "yes" if r.passed else "no"] for r in d.rows]
-    tables = _table(("first action", "scores", "at most", ""), rows) + _table(("condition", "", "met"), gate)
+    tables = small_table(("first action", "scores", "at most", ""), rows) + small_table(("condition", "", "met"), gate)
     return f"<div>{head}{tables}</div>"
 
 
@@ -93,18 +94,4 @@ def html_panel(panel: DecisionPanel) -> str:
         score = score_of(d)
         rows.append([str(w), d.outcome.value, label_of(d), "" if score is None else f"{score:.6g}", d.reason.value])
     text = f"<div><p>{esc(brief_panel(panel))}</p>"
-    text += _table(("", "outcome", "action", "score", "reason"), rows)
-    return text + (f"<p>and {count - SHOWN} more</p>" if count > SHOWN else "") + "</div>"
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    if not rows:
-        return ""
-    top = "".join(f"<th>{esc(h)}</th>" for h in heads)
-    shown = "".join("<tr>" + "".join(f"<td>{esc(x)}</td>" for x in row) + "</tr>" for row in rows[:SHOWN])
-    more = f'<tr><td colspan="{len(heads)}">and {len(rows) - SHOWN} more</td></tr>' if len(rows) > SHOWN else ""
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{shown}{more}</tbody></table>"
-
-
-def _figure(value: float) -> str:
-    return f"{value:.6g}" if math.isfinite(value) else "-"
+    return text + small_table(("", "outcome", "action", "score", "reason"), rows, count) + "</div>"
