@@ -21,7 +21,7 @@ from ucsearch.evaluation.run import evaluate
 from ucsearch.evaluation.suite import load_suite, parse_suite
 from ucsearch.evaluation.tables import fill
 
-VALUE = ("ltsf-inventory-mini",)
+VALUE = ("ltsf-inventory-mini", "capacity-control-mini", "intervention-control-mini")
 
 
 @pytest.mark.parametrize("name", VALUE)
