@@ -264,7 +264,7 @@ def _check_selection(record: Mapping[str, Any]) -> None:
         "candidate", "candidates", "card_sha256", "eligible", "how", "protocol", "reason", "risk", "rows_sha256",
         "schema", "suite", "suite_sha256",
     )  # fmt: skip
-    # A suite that asks for the value gate, or for the power of the paper's, has a member more (`budgets` says if it did).
+    # Whoever asks for the value gate, or for the power of the paper's, has a member more; `budgets` says who did.
     asked = tuple(name for name in ("value", "power") if name in record)
     _members(record, "selection.json", (*wanted, *asked))
     if record["schema"] != SCHEMA:
