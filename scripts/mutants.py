@@ -81,7 +81,6 @@ TESTS = {
         "tests/unit/test_verify_kinds.py",
         "tests/property/test_tolerance_by_pair.py",
         "tests/property/test_certificate.py",
-        "tests/property/test_members_bound.py",
     ],
     "members bound": [  # no property tests: without machine code they take long
         "tests/unit/test_members_dual.py",

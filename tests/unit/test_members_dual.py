@@ -10,6 +10,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction as F
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.certificate import members_dual
+from ucsearch.certificate import members_bound, members_dual
 from ucsearch.certificate.members_bound import MembersBounds, members_bounds
 from ucsearch.certificate.members_graph import window_graph
 from ucsearch.engine.status import Fault, Status
@@ -90,6 +91,9 @@ def score(returns: list[float], p: list[float], lam: float, kind: str, tail: flo
         # The worst has an eighth, the other eighth comes from the next, which has a half.
         ("cvar", 1.0, [3.0, 1.0, 2.0, 4.0], [0.125, 0.125, 0.5, 0.25], [0.0, 4.0, 1.0, 0.0], 0.0),
         ("cvar", 1.0, [-3.0, -3.5], [0.75, 0.25], [0.0, 4.0], 0.0),
+        # Shares that add up to less than the tail, by rounding or else: what is missing is spread over all.
+        ("cvar", 1.0, [1.0, 2.0], [0.125, 0.0625], [4.25, 4.25], 0.0),
+        ("cvar", 0.5, [1.0, 2.0], [0.125, 0.0625], [2.625, 2.625], 0.0),
     ],
 )  # fmt: skip
 def test_weights_by_hand(
@@ -129,6 +133,10 @@ def test_scores_by_hand() -> None:
     assert score(returns, p, 1.0, "cvar", tail=0.5) == 3.0
     assert score(returns, p, 1.0, "cvar", tail=0.75) == 5.0  # (1 + 5 + 9) / 3
     assert score(returns, p, 1.0, "cvar", tail=1.0) == 6.0
+    assert score([1.0, 5.0, 9.0], [0.125, 0.25, 0.625], 1.0, "cvar") == 3.0  # an eighth of 1 and an eighth of 5
+    assert score([9.0, 1.0, 5.0], [0.625, 0.125, 0.25], 1.0, "cvar") == 3.0
+    assert score([1.0, 9.0], [0.5, 0.5], 1.0, "cvar", tail=1.0) == 5.0  # the largest is the second
+    assert score([9.0, 1.0], [0.5, 0.5], 1.0, "cvar", tail=1.0) == 5.0
     assert score([0.1] * 3, p, 1.0, "cvar") == 0.1
     assert score([0.1] * 3, p, 1.0, "std") == 0.1
     for turned in itertools.permutations(range(4)):  # the order of members decides nothing
@@ -379,15 +387,17 @@ def test_the_graph_of_members_by_hand() -> None:
     assert graph.end.tolist() == [x / 16 for x in [0, 0, 0, 0, 0, 0, 1, 1, 2, 1, 2, 0, 0, 0, 0, 0, 1, 2]]
 
 
-@pytest.mark.parametrize("name", ["three", "ramped"])
-def test_the_text_of_the_kernel_says_the_same(name: str) -> None:
-    for budget in (17, 1000):
-        one, other = (bounds(name, "std", steps=3, engine=e, node_budget=budget) for e in ("python", "compiled"))
+def test_the_text_of_the_kernel_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = shelf_plan(task=BROKEN)
+    asked: list[dict[str, Any]] = [{"name": n, "node_budget": b} for n in ("three", "ramped") for b in (17, 1000)]
+    plain = [bounds(kind="std", steps=3, **x) for x in asked] + [of_plan(plan, np.full((1, 2), -1))]
+    monkeypatch.setattr(members_bound, "window_graph", None)  # nobody falls back
+    fast = [bounds(kind="std", steps=3, engine="compiled", **x) for x in asked]
+    fast += [of_plan(plan, np.full((1, 2), -1), engine="compiled")]
+    for one, other in zip(plain, fast, strict=True):
         for field in ("upper", "perfect", "exact", "nodes", "fault"):
             assert getattr(one, field).tobytes() == getattr(other, field).tobytes()
-    plan = shelf_plan(task=BROKEN)
-    one, other = (of_plan(plan, np.full((1, 2), -1), engine=e) for e in ("python", "compiled"))
-    assert one.fault.tolist() == other.fault.tolist() != [[0, 0, 0]]
+    assert fast[-1].fault.any()
 
 
 def test_budgets_end_where_they_say() -> None:
@@ -435,6 +445,9 @@ def test_enough_is_a_distance_from_the_plan_that_is_known() -> None:
         assert whole[2] < row[2] <= known - enough  # left as soon as it lies so far below
         assert row[2] < before
         before = row[2]
+    for enough in (None, 0.0):  # a plan that begins with the first action is one too
+        row = bounds("ramped", "std", steps=40, incumbent=[0, 0, 1], enough=enough).upper[0]
+        assert row[1] == pytest.approx(-8.0138691 if enough is None else -7.5435195, abs=1e-6)
 
 
 def test_only_some_windows_and_the_rest_untouched() -> None:
@@ -451,6 +464,59 @@ def test_only_some_windows_and_the_rest_untouched() -> None:
     # Each window has its own state, and is as it is alone.
     assert len({x.tobytes() for x in everything.upper}) == 3
     assert of_plan(shelf_plan(1)).upper[0].tobytes() == everything.upper[0].tobytes()
+
+
+def test_windows_with_weights_and_actions_of_their_own() -> None:
+    """Two windows with different weights: each has its own row."""
+    case = CASES["two"]
+    policy = uc.UCBeam(depth=2, width=1, mode="members", spread="std", risk=0.5, discount=0.5, order="score")
+    both = uc.Trace.from_members([case.demand] * 2, [[0.75, 0.25], [0.25, 0.75]])
+    grids = np.array([[0.0, 1.0, 2.0], [0.0, 2.0, np.nan]])
+    found = []
+    for trace, rows in (
+        (both, slice(0, 2)),
+        *(
+            (uc.Trace.from_members([case.demand], w), slice(k, k + 1))
+            for k, w in enumerate(([0.75, 0.25], [0.25, 0.75]))
+        ),
+    ):
+        plan = uc.search_panel(
+            TASK,
+            [case.start] * len(grids[rows]),
+            trace,
+            policy,
+            params=case.costs,
+            actions=grids[rows],
+            engine="python",
+        )
+        found.append(of_plan(plan, steps=4).upper)
+    assert found[0].tobytes() == found[1].tobytes() + found[2].tobytes()
+    assert found[0][1, 2] == -math.inf
+    assert found[0][0, 0] != found[0][1, 0]
+
+
+def test_threads_change_nothing_and_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels alone let go of Python's lock: plain functions and one window have no pool."""
+    plan = shelf_plan(3)
+    alone = of_plan(plan)
+    pools: list[int] = []
+
+    class Pool(ThreadPoolExecutor):
+        def __init__(self, max_workers: int) -> None:
+            pools.append(max_workers)
+            super().__init__(max_workers)
+
+    monkeypatch.setattr(members_bound, "ThreadPoolExecutor", Pool)
+    for options, used in (
+        ({"engine": "python", "threads": 2}, []), ({"engine": "compiled", "threads": 1}, []),
+        ({"engine": "compiled", "threads": 2, "only": np.array([False, True, False])}, []),
+        ({"engine": "compiled", "threads": 2}, [2]),
+    ):  # fmt: skip
+        pools.clear()
+        found = of_plan(plan, **options)
+        rows = options.get("only", np.array([True] * 3))
+        assert found.upper[rows].tobytes() == alone.upper[rows].tobytes()
+        assert pools == used
 
 
 def raising(s: Shelf, a: float, y: float, p: Costs) -> float:
@@ -495,8 +561,11 @@ def test_bad_input_is_refused() -> None:
                 of_plan(plan, **{field: wrong})
         of_plan(plan, only=np.array([False, False]), **{field: value})
         of_plan(plan, only=np.array([False, False]), **{field: least})
+    with pytest.raises(InputError, match="engine") as named:
+        of_plan(plan, engine="fast")
+    assert "'auto', 'python' or 'compiled'" in str(named.value)
     for field, wrong in (
-        ("enough", math.nan), ("enough", -1e-9), ("enough", "1"), ("engine", "fast"), ("only", np.array([1, 0])),
+        ("enough", math.nan), ("enough", -1e-9), ("enough", "1"), ("only", np.array([1, 0])),
         ("only", np.array([True])), ("incumbent", path[:1]), ("incumbent", path[:, :1]), ("incumbent", path + 0.0),
     ):  # fmt: skip
         with pytest.raises(InputError, match=field):
