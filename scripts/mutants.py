@@ -115,6 +115,7 @@ TESTS = {
         "tests/unit/test_verify_corpus.py",
         "tests/unit/test_override.py",
         "tests/allocation/test_records.py",
+        "tests/allocation/test_branch.py",
         "tests/planning/test_recalibrated_job.py",
         "tests/property/test_forgery.py",
     ],

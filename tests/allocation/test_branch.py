@@ -133,6 +133,13 @@ FORGERIES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a list": lambda t: t.update(inside=[]),
     "an unknown member": lambda t: t.update(more=1),
     "no such limit": lambda t: t.update(inside={"over": [7, ""]}),
+    "the limit after the last": lambda t: t.update(inside={"over": [1, ""]}),
+    "a limit before the first": lambda t: t.update(inside={"over": [-1, ""]}),
+    "a truth for a limit": lambda t: t.update(inside={"over": [False, ""]}),
+    "a group that is a list": lambda t: t.update(inside={"over": [0, []]}),
+    "a group that is nothing": lambda t: t.update(inside={"over": [0, None]}),
+    "a member that is a truth": lambda t: t.update(member=False),
+    "an action that is a truth": lambda t: t.update(actions=[True]),
     "no such group": lambda t: t.update(inside={"over": [0, "A"]}),
 }
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+import sys
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from test_last_look import MEMBERS, POLICIES, S, changed, judged, task_of
 
 import ucsearch as uc
+from ucsearch.certificate.api import certify_panel
 from ucsearch.dispatch.gate import Reason
 from ucsearch.dispatch.watch import Watch
 from ucsearch.engine.api import search_panel
@@ -130,6 +132,21 @@ def test_compiled_windows_are_left_out_chunk_by_chunk() -> None:
     assert late.tolist() == [False] * 32 + [True] * 32
     assert np.isnan(found.action[late]).all()
     assert not np.isnan(found.action[~late]).any()
+
+
+@pytest.mark.parametrize(("kind", "late"), [("bound", True), ("oracle", False)])
+def test_only_a_bound_that_is_still_to_come_is_ended(kind: Literal["bound", "oracle"], late: bool) -> None:
+    """The searches are over, their budget of nodes is spent, and then time is up: a proof by every path has nothing
+    more to do and says what it found; the members bound would begin now."""
+
+    def stop() -> bool:
+        return sys._getframe(1).f_code.co_name == "_end"
+
+    found = certify_panel(
+        task_of(), [S(0.0)], MEMBERS[:1], POLICIES["members"], kind=kind, node_budget=1, engine="python", stop=stop
+    )
+    ended = found.plan.status == Status.OUT_OF_TIME
+    assert ended.tolist() == [late]
 
 
 def test_a_watch_that_was_over_stays_over() -> None:

@@ -7,14 +7,17 @@ unknown in thousands of combinations that no search would produce.
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ucsearch.certificate.api import _select
+from ucsearch.certificate.api import _PATH, _put_in, _select
 from ucsearch.certificate.compute import Claims, Evidence, derive
 from ucsearch.certificate.route import choose
+from ucsearch.engine.arrays import OutI
+from ucsearch.verify.claims import _Decision
 from ucsearch.verify.formats import shown
 from ucsearch.verify.gate import _age, certificate
 
@@ -193,3 +196,37 @@ def test_ages_in_other_zones_and_unknown_ones() -> None:
     assert _age("2026-01-01T12:00:00+01:00", ["2026-01-01T11:00:00"]) == 0.0
     for now, issued in (("", [noon]), (noon, []), ("", []), ("now", [noon]), (noon, ["then"])):
         assert math.isnan(_age(now, issued))
+
+
+@pytest.mark.parametrize("reach", [1, 4, 7])
+def test_sums_in_another_order_may_differ_by_their_length(reach: int) -> None:
+    """Of what is added up on the path, on the path put forward, or of the value itself, whichever is largest."""
+    for value, size, chosen in ((-8.0, 1.0, 1.0), (1.0, 8.0, 1.0), (1.0, 1.0, 8.0), (1.0, math.inf, 8.0)):
+        own = SimpleNamespace(own={3: {"size": chosen}}, claim={"action_index": 3}, p=SimpleNamespace(reach=reach))
+        assert _Decision._rounding(own, value, size) == 8.0 * reach * 2.0**-52 * 8.0  # type: ignore[arg-type]
+
+
+def test_the_reward_only_path_is_retained_unless_a_better_one_was_found() -> None:
+    """Of two first actions the second is reward-only optimal: reward 6, uncertainty 4, so 2 at risk 1."""
+    columns = max(_PATH) + 1
+
+    def outputs(rows: list[list[float]], flags: list[int], path: int) -> Any:
+        table = np.zeros((1, 2, columns))
+        table[0][:, _PATH] = rows
+        out_i = np.zeros((1, len(OutI) + 8), int)
+        out_i[0, OutI.FIRST] = 1
+        paths = np.full((1, 2, 3), path)
+        return SimpleNamespace(table=table, flags=np.array([flags]), paths=paths, path=paths[:, 1], out_i=out_i)
+
+    only = SimpleNamespace(outputs=outputs([[0.0] * 4, [6.0, 6.0, 4.0, 7.0]], [0, 0], 9))
+    proof = SimpleNamespace(outputs=outputs([[0.0] * 4] * 2, [0, 0], 5))  # has reached nothing
+    for score, kept in ((1.0, True), (2.0, False), (3.0, False), (math.nan, True)):
+        plan = SimpleNamespace(
+            outputs=outputs([[4.0, 5.0, 1.0, 5.0], [score, score + 4.0, 4.0, 9.0]], [0, 0], 1),
+            settings=SimpleNamespace(risk=1.0),
+        )
+        values, paths = _put_in(plan, proof, np.array([[True, True]]), False, True, only)  # type: ignore[arg-type]
+        assert values[0, 0].tolist() == [4.0, 5.0, 1.0, 5.0]
+        assert (paths[0, 0] == 1).all()
+        assert (values[0, 1].tolist() == [2.0, 6.0, 4.0, 7.0]) is kept
+        assert (paths[0, 1] == (9 if kept else 1)).all()

@@ -276,7 +276,7 @@ class _Allocated:
         if not (isinstance(which, list) and len(which) == 2 and type(which[0]) is int and 0 <= which[0] < len(shared)):
             raise Malformed("tree.over: a limit's number and its group are expected")
         k, group = which
-        if group not in shared[k]["limits"]:
+        if not isinstance(group, str) or group not in shared[k]["limits"]:
             raise Malformed(f"tree.over: no limit of {group!r}")
         least = []
         for i in self._groups(k)[group]:
