@@ -327,14 +327,14 @@ def test_cut_off_between_log_and_rows(tmp_path: Path, monkeypatch: pytest.Monkey
     from ucsearch.pipeline import decide as module
 
     write_job(tmp_path)
-    keep = module._keep
+    keep = module.keep
 
     def lost(folder: Path, chunk: Any, rows: Any) -> None:
         if chunk.number == 1:
             raise Cut
         keep(folder, chunk, rows)
 
-    monkeypatch.setattr(module, "_keep", lost)
+    monkeypatch.setattr(module, "keep", lost)
     with pytest.raises(Cut):
         decide(tmp_path)
     assert len(logged(tmp_path)) == 4  # the second chunk is in the log, its rows are lost

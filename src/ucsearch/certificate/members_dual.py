@@ -22,32 +22,32 @@ and converges faster. Every iterate is a bound and the smallest seen is returned
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from ucsearch.spreads import NUMBERS
+from ucsearch.certificate.members_weights import (
+    Floats,
+    Measure,
+    admissible_weights,
+    compiled,
+    constant_of,
+    rounding_is_small,
+    score_of,
+)
 
-__all__ = ["admissible_weights", "first_bounds", "score_of"]
+__all__ = ["admissible_weights", "first_bounds", "rounding_is_small", "score_of"]
 
-Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]
-Measure = tuple[int, float]  # number of the spread (`ucsearch.spreads`) and the share of cvar
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 _FIRST_STEP, _LAST_STEP = 1.25, 0.3  # relaxation of Polyak's step, falling geometrically
 _ASTRAY, _BACK_OFF = 5, 0.8  # passes far above the best bound before going back to it, and the relaxation then
 _REWEIGH = 3  # steps between moves of the weights
 _LEAST_MOVE = 0.15  # of the way to the weights aimed at
 _MEMORY = 0.1  # how much the newest returns count in the running average the weights aim at
-VARIANCE, STD, DOWNSIDE, CVAR = (NUMBERS[name] for name in ("variance", "std", "downside", "cvar"))
-_NO_SPREAD = 1e-280  # squares below it have lost their digits
 _TIGHT = 1e-12  # relative gap to a common plan's score below which nothing is left to gain
-_ROUNDING = 1e-11  # relative rounding error of the penalties beyond which an iterate does not count as a bound
 
 
 class Part(NamedTuple):
@@ -63,171 +63,10 @@ class Part(NamedTuple):
     head: Floats  # (J,) discounted reward of the first action
 
 
-def _compiled(function: Function) -> Function:
-    """Numba without fast-math or threads: the same result on every run."""
-    return cast(Function, njit(cache=True, nogil=True, error_model="numpy")(function))
-
-
-@_compiled
-def _moments(values: Floats, p: Floats, below: bool) -> tuple[float, float]:
-    """Weighted mean and mean square deviation (`below`: of what lies below the mean), by the engines' operations."""
-    shift = 0.0
-    for j in range(1, p.size):
-        shift += p[j] * (values[j] - values[0])
-    total = 0.0
-    for j in range(p.size):
-        off = (values[j] - values[0]) - shift
-        if not below or off < 0.0:
-            total += p[j] * off * off
-    return values[0] + shift, total
-
-
-@_compiled
-def _threshold(values: Floats, p: Floats, tail: float) -> float:
-    """The smallest value with at least this share at or below it; the largest value when none has."""
-    low, high = -math.inf, float(values[0])
-    for j in range(1, p.size):
-        high = max(high, float(values[j]))
-    while True:
-        pivot = high
-        for j in range(p.size):
-            if low < values[j] < high:
-                pivot = float(values[j])
-                break
-        if not pivot < high:
-            return high
-        mass = 0.0
-        for j in range(p.size):
-            if values[j] <= pivot:
-                mass += p[j]
-        if mass >= tail:
-            high = pivot
-        else:
-            low = pivot
-
-
-@_compiled
-def _tail_mean(values: Floats, p: Floats, tail: float) -> float:
-    """Mean of the worst share, by the engines' operations."""
-    high, total, below = _threshold(values, p, tail), 0.0, 0.0
-    for j in range(p.size):
-        if values[j] < high:
-            total += p[j] * (values[j] - values[0])
-            below += p[j]
-    first = float(values[0])
-    return first + (total + (tail - below) * (high - first)) / tail
-
-
-@_compiled
-def _tail_weights(returns: Floats, p: Floats, lam: float, tail: float, w: Floats) -> None:
-    """w_j = (1 - lam) + lam * xi_j, xi the worst share's own weights: at most 1 / tail each, sum_j p_j xi_j = 1."""
-    high, below, there = _threshold(returns, p, tail), 0.0, 0.0
-    for j in range(p.size):
-        if returns[j] < high:
-            below += p[j]
-        elif returns[j] == high:
-            there += p[j]
-    rest = min(max(0.0, tail - below), there) / there
-    total = 0.0
-    for j in range(p.size):
-        w[j] = 1.0 if returns[j] < high else rest if returns[j] == high else 0.0
-        total += p[j] * w[j]
-    for j in range(p.size):
-        # Never above 1 / tail: where rounding leaves less than the share, the weights sum to a little less than 1,
-        # and what is missing is spread over all, which lowers no bound.
-        w[j] = (1.0 - lam) + lam * (w[j] / max(total, tail) + max(0.0, 1.0 - total / max(total, tail)))
-
-
-@_compiled
-def score_of(returns: Floats, p: Floats, lam: float, spread: Measure) -> float:
-    """S of a plan's member returns."""
-    if spread[0] == CVAR:
-        mean, _ = _moments(returns, p, False)
-        return mean - lam * max(0.0, mean - _tail_mean(returns, p, spread[1]))
-    mean, total = _moments(returns, p, spread[0] == DOWNSIDE)
-    return mean - lam * (total if spread[0] == VARIANCE else math.sqrt(total))
-
-
-@_compiled
-def _constant(w: Floats, p: Floats, lam: float, spread: Measure) -> float:
-    """c of admissible weights."""
-    return _moments(w, p, False)[1] / (4.0 * lam) if spread[0] == VARIANCE and lam > 0.0 else 0.0
-
-
-@_compiled
-def rounding_is_small(mass: float, terms: int, bound: float, room: float) -> bool:
-    """Whether penalties of this absolute sum, added and taken away again, leave the bound its digits."""
-    return mass * terms * 2.3e-16 <= _ROUNDING * (abs(bound) + 0.1 * room)
-
-
-@_compiled
-def admissible_weights(returns: Floats, p: Floats, lam: float, spread: Measure, w: Floats) -> float:
-    """The admissible weights that are tight at these returns (as far as w >= 0 allows) into `w`; returns c."""
-    for j in range(p.size):
-        w[j] = 1.0
-    mean, square = _moments(returns, p, spread[0] == DOWNSIDE)
-    if not (lam > 0.0 and square > _NO_SPREAD and square < np.inf):
-        return 0.0
-    if spread[0] == CVAR:
-        _tail_weights(returns, p, lam, spread[1], w)
-        return 0.0
-    norm = math.sqrt(square)
-    if spread[0] == DOWNSIDE:
-        centre, square = 0.0, 0.0
-        for j in range(p.size):
-            w[j] = max(mean - returns[j], 0.0)
-            centre += p[j] * w[j]
-            square += p[j] * w[j] * w[j]
-        # The norm of these very numbers: where returns differ by rounding alone, that of the spread may be too small.
-        scale = lam / math.sqrt(square) if square > _NO_SPREAD else 0.0
-        lowest = 0.0
-        for j in range(p.size):
-            w[j] = scale * (w[j] - centre)
-            lowest = min(lowest, w[j])
-        shorter = 1.0 if lowest >= -1.0 else -1.0 / lowest  # lam > 1 alone: a shorter xi is admissible too
-        for j in range(p.size):
-            w[j] = max(0.0, 1.0 + shorter * w[j])
-        return 0.0
-    # w = a - slope*r where that is positive, else 0. Who is at 0 is found by dropping members until none is negative;
-    # should rounding spoil that, what follows still makes the weights admissible.
-    for _ in range(p.size):
-        share, centre, square = 0.0, 0.0, 0.0
-        for j in range(p.size):
-            if w[j] > 0.0:
-                share += p[j]
-                centre += p[j] * (returns[j] - mean)
-        centre = centre / share
-        for j in range(p.size):
-            if w[j] > 0.0:
-                off = (returns[j] - mean) - centre
-                square += p[j] * off * off
-        slope = 2.0 * lam
-        if spread[0] == STD:  # std(w) = lam
-            equal = square <= 1e-20 * norm * norm  # all that are left, but for rounding
-            slope = 0.0 if equal else math.sqrt(max(lam * lam + 1.0 - 1.0 / share, 0.0) / square)
-        dropped = False
-        for j in range(p.size):
-            if w[j] > 0.0:
-                w[j] = max(0.0, 1.0 / share - slope * ((returns[j] - mean) - centre))
-                dropped = dropped or w[j] == 0.0
-        if not dropped:
-            break
-    total = 0.0
-    for j in range(p.size):
-        total += p[j] * w[j]
-    for j in range(p.size):
-        w[j] = w[j] / total if total > 0.5 else 1.0
-    _, square = _moments(w, p, False)
-    if spread[0] == STD and square > lam * lam:
-        for j in range(p.size):
-            w[j] = 1.0 + (w[j] - 1.0) * (lam / math.sqrt(square))
-    return _constant(w, p, lam, spread)
-
-
 # -------------------------------------------------------------------- the graph
 
 
-@_compiled
+@compiled
 def _living(starts: Longs, first: Longs, child: Ints, d: int) -> NDArray[np.bool_]:
     """(n,) whether the node has a completion."""
     alive = np.zeros(first.size - 1, np.bool_)
@@ -239,7 +78,7 @@ def _living(starts: Longs, first: Longs, child: Ints, d: int) -> NDArray[np.bool
     return alive
 
 
-@_compiled
+@compiled
 def _edge(first: Longs, act: Ints, i: int, x: int) -> int:
     """The edge of node i with action x; -1 when there is none."""
     for e in range(first[i], first[i + 1]):
@@ -248,7 +87,7 @@ def _edge(first: Longs, act: Ints, i: int, x: int) -> int:
     return -1
 
 
-@_compiled
+@compiled
 def _after(
     a: int, d: int, starts: Longs, first: Longs, act: Ints, child: Ints, gain: Floats, end: Floats,
     alive: NDArray[np.bool_],
@@ -276,7 +115,7 @@ def _after(
     return True, part
 
 
-@_compiled
+@compiled
 def _common_returns(d: int, m: int, part: Part, plan: Longs, q: Floats, value: Floats, returns: Floats) -> bool:
     """Member returns of one plan for all, its first action being the part's own; False when it is infeasible.
 
@@ -307,7 +146,7 @@ def _common_returns(d: int, m: int, part: Part, plan: Longs, q: Floats, value: F
     return True
 
 
-@_compiled
+@compiled
 def _own_plans(
     d: int, part: Part, penalty: Floats, value: Floats, choice: Longs, plans: Longs, returns: Floats
 ) -> None:
@@ -336,7 +175,7 @@ def _own_plans(
         returns[j] += part.end[at]
 
 
-@_compiled
+@compiled
 def _weighted(d: int, part: Part, q: Floats, value: Floats, shift: float) -> float:
     """sum_j q_j V_j, summed around `shift`, so that a rounding error in sum_j q_j = 1 is not multiplied by V."""
     total = 0.0
@@ -348,7 +187,7 @@ def _weighted(d: int, part: Part, q: Floats, value: Floats, shift: float) -> flo
 # -------------------------------------------------------------------- bounds
 
 
-@_compiled
+@compiled
 def _enumerate(d: int, m: int, part: Part, p: Floats, lam: float, spread: Measure) -> tuple[float, int]:
     """The best S over all common plans of the part, -inf if there is none, and the joint nodes visited."""
     at = np.zeros((d + 1, p.size), np.int64)
@@ -383,7 +222,7 @@ def _enumerate(d: int, m: int, part: Part, p: Floats, lam: float, spread: Measur
     return best, nodes
 
 
-@_compiled
+@compiled
 def _disagreement(d: int, m: int, q: Floats, plans: Longs, tail: Floats) -> float:
     """tail[h, x]: the q-share of members that choose at least action x at step h. Returns the subgradient's square
     norm, which is 0 when all choose the same plan."""
@@ -399,7 +238,7 @@ def _disagreement(d: int, m: int, q: Floats, plans: Longs, tail: Floats) -> floa
     return norm
 
 
-@_compiled
+@compiled
 def _move_penalties(
     d: int, m: int, q: Floats, plans: Longs, tail: Floats, norm: float, gap: float, direction: Floats, penalty: Floats
 ) -> None:  # fmt: skip
@@ -425,7 +264,7 @@ def _move_penalties(
                 penalty[j, h, x] -= gap / max(square, 1e-6) * slope
 
 
-@_compiled
+@compiled
 def _cancel_penalties(d: int, m: int, q: Floats, penalty: Floats) -> float:
     """sum_j q_j z_j = 0 again, whatever the weights have become. Returns how large the penalties can add up."""
     mass = 0.0
@@ -440,7 +279,7 @@ def _cancel_penalties(d: int, m: int, q: Floats, penalty: Floats) -> float:
     return mass
 
 
-@_compiled
+@compiled
 def _penalised(
     d: int, m: int, part: Part, p: Floats, lam: float, spread: Measure, plan: Longs, seed: Floats, steps: int,
     level: float, warm: bool, best_penalty: Floats, best_w: Floats,
@@ -472,7 +311,7 @@ def _penalised(
     mass, moves, astray = 0.0, 0, 0
     if warm:
         penalty, w = best_penalty.copy(), best_w.copy()
-        c = _constant(w, p, lam, spread)
+        c = constant_of(w, p, lam, spread)
     for t in range(steps):
         for j in range(p.size):
             q[j] = p[j] * w[j]
@@ -498,7 +337,7 @@ def _penalised(
         if astray >= _ASTRAY:
             astray, relax = 0, relax * _BACK_OFF
             penalty, w, direction = best_penalty.copy(), best_w.copy(), np.zeros((p.size, d, m))
-            c = _constant(w, p, lam, spread)
+            c = constant_of(w, p, lam, spread)
             continue
         norm = _disagreement(d, m, q, plans, tail)
         agreed = not norm > 1e-9
@@ -512,11 +351,11 @@ def _penalised(
             moves += 1
             for j in range(p.size):
                 w[j] += share * (aim[j] - w[j])
-            c = _constant(w, p, lam, spread)
+            c = constant_of(w, p, lam, spread)
     return best, plain
 
 
-@_compiled
+@compiled
 def first_bounds(
     d: int, m: int, starts: Longs, first: Longs, act: Ints, child: Ints, gain: Floats, end: Floats, p: Floats,
     lam: float, spread: Measure, incumbent: Longs, steps: int, few: bool, enough: float, upper: Floats, plain: Floats,

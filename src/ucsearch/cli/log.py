@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from ucsearch.records import AuditReader, Checkpoint, Effective, Row
+    pass
+
+from ucsearch.cli.log_words import (
+    CHAIN_FIELDS,
+    INVALID,
+    UNUSABLE,
+    Known,
+    confirmed,
+    files_of,
+    known_checkpoint,
+    opened,
+    plain,
+    print_table,
+    reported,
+    segments_of,
+    summary,
+)
 
 __all__ = ["log_app"]
-
-INVALID = 1
-UNUSABLE = 2
 
 log_app = typer.Typer(
     name="log",
@@ -60,7 +71,7 @@ def list_entries(
 
     Exit codes: 0 listed, 2 no usable log.
     """
-    with _opened(log) as reader:
+    with opened(log) as reader:
         rows = reader.list(
             limit=limit,
             offset=offset,
@@ -76,9 +87,9 @@ def list_entries(
         from ucsearch.records.canonical import canonical
 
         for row in rows:
-            typer.echo(canonical(_summary(row, standing.get(row.seq))).decode("utf-8"))
+            typer.echo(canonical(summary(row, standing.get(row.seq))).decode("utf-8"))
     else:
-        _print_table(rows, standing, total)
+        print_table(rows, standing, total)
 
 
 @log_app.command()
@@ -93,13 +104,13 @@ def show(
     """
     import json
 
-    with _opened(log) as reader:
+    with opened(log) as reader:
         row = reader.get(id)
         if raw:
             typer.echo(row.body.decode("utf-8"))
             return
-        overrides = [_summary(other) | {"record": other.record} for other in reader.overrides(row.seq)]
-        entry = {name: value for name, value in _summary(row).items() if name in _CHAIN_FIELDS}
+        overrides = [summary(other) | {"record": other.record} for other in reader.overrides(row.seq)]
+        entry = {name: value for name, value in summary(row).items() if name in CHAIN_FIELDS}
         standing = reader.effective([row]).get(row.seq)
         counts = {} if standing is None else {"effective_action": standing.action}
         # ASCII only: a record may hold text that was meant to steer a terminal.
@@ -124,14 +135,14 @@ def verify(
 
     Exit codes: 0 right, 1 altered (or the checkpoint was not signed by the key), 2 no usable log, checkpoint or key.
     """
-    with _opened(log) as reader:
-        known = None if checkpoint is None else _known(checkpoint, key)
-        problem, told = _confirmed(reader, known)
+    with opened(log) as reader:
+        known = None if checkpoint is None else known_checkpoint(checkpoint, key)
+        problem, told = confirmed(reader, known)
         if not problem and reader.list(kind="rotation", limit=1):
-            problem, more = _files(log)
+            problem, more = files_of(log)
             told += more
         if not problem:
-            problem, more = _segments(reader, derive, repacked)
+            problem, more = segments_of(reader, derive, repacked)
             told += more
     if problem:
         typer.echo(problem, err=True)
@@ -162,7 +173,7 @@ def export(
 
     Exit codes: 0 written, 2 no usable log, or OUT cannot be written.
     """
-    with _opened(log) as reader:
+    with opened(log) as reader:
         if segments:
             from ucsearch.segments.reader import export_records
 
@@ -193,13 +204,15 @@ def checkpoint(
     from ucsearch.records.files import whole_file
     from ucsearch.records.notes import Signer, checkpoint_text
 
-    with _opened(log) as reader:
+    with opened(log) as reader:
         signer = None if key is None else Signer(key)
-        before = _known(out, None if signer is None else signer.verifier, either=True) if out.exists() else None
+        before = (
+            known_checkpoint(out, None if signer is None else signer.verifier, either=True) if out.exists() else None
+        )
         # Taken first, so that what is written has been verified even while others append.
         taken = reader.checkpoint()
-        for known in filter(None, (before, _Known(taken))):
-            problem, _ = _confirmed(reader, known)
+        for known in filter(None, (before, Known(taken))):
+            problem, _ = confirmed(reader, known)
             if problem:
                 typer.echo(f"{problem}; {out} was not written", err=True)
                 raise typer.Exit(INVALID)
@@ -228,8 +241,8 @@ def prove(
     from ucsearch.segments.reader import SegmentReader, proof_of
     from ucsearch.verify.segments import proof_bytes
 
-    with _reported(), SegmentReader(log) as reader:
-        size = None if note is None else _known(note, None).checkpoint.count
+    with reported(), SegmentReader(log) as reader:
+        size = None if note is None else known_checkpoint(note, None).checkpoint.count
         typer.echo(proof_bytes(proof_of(reader, series, size)).decode("utf-8"))
 
 
@@ -254,12 +267,12 @@ def verify_proof(
         pins = read_checkpoint(note, key)
         told = checked(data.strip(), pins)
     except (Malformed, OSError) as error:
-        typer.echo(f"Error: {_plain(error)}", err=True)
+        typer.echo(f"Error: {plain(error)}", err=True)
         raise typer.Exit(UNUSABLE) from error
     except Invalid as error:
-        typer.echo(f"NOT PROVED: {_plain(error)}", err=True)
+        typer.echo(f"NOT PROVED: {plain(error)}", err=True)
         raise typer.Exit(INVALID) from error
-    typer.echo(f"proved: {_plain(told)}")
+    typer.echo(f"proved: {plain(told)}")
     if pins.doubt:
         typer.echo(f"The note is taken as it is: {pins.doubt} (--key).", err=True)
 
@@ -275,7 +288,7 @@ def keygen(
     """
     from ucsearch.records.notes import make_key
 
-    with _reported():
+    with reported():
         public = make_key(out, name)
     typer.echo(f"private key in {out}, public key in {out}.pub:\n{public}")
 
@@ -298,7 +311,7 @@ def backup(
     from ucsearch.records import AuditReader
     from ucsearch.records.backup import backup as copied
 
-    with _reported():
+    with reported():
         done = copied(log, to, replace=replace)
         if checkpoint is not None:
             with AuditReader(to) as reader:
@@ -320,9 +333,9 @@ def restore(
     """
     from ucsearch.records.backup import restore as restored
 
-    with _opened(copy) as reader:
-        known = None if checkpoint is None else _known(checkpoint, key)
-        problem, _ = _confirmed(reader, known)
+    with opened(copy) as reader:
+        known = None if checkpoint is None else known_checkpoint(checkpoint, key)
+        problem, _ = confirmed(reader, known)
         if problem:
             typer.echo(f"{problem}; nothing was restored", err=True)
             raise typer.Exit(UNUSABLE)
@@ -338,7 +351,7 @@ def upgrade(log: Annotated[Path, typer.Argument(metavar="LOG", help="The log's f
 
     Exit codes: 0 done, or nothing to do; 2 no usable log.
     """
-    with _reported():
+    with reported():
         from ucsearch.records.upgrade import upgrade as upgraded
 
         done = upgraded(log)
@@ -371,151 +384,3 @@ def override(
     from ucsearch.cli.hand import put_in_place
 
     put_in_place(log, decision, who=who, why=why, action=action, withdraw=withdraw, task=task)
-
-
-_CHAIN_FIELDS = ("seq", "id", "written_at", "digest", "head")
-
-
-def _summary(row: Row, standing: Effective | None = None) -> dict[str, Any]:
-    record = row.record
-    chain = {
-        "seq": row.seq,
-        "id": row.id,
-        "written_at": row.written_at,
-        "digest": row.digest,
-        "head": row.head,
-    }
-    # A decision's outcome is an object of its own; an override names its action at the top.
-    outcome = record.get("outcome")
-    shown = {**record, **outcome} if isinstance(outcome, dict) else record
-    told = {name: shown.get(name) for name in ("kind", "series", "outcome", "reason", "action")}
-    if standing is None:
-        return chain | told
-    by = None if standing.override is None else standing.override.seq
-    return chain | told | {"effective_action": standing.action, "overridden_by": by}
-
-
-def _print_table(rows: tuple[Row, ...], standing: dict[int, Effective], total: int) -> None:
-    import sys
-
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    # A pipe has no width of its own; cut text there would be lost.
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    table = Table(caption=f"{len(rows)} of {total} entries")
-    for name in ("entry", "id", "kind", "series", "outcome", "reason", "action", "written"):
-        table.add_column(name, justify="right" if name == "entry" else "left", no_wrap=name == "id")
-    for row in rows:
-        line = _summary(row, standing.get(row.seq))
-        action = _action_text(line)
-        cells = (line["kind"], line["series"], line["outcome"], line["reason"], action, line["written_at"])
-        table.add_row(str(row.seq), row.id[:12], *(Text(_plain(cell)) for cell in cells))
-    console.print(table)
-
-
-def _action_text(line: dict[str, Any]) -> str:
-    """The action that counts, and by which entry where that is not the decision itself."""
-    if line.get("overridden_by") is None:
-        withdrawn = line["kind"] == "override" and line["action"] is None
-        return "withdrawn" if withdrawn else "" if line["action"] is None else str(line["action"])
-    return f"{line['effective_action']} (entry {line['overridden_by']})"
-
-
-def _plain(value: Any) -> str:
-    text = "" if value is None else str(value)
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
-
-
-class _Known(NamedTuple):
-    """A checkpoint that was read."""
-
-    checkpoint: Checkpoint
-    root: bytes | None = None  # of the tree over the heads, in signed notes
-    doubt: str = ""
-
-
-def _known(path: Path, key: str | None, *, either: bool = False) -> _Known:
-    """With a key it must be signed by it; `either` lets one without signatures pass, to be replaced by a signed one."""
-    from ucsearch.errors import RecordError
-    from ucsearch.records import Checkpoint
-    from ucsearch.verify.checkpoints import read_checkpoint
-    from ucsearch.verify.formats import Invalid, Malformed
-
-    try:
-        with path.open("rb") as file:
-            sealed = file.read(1) == b"{"
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be read ({error.strerror})") from error
-    if sealed and (key is None or either):
-        return _Known(Checkpoint.read(path))
-    try:
-        pins = read_checkpoint(path, key)
-    except Malformed as error:
-        raise RecordError(str(error)) from error
-    except Invalid as error:
-        typer.echo(f"Not signed by the key: {error}", err=True)
-        raise typer.Exit(INVALID) from error
-    return _Known(Checkpoint(pins.size, pins.heads[pins.size]), pins.root, pins.doubt)
-
-
-def _confirmed(reader: AuditReader, known: _Known | None) -> tuple[str, str]:
-    """What is wrong with the log, and what was found if nothing is."""
-    report = reader.verify(None if known is None else known.checkpoint)
-    if not report.ok:
-        return f"ALTERED ({report.fault}): {report}", ""
-    if known is not None and known.root is not None and reader.root(known.checkpoint.count) != known.root:
-        return "ALTERED (rechained): the tree over the heads is not the one that the checkpoint saw", ""
-    return "", str(report)
-
-
-def _segments(reader: AuditReader, derive: int, repacked: bool) -> tuple[str, str]:
-    """What is wrong with a segment, and what was found if nothing is."""
-    if not reader.list(kind="segment", limit=1):
-        return "", ""
-    from ucsearch.segments.audit import verify_segments
-
-    count = rows = derived = 0
-    for found in verify_segments(reader, sample=derive, repacked=repacked):
-        if not found.ok:
-            return f"ALTERED (segment): entry {found.seq}: {found.fault}", ""
-        count, rows, derived = count + 1, rows + found.rows, derived + found.derived
-    again = f", {derived} decided again" if derived else ""
-    return "", f"; {rows} rows in {count} segment{'' if count == 1 else 's'}{again}"
-
-
-def _files(log: Path) -> tuple[str, str]:
-    """What is wrong between the files of a log that was rotated, or within another one of them."""
-    from ucsearch.records import AuditReader
-    from ucsearch.records.rotation import check_files, files_of
-
-    files = files_of(log)
-    if wrong := check_files(log):
-        return f"ALTERED (rotation): {wrong}", ""
-    for path in files:
-        if path.absolute() != log.absolute():
-            with AuditReader(path) as reader:
-                report = reader.verify()
-            if not report.ok:
-                return f"ALTERED ({report.fault}): {path}: {report}", ""
-    return "", f"; {len(files)} files that follow each other: {', '.join(path.name for path in files)}"
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[AuditReader]:
-    from ucsearch.records import AuditReader
-
-    with _reported(), AuditReader(path) as reader:
-        yield reader
-
-
-@contextmanager
-def _reported() -> Iterator[None]:
-    from ucsearch.errors import UCSearchError
-
-    try:
-        yield
-    except UCSearchError as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(UNUSABLE) from error

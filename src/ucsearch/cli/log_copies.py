@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ucsearch.cli.log import UNUSABLE, log_app
+from ucsearch.cli.log import log_app
+from ucsearch.cli.log_words import UNUSABLE
 
 __all__ = ["copy_entries", "rotate_file"]
 

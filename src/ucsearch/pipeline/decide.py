@@ -8,17 +8,12 @@ twice. Another run is another request: what it decides is recorded again, even i
 
 from __future__ import annotations
 
-import hashlib
 import math
-import platform
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,14 +36,13 @@ from ucsearch.pipeline.cases import (
 )
 from ucsearch.pipeline.dates import date_problems
 from ucsearch.pipeline.decide_page import DecidePage
+from ucsearch.pipeline.folder import JobRun, SameRun, fingerprint_of, keep, kept, read_part, work_folder
 from ucsearch.pipeline.forecasts import ForecastFile, Values, make_trace
 from ucsearch.pipeline.recalibrated import correction_for, paths_of, recalibrated_panel
 from ucsearch.pipeline.rows import COLUMNS, PLACE, REFUSED, Rows, shown_columns
 from ucsearch.pipeline.segmented import Segment, is_segmented, resolve_reach
 from ucsearch.pipeline.tables import Problem, check_writable, open_table, refuse_overwriting, write_table
 from ucsearch.records.audit import AuditLog
-from ucsearch.records.canonical import canonical, digest, encode_number, loads
-from ucsearch.records.files import whole_file
 from ucsearch.records.requests import Request, Under
 from ucsearch.records.writer import Body, Recalibrated, decision_body, panel_bodies
 from ucsearch.segments.encode import Hashed, hash_traces, kept_steps, shortened
@@ -145,8 +139,8 @@ def run_decide(
     if strict and (found := plan.all_problems()):
         raise StrictError(found)
     files = [forecasts, states, *([] if archive is None else [archive])]
-    fingerprint = _fingerprint(settings, *files)
-    with AuditLog(log, clock=clock) as book, _work_folder(out, fingerprint, now, fresh, book) as run:
+    fingerprint = fingerprint_of(settings, *files)
+    with AuditLog(log, clock=clock) as book, work_folder(out, fingerprint, now, fresh, book) as run:
         request = Request(run.name, body=fingerprint, by="ucsearch decide")
         segment = Segment.begin(plan, log, run.now, files) if is_segmented(plan) else None
         resumed = _decide_all(plan, settings, run, book, request, progress, segment)
@@ -282,14 +276,14 @@ class Chunk(NamedTuple):
 def _decide_all(
     plan: Work,
     settings: Settings,
-    run: _Run,
+    run: JobRun,
     book: AuditLog,
     request: Request,
     progress: Progress | None,
     segment: Segment | None,
 ) -> int:
     """Decide what is not yet kept; returns how many series were kept already."""
-    done = [n for n in range(len(plan.chunks)) if _kept(run.folder, n, book, segment)]
+    done = [n for n in range(len(plan.chunks)) if kept(run.folder, n, book, segment)]
     todo = [n for n in range(len(plan.chunks)) if n not in set(done)]
     resumed = sum(plan.chunks[n][1] - plan.chunks[n][0] for n in done)
     count, total = resumed, len(plan.series)
@@ -297,9 +291,9 @@ def _decide_all(
         progress(count, total)
     for chunk in _ahead(decided(plan, settings, todo, run.now, None if segment is None else segment.shared.keep)):
         if segment is None:
-            _keep(run.folder, chunk, logged(plan, chunk, book, request, alone=not run.again))
+            keep(run.folder, chunk, logged(plan, chunk, book, request, alone=not run.again))
         else:
-            _keep(run.folder, chunk, segment.write(plan, chunk))
+            keep(run.folder, chunk, segment.write(plan, chunk))
         count += len(chunk.series)
         if progress is not None:
             progress(count, total)
@@ -403,9 +397,7 @@ def logged(
         entries = book.append_bodies([made[name] for name in chunk.series])
         if alone and any(entry.repeated for entry in entries):
             # Both began at the same head of the log; one of them would leave no entry for what it releases.
-            raise _SameRun(
-                f"{book.path}: another run on the same files writes to this log; start again when it is done"
-            )
+            raise SameRun(f"{book.path}: another run on the same files writes to this log; start again when it is done")
     return [rows[name] for name in chunk.series]
 
 
@@ -425,116 +417,6 @@ def bodies_of(
     return made
 
 
-# -------------------------------------------------------------------- what is kept on the way
-
-
-class _SameRun(DataError):
-    """Two runs at once would have the same name."""
-
-
-class _Run(NamedTuple):
-    """A run that may be cut off and started again."""
-
-    folder: Path  # of its finished chunks, ours alone
-    now: datetime | None  # the moment it began with
-    name: str  # of its request
-    again: bool  # it was begun before: some of it may be in the log already
-
-
-@contextmanager
-def _work_folder(
-    out: Path, fingerprint: str, now: datetime | None, fresh: bool, book: AuditLog
-) -> Iterator[_Run]:  # fmt: skip
-    """The run that was cut off here, or a new one."""
-    folder = out.with_name(out.name + ".partial")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "lock").open("w")
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be written ({error.strerror})") from error
-    with lock:
-        _lock(lock, folder)
-        job = folder / "job.json"
-        parts = list(folder.glob("part-*.json"))
-        before = loads(job.read_bytes()) if job.exists() and not fresh else None
-        if before is not None and parts and before["fingerprint"] != fingerprint:
-            raise DataError(
-                f"{folder}: holds a run that was cut off, on other files or settings; finish that one or use --fresh"
-            )
-        again = before is not None and before["fingerprint"] == fingerprint and "run" in before
-        if before is None or not again:
-            for part in parts:
-                part.unlink()
-            before = {"fingerprint": fingerprint, "now": "" if now is None else now.isoformat()}
-            # The log's head, which every run moves, makes it a name that no earlier run has.
-            head = book.checkpoint(max_marks=0).head
-            before["run"] = digest({**before, "head": head}, "decide-run/1")
-            with whole_file(job) as file:
-                file.write(canonical(before))
-        moment = datetime.fromisoformat(before["now"]) if before["now"] else None
-        try:
-            yield _Run(folder, moment, before["run"], again)
-        except _SameRun:
-            job.unlink()  # started again it is another run
-            raise
-    shutil.rmtree(folder)  # not reached when the work was cut off
-
-
-def _lock(file: Any, folder: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:  # not on this system; two runs at once are then the user's to avoid
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise DataError(f"{folder}: another run is at work on the same output") from error
-
-
-def _fingerprint(settings: Settings, *files: str | Path) -> str:
-    """Everything that decisions and their records depend on."""
-    versions = f"{version('ucsearch')}\0{platform.python_version()}\0{np.__version__}\0{','.join(COLUMNS)}"
-    sha = hashlib.sha256(f"{versions}\0{settings.digest}".encode())
-    for name in files:
-        with open(name, "rb") as file:
-            sha.update(hashlib.file_digest(file, "sha256").digest())
-    return sha.hexdigest()
-
-
-def _part(folder: Path, number: int) -> Path:
-    return folder / f"part-{number:06d}.json"
-
-
-def _keep(folder: Path, chunk: Chunk, rows: list[list[Any]]) -> None:
-    plain = [[_plain(x) for x in row] for row in rows]
-    with whole_file(_part(folder, chunk.number)) as file:
-        file.write(canonical({"rows": plain, "problems": [asdict(p) for p in chunk.problems]}))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return None if math.isnan(value) else encode_number(value)
-    return value
-
-
-def _read_part(folder: Path, number: int) -> dict[str, Any]:
-    content: dict[str, Any] = loads(_part(folder, number).read_bytes())
-    numbers = [i for i, kind in enumerate(COLUMNS.values()) if kind is float]
-    for row in content["rows"]:
-        for i in numbers:
-            row[i] = None if row[i] is None else float(row[i])
-    return content
-
-
-def _kept(folder: Path, number: int, book: AuditLog, segment: Segment | None) -> bool:
-    """Whether a chunk's rows are there and all its decisions are in this log."""
-    if not _part(folder, number).exists():
-        return False
-    if segment is not None:
-        return segment.has(number)
-    return book.has_all([row[PLACE["certificate"]] for row in _read_part(folder, number)["rows"]])
-
-
 def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: Path | None) -> DecideReport:
     """Put the parts together."""
     outcomes: Counter[str] = Counter()
@@ -546,7 +428,7 @@ def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: 
 
     def rows() -> Iterator[Sequence[Any]]:
         for number in range(len(plan.chunks)):
-            part = _read_part(folder, number)
+            part = read_part(folder, number)
             found.extend(Problem(**p) for p in part["problems"])
             for row in part["rows"]:
                 outcomes[row[PLACE["outcome"]]] += 1

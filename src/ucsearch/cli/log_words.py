@@ -1,0 +1,178 @@
+"""What the commands of `ucsearch log` share: entries as text, checkpoints that are read, errors as one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import typer
+
+if TYPE_CHECKING:
+    from ucsearch.records import AuditReader, Checkpoint, Effective, Row
+
+__all__ = [
+    "CHAIN_FIELDS",
+    "INVALID",
+    "UNUSABLE",
+    "Known",
+    "confirmed",
+    "files_of",
+    "known_checkpoint",
+    "opened",
+    "plain",
+    "print_table",
+    "reported",
+    "segments_of",
+    "summary",
+]
+
+INVALID = 1
+UNUSABLE = 2
+CHAIN_FIELDS = ("seq", "id", "written_at", "digest", "head")
+
+
+def summary(row: Row, standing: Effective | None = None) -> dict[str, Any]:
+    record = row.record
+    chain = {
+        "seq": row.seq,
+        "id": row.id,
+        "written_at": row.written_at,
+        "digest": row.digest,
+        "head": row.head,
+    }
+    # A decision's outcome is an object of its own; an override names its action at the top.
+    outcome = record.get("outcome")
+    shown = {**record, **outcome} if isinstance(outcome, dict) else record
+    told = {name: shown.get(name) for name in ("kind", "series", "outcome", "reason", "action")}
+    if standing is None:
+        return chain | told
+    by = None if standing.override is None else standing.override.seq
+    return chain | told | {"effective_action": standing.action, "overridden_by": by}
+
+
+def print_table(rows: tuple[Row, ...], standing: dict[int, Effective], total: int) -> None:
+    import sys
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    # A pipe has no width of its own; cut text there would be lost.
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    table = Table(caption=f"{len(rows)} of {total} entries")
+    for name in ("entry", "id", "kind", "series", "outcome", "reason", "action", "written"):
+        table.add_column(name, justify="right" if name == "entry" else "left", no_wrap=name == "id")
+    for row in rows:
+        line = summary(row, standing.get(row.seq))
+        action = action_text(line)
+        cells = (line["kind"], line["series"], line["outcome"], line["reason"], action, line["written_at"])
+        table.add_row(str(row.seq), row.id[:12], *(Text(plain(cell)) for cell in cells))
+    console.print(table)
+
+
+def action_text(line: dict[str, Any]) -> str:
+    """The action that counts, and by which entry where that is not the decision itself."""
+    if line.get("overridden_by") is None:
+        withdrawn = line["kind"] == "override" and line["action"] is None
+        return "withdrawn" if withdrawn else "" if line["action"] is None else str(line["action"])
+    return f"{line['effective_action']} (entry {line['overridden_by']})"
+
+
+def plain(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+class Known(NamedTuple):
+    """A checkpoint that was read."""
+
+    checkpoint: Checkpoint
+    root: bytes | None = None  # of the tree over the heads, in signed notes
+    doubt: str = ""
+
+
+def known_checkpoint(path: Path, key: str | None, *, either: bool = False) -> Known:
+    """With a key it must be signed by it; `either` lets one without signatures pass, to be replaced by a signed one."""
+    from ucsearch.errors import RecordError
+    from ucsearch.records import Checkpoint
+    from ucsearch.verify.checkpoints import read_checkpoint
+    from ucsearch.verify.formats import Invalid, Malformed
+
+    try:
+        with path.open("rb") as file:
+            sealed = file.read(1) == b"{"
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read ({error.strerror})") from error
+    if sealed and (key is None or either):
+        return Known(Checkpoint.read(path))
+    try:
+        pins = read_checkpoint(path, key)
+    except Malformed as error:
+        raise RecordError(str(error)) from error
+    except Invalid as error:
+        typer.echo(f"Not signed by the key: {error}", err=True)
+        raise typer.Exit(INVALID) from error
+    return Known(Checkpoint(pins.size, pins.heads[pins.size]), pins.root, pins.doubt)
+
+
+def confirmed(reader: AuditReader, known: Known | None) -> tuple[str, str]:
+    """What is wrong with the log, and what was found if nothing is."""
+    report = reader.verify(None if known is None else known.checkpoint)
+    if not report.ok:
+        return f"ALTERED ({report.fault}): {report}", ""
+    if known is not None and known.root is not None and reader.root(known.checkpoint.count) != known.root:
+        return "ALTERED (rechained): the tree over the heads is not the one that the checkpoint saw", ""
+    return "", str(report)
+
+
+def segments_of(reader: AuditReader, derive: int, repacked: bool) -> tuple[str, str]:
+    """What is wrong with a segment, and what was found if nothing is."""
+    if not reader.list(kind="segment", limit=1):
+        return "", ""
+    from ucsearch.segments.audit import verify_segments
+
+    count = rows = derived = 0
+    for found in verify_segments(reader, sample=derive, repacked=repacked):
+        if not found.ok:
+            return f"ALTERED (segment): entry {found.seq}: {found.fault}", ""
+        count, rows, derived = count + 1, rows + found.rows, derived + found.derived
+    again = f", {derived} decided again" if derived else ""
+    return "", f"; {rows} rows in {count} segment{'' if count == 1 else 's'}{again}"
+
+
+def files_of(log: Path) -> tuple[str, str]:
+    """What is wrong between the files of a log that was rotated, or within another one of them."""
+    from ucsearch.records import AuditReader
+    from ucsearch.records.rotation import check_files, files_of
+
+    files = files_of(log)
+    if wrong := check_files(log):
+        return f"ALTERED (rotation): {wrong}", ""
+    for path in files:
+        if path.absolute() != log.absolute():
+            with AuditReader(path) as reader:
+                report = reader.verify()
+            if not report.ok:
+                return f"ALTERED ({report.fault}): {path}: {report}", ""
+    return "", f"; {len(files)} files that follow each other: {', '.join(path.name for path in files)}"
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[AuditReader]:
+    from ucsearch.records import AuditReader
+
+    with reported(), AuditReader(path) as reader:
+        yield reader
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    from ucsearch.errors import UCSearchError
+
+    try:
+        yield
+    except UCSearchError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(UNUSABLE) from error
