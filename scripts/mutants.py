@@ -58,8 +58,8 @@ TESTS = {
         "tests/unit/test_closed.py",
     ],
     "pipeline": [
-        "tests/planning/test_tables.py",
-        "tests/planning/test_forecast_files.py",
+        "tests/pipeline/test_tables.py",
+        "tests/pipeline/test_forecast_files.py",
     ],
     "dispatch": [
         "tests/unit/test_dispatch.py",
@@ -116,7 +116,7 @@ TESTS = {
         "tests/unit/test_override.py",
         "tests/allocation/test_records.py",
         "tests/allocation/test_branch.py",
-        "tests/planning/test_recalibrated_job.py",
+        "tests/pipeline/test_recalibrated_job.py",
         "tests/property/test_forgery.py",
     ],
 }

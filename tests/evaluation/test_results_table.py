@@ -45,9 +45,10 @@ def test_a_readme_without_its_place_is_refused() -> None:
         script().with_table("no markers", "table")
 
 
+@pytest.mark.parametrize("decisions", [1, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_committed_evidence_agrees_with_its_rows(folder: Path) -> None:
-    found = verify_evidence(folder, decisions=2)
+def test_committed_evidence_agrees_with_its_rows(folder: Path, decisions: int) -> None:
+    found = verify_evidence(folder, decisions=decisions)
     assert found.code == 0, (found.problems[:3], found.malformed)
 
 

@@ -29,7 +29,11 @@ SMALL = smaller(
     MINI, ("paths = 30", "paths = 6"), ("decisions = 6", "decisions = 3"), ("seeds = 2", "seeds = 1"),
     ("risks = [0.0, 0.5, 0.75]", "risks = [0.0, 0.5]"),
 )  # fmt: skip
-WALKS = ("m4-balanced200-mini", "m4-expanded40-mini", "m4-standard48-mini", "ett-inventory-mini")
+WALKS = (
+    "m4-balanced200-mini",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("m4-expanded40-mini", "m4-standard48-mini")),
+    pytest.param("ett-inventory-mini", marks=pytest.mark.slow),
+)
 
 
 @pytest.mark.parametrize("name", suite_names())

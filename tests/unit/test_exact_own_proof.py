@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from tests.planning.kit import make_settings
+from tests.pipeline.kit import make_settings
 from ucsearch.certificate import api
 from ucsearch.pipeline.cases import Kinds
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from tests.planning.pages_kit import Elements
+from tests.pipeline.pages_kit import Elements
 from ucsearch.report.small import SHOWN
 from ucsearch.tasks import LeadTimeInventory
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tests.planning.kit import TOML, decide, read_csv, write_csv
+from tests.pipeline.kit import TOML, decide, read_csv, write_csv
 from ucsearch.cli.main import app
 from ucsearch.errors import DataError, InputError
 from ucsearch.forecast import Auto, MarkovBootstrap, clip_outliers, crps_ensemble, series_stream

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.planning.kit import TOML, decide, make_settings, read_csv, write_csv, write_job
+from tests.pipeline.kit import TOML, decide, make_settings, read_csv, write_csv, write_job
 from ucsearch.errors import InputError
 from ucsearch.pipeline.cases import StateFile
 from ucsearch.pipeline.forecasts import ForecastFile, count_periods, later

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ucsearch as uc
-from tests.planning.kit import STATE_HEAD, TOML, decide, make_settings, read_csv, write_csv, write_job
+from tests.pipeline.kit import STATE_HEAD, TOML, decide, make_settings, read_csv, write_csv, write_job
 from ucsearch.cli.main import app
 from ucsearch.errors import InputError, RecordError
 from ucsearch.pipeline.again import asked_again, find_decision

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.planning.kit import NAMES, decide, forecast_rows, make_settings, read_csv, state_rows, write_job
+from tests.pipeline.kit import NAMES, decide, forecast_rows, make_settings, read_csv, state_rows, write_job
 from ucsearch.errors import InputError
 from ucsearch.pipeline import decide_cases
 from ucsearch.records.audit import AuditLog

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.planning.kit import FORECAST_HEAD, TOML, forecast_rows, make_settings, write_csv
+from tests.pipeline.kit import FORECAST_HEAD, TOML, forecast_rows, make_settings, write_csv
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline import tables
 from ucsearch.pipeline.forecasts import ForecastFile, Values, make_trace

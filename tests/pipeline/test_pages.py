@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from tests.planning.kit import FORECAST_HEAD, STATE_HEAD, TOML, decide, make_settings, read_csv, write_csv, write_job
-from tests.planning.pages_kit import Elements, check_harmless
+from tests.pipeline.kit import FORECAST_HEAD, STATE_HEAD, TOML, decide, make_settings, read_csv, write_csv, write_job
+from tests.pipeline.pages_kit import Elements, check_harmless
 from ucsearch.cli.main import app
 from ucsearch.errors import InputError
 from ucsearch.pipeline import decide_page

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tests.planning.kit import write_csv
-from tests.planning.pages_kit import check_harmless
+from tests.pipeline.kit import write_csv
+from tests.pipeline.pages_kit import check_harmless
 from ucsearch.cli.forecast import settings_for
 from ucsearch.cli.main import app
 from ucsearch.errors import DataError, InputError

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.planning.kit import TOML, decide, write_csv
+from tests.pipeline.kit import TOML, decide, write_csv
 from ucsearch.errors import InputError
 from ucsearch.forecast import SeasonalNaive, series_stream
 from ucsearch.forecast.recalibrate import Archive, Correction, Recalibration, Sums, correction_at

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ucsearch as uc
-from tests.planning.kit import (
+from tests.pipeline.kit import (
     FORECAST_HEAD,
     NAMES,
     STATE_HEAD,

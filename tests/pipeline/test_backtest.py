@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.planning.kit import TOML, make_settings, read_csv, write_csv
+from tests.pipeline.kit import TOML, make_settings, read_csv, write_csv
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline import contest
 from ucsearch.pipeline.backtest import run_backtest

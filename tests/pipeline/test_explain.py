@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from tests.planning.kit import TOML, decide, make_settings, read_csv, write_job
+from tests.pipeline.kit import TOML, decide, make_settings, read_csv, write_job
 from ucsearch.errors import RecordError
 from ucsearch.pipeline.explain import explain_series
 from ucsearch.pipeline.pictures import draw_decision

@@ -13,8 +13,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tests.planning.kit import FORECAST_HEAD, NAMES, STATE_HEAD, TOML, forecast_rows, read_csv, state_rows, write_csv
-from tests.planning.kit import write_job as write_files
+from tests.pipeline.kit import FORECAST_HEAD, NAMES, STATE_HEAD, TOML, forecast_rows, read_csv, state_rows, write_csv
+from tests.pipeline.kit import write_job as write_files
 from ucsearch.cli import planner
 
 runner = CliRunner()

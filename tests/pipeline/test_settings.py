@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ucsearch as uc
-from tests.planning.kit import TOML, make_settings
+from tests.pipeline.kit import TOML, make_settings
 from ucsearch.errors import InputError
 from ucsearch.pipeline.scaffold import INVENTORY
 from ucsearch.settings import SettingsError, field_notes, json_schema, load_settings, parse_settings, task_classes

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from tests.planning.kit import STATE_HEAD, TOML, decide, make_settings, read_csv, write_csv, write_job
+from tests.pipeline.kit import STATE_HEAD, TOML, decide, make_settings, read_csv, write_csv, write_job
 from ucsearch import Exact, search
 from ucsearch.cli.main import app
 from ucsearch.inventory.adaptive import forecast_level

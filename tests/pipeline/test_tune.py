@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tests.planning.kit import TOML
-from tests.planning.test_backtest import DEMAND, write_sales
+from tests.pipeline.kit import TOML
+from tests.pipeline.test_backtest import DEMAND, write_sales
 from ucsearch.cli.main import app
 from ucsearch.errors import InputError
 from ucsearch.pipeline import tuning

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from tests.planning.kit import (
+from tests.pipeline.kit import (
     FORECAST_HEAD,
     NAMES,
     decide,

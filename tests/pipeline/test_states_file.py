@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.planning.kit import STATE_HEAD, TOML, make_settings, state_rows, write_csv
+from tests.pipeline.kit import STATE_HEAD, TOML, make_settings, state_rows, write_csv
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.cases import StateFile, panel_inputs, state_columns
 from ucsearch.pipeline.tables import open_table, write_table
