@@ -21,8 +21,15 @@ from ucsearch.evaluation.run import evaluate
 from ucsearch.evaluation.suite import load_suite, parse_suite
 from ucsearch.evaluation.tables import fill
 
-VALUE = ("ltsf-inventory-mini", "capacity-control-mini", "intervention-control-mini", "ett-kinked-mini")
-GATE = ("m4-expanded40-short-mini", "m4-lots-mini", "delayed-service-credit-mini")
+VALUE = (
+    "ltsf-inventory-mini",
+    "capacity-control-mini",
+    "intervention-control-mini",
+    "ett-kinked-mini",
+    "delayed-control-mini",
+    "compute-matched-mini",
+)
+GATE = ("m4-expanded40-short-mini", "m4-lots-mini", "delayed-service-credit-mini", "multi-domain-mini")
 
 
 @pytest.mark.parametrize("name", [*VALUE, *GATE])
@@ -56,6 +63,15 @@ def test_a_row_of_the_paper_runs_and_verifies(name: str, tmp_path: Path) -> None
         assert lead == pytest.approx(mean([mean(values) for values in families.values()]), abs=1e-12)
     for line in tables["calibration"]["rows"]:
         assert 0.0 <= line[1] <= line[2] <= 1.0
+
+
+def test_the_mechanism_of_the_public_rows_runs_and_verifies(tmp_path: Path) -> None:
+    run = evaluate("mechanism-public-mini", tmp_path, threads=1)
+    report = verify_evidence(run.folder)
+    assert (report.problems, report.malformed) == ((), "")
+    predicate = run.statement["predicate"]
+    assert all(row["pass"] for row in predicate["checks"])
+    assert {row["source"] for row in read_evidence(run.folder).rows} == {"inventory", "control"}
 
 
 def test_later_settings_leave_older_suites_as_they_were() -> None:
