@@ -149,7 +149,7 @@ test-py: $(VENV_PY)/.stamp ## Run the tests on another Python, in its own enviro
 
 .PHONY: mutants
 mutants: setup ## Change gate, verifier, certificate, plain engine, trace, tables one place at a time; count what tests catch (a sample)
-	$(VENV)/bin/python scripts/mutants.py --sample $(or $(SAMPLE),144) --seed $(or $(SEED),1)
+	$(VENV)/bin/python scripts/mutants.py --quick --sample $(or $(SAMPLE),144) --seed $(or $(SEED),1)
 
 .PHONY: test-learned
 test-learned: $(VENV_LEARNED)/.stamp ## Train tiny DQN and PPO policies, in .venv-learned

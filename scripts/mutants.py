@@ -79,6 +79,8 @@ TESTS = {
         "tests/unit/test_time_budget.py",
         "tests/unit/test_verify.py",
         "tests/unit/test_verify_kinds.py",
+        "tests/unit/test_closed.py",
+        "tests/unit/test_warm.py",
         "tests/property/test_tolerance_by_pair.py",
         "tests/property/test_certificate.py",
     ],

@@ -491,6 +491,8 @@ def test_windows_with_weights_and_actions_of_their_own() -> None:
             engine="python",
         )
         found.append(of_plan(plan, steps=4).upper)
+        exact = of_plan(plan, few_plans=4).exact  # of nine plans and of four
+        assert exact.tolist() == [False, True][rows]
     assert found[0].tobytes() == found[1].tobytes() + found[2].tobytes()
     assert found[0][1, 2] == -math.inf
     assert found[0][0, 0] != found[0][1, 0]

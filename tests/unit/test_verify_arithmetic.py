@@ -13,13 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ucsearch.certificate.api import _PATH, _put_in, _select
+from ucsearch.certificate import api
+from ucsearch.certificate.api import _PATH, _put_in, _route, _select
 from ucsearch.certificate.compute import Claims, Evidence, derive
 from ucsearch.certificate.route import choose
-from ucsearch.engine.arrays import OutI
+from ucsearch.engine.arrays import Col, OutI
+from ucsearch.verify.allocation import _use
 from ucsearch.verify.claims import _Decision
-from ucsearch.verify.formats import shown
-from ucsearch.verify.gate import _age, certificate
+from ucsearch.verify.excused import _nothing_found
+from ucsearch.verify.formats import Invalid, shown
+from ucsearch.verify.gate import _age, _site, certificate
+from ucsearch.verify.monitor import _alike, _close
 
 WINDOWS, M, HIGH = 4000, 4, 4.0
 TAU = 1e-9 * 0.5  # of figures about a half; figures near 0 are told apart by their sizes alone
@@ -230,3 +234,69 @@ def test_the_reward_only_path_is_retained_unless_a_better_one_was_found() -> Non
         assert (paths[0, 0] == 1).all()
         assert (values[0, 1].tolist() == [2.0, 6.0, 4.0, 7.0]) is kept
         assert (paths[0, 1] == (9 if kept else 1)).all()
+
+
+@pytest.mark.parametrize("mode", ["mean", "members"])
+def test_a_step_s_score_is_its_reward_less_its_risk(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr(api, "choose", lambda **given: seen.update(given))
+    table = np.zeros((1, 2, max(Col) + 1))
+    table[0, :, Col.STEP_REWARD], table[0, :, Col.STEP_UNCERTAINTY] = (5.0, 7.0), (2.0, 8.0)
+    outputs = SimpleNamespace(table=table, out_i=np.zeros((1, len(OutI) + 8), int))
+    plan = SimpleNamespace(outputs=outputs, settings=SimpleNamespace(reach=1))
+    policy = SimpleNamespace(risk=0.5, mode=mode, near_equal=0.0, band=0.0, utility_budget=0.0)
+    _route(plan, policy, make_evidence(np.random.default_rng(1), True), plan)  # type: ignore[arg-type]
+    assert np.array_equal(seen["step_score"][0], [4.0, 3.0] if mode == "mean" else [np.nan] * 2, equal_nan=True)
+
+
+def test_figures_of_the_monitor_are_close() -> None:
+    for derived in (0.25, -3.0, 1e6):
+        size = max(1.0, abs(derived))
+        _close("evidence", derived + 0.9e-9 * size, derived)
+        assert _alike({"a": [derived + 0.9e-9 * size, "x"]}, {"a": [derived, "x"]})
+        assert not _alike({"a": [derived + 1.1e-9 * size, "x"]}, {"a": [derived, "x"]})
+        with pytest.raises(Invalid):
+            _close("evidence", derived + 1.1e-9 * size, derived)
+
+
+def test_what_is_used_is_a_finite_amount() -> None:
+    assert _use(lambda s, a, p: a, None, 2.0, None, 1.5, "use") == 3.0
+    assert _use(lambda s, a, p: -1.0, None, math.nan, None, 1.0, "use") == 0.0  # an action that is not there
+    for amount in (-1e-300, math.inf, math.nan, "x", None):
+        with pytest.raises(Invalid, match="use"):
+            _use(lambda s, a, p, amount=amount: amount, None, 2.0, None, 1.0, "use")
+
+
+def test_a_figure_of_a_site_is_a_finite_number() -> None:
+    problem: Any = SimpleNamespace(state=None, actions=[1.0, 2.0], params=None)
+
+    def of(value: Any, index: int = 1) -> float:
+        return _site(SimpleNamespace(figure=lambda s, a, p: a * value if value == 0.25 else value), problem, index)
+
+    assert of(0.25) == 0.5
+    assert [of(x) for x in (3, True, np.float64(2.0))] == [3.0, 1.0, 2.0]
+    for odd in (math.nan, math.inf, "1", b"1", bytearray(b"1"), None, [1.0]):
+        assert math.isnan(of(odd))
+    figure = SimpleNamespace(figure=lambda s, a, p: np.array([1.0]))
+    assert math.isnan(_site(figure, problem, 1))
+    assert math.isnan(of(0.25, -1))
+
+
+def test_a_search_that_was_ended_says_nothing() -> None:
+    def record(**claim: Any) -> dict[str, Any]:
+        told = {"member_feasible": None, "counters": {"expansions": 0}, **claim}
+        return {"claim": told, "rivals": [], "gate": {"settings": {"time_budget_s": 1.0}, "elapsed_s": 2.0}}
+
+    _nothing_found(record())
+    _nothing_found(record(states=0, transitions=0, open_value=None, flexibility=None))
+    for change in (
+        {"states": 1}, {"transitions": 1}, {"open_value": 0.0}, {"flexibility": 0.0}, {"member_feasible": 1.0},
+        {"counters": {"expansions": 1}},
+    ):  # fmt: skip
+        with pytest.raises(Invalid, match=next(iter(change))):
+            _nothing_found(record(**change))
+    for part, value in (("elapsed_s", 1.0), ("settings", {"time_budget_s": None})):
+        late = record()
+        late["gate"][part] = value
+        with pytest.raises(Invalid, match="elapsed"):
+            _nothing_found(late)
