@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from tests.pipeline.kit import (
     FORECAST_HEAD,
     NAMES,
+    TOML,
     decide,
     forecast_rows,
     make_settings,
@@ -84,6 +85,48 @@ def test_one_entry_and_all_rows_derive(made: Path) -> None:
         report = next(verify_segments(reader, sample=-1, engine="python"))
     assert (report.rows, report.derived) == (5, 5)
     assert pq.read_table(segment(made) / part_name(1))["shape"].to_pylist() == [[4, 4, 3, 1]] * 2
+
+
+CLOSED = TOML.replace("risk = 0.25", 'mode = "closed"')
+INDEPENDENT = TOML + SEGMENTED + '[forecast]\ncoupling = "independent"\n'
+
+
+@pytest.mark.parametrize(
+    "text", [CLOSED + SEGMENTED, INDEPENDENT, CLOSED + SEGMENTED + '[forecast]\ncoupling = "independent"\n'],
+    ids=["closed", "independent", "closed, independent"],
+)  # fmt: skip
+def test_forecasts_with_a_law(tmp_path: Path, text: str) -> None:
+    """Decisions as in entries; every row derives; records are valid; an edited law or member is found; proofs hold."""
+    write_job(tmp_path)
+    rough = [[*row[:2], *(round(x * 1.0371 + 0.013, 3) for x in row[2:])] for row in forecast_rows(steps=9)]
+    write_csv(tmp_path / "forecasts.csv", FORECAST_HEAD, rough)
+    decide(tmp_path, make_settings(text=text))
+    decide(tmp_path, make_settings(text=text.replace(SEGMENTED, "")), out="rows.csv", log_name="rows.db")
+    ours, theirs = read_csv(tmp_path / "out.csv"), read_csv(tmp_path / "rows.csv")
+    for a, b in zip(ours, theirs, strict=True):
+        assert (a.pop("certificate"), b.pop("certificate")) != ("", "")
+        assert a == b
+    with AuditReader(tmp_path / "log.db") as reader:
+        assert reader.count() == 1
+        report = next(verify_segments(reader, sample=-1, engine="python"))
+    assert (report.fault, report.rows, report.derived) == ("", 5, 5)
+    out = tmp_path / "records.jsonl"
+    log = str(tmp_path / "log.db")
+    done = CliRunner().invoke(app, ["log", "export", str(out), "--log", log, "--segments"])
+    assert done.exit_code == 0, done.output
+    assert [v.status for v in verify_file(out)] == ["valid"] * 5
+    assert '"law"' in out.read_text() or '"independent"' in out.read_text()
+    digest = next(row["certificate"] for row in read_csv(tmp_path / "out.csv") if row["series"] == "C")
+    assert explain_series(tmp_path / "log.db", "C").text.endswith(f"certificate {digest}")
+    part = segment(tmp_path) / part_name(1)
+    for change in (
+        edited("meta", 1, lambda v: v.replace("independent", "joint")),
+        edited("action", 1, lambda v: v + 5),
+    ):
+        whole = part.read_bytes()
+        rewrite(part, change)
+        assert f"{part_name(1)}, row 2, series 'D" in fault(tmp_path)
+        part.write_bytes(whole)
 
 
 def test_exported_records_are_valid_for_the_verifier(made: Path, tmp_path: Path) -> None:

@@ -139,10 +139,17 @@ def test_a_worker_that_differs_is_refused_by_name(monkeypatch: pytest.MonkeyPatc
     other = replace(JOB, shared="0" * 64)
     with pytest.raises(InputError, match="worker node-7"):
         decide_batch(batch(), other, worker="node-7")
-    for text in ('mode = "closed"\n', None):
-        toml = TOML.replace("risk = 0.25\n", text) if text else TOML + '[forecast]\nrecalibrate = "paths"\nseason = 7\n'
-        with pytest.raises(InputError, match=r"policy\.mode|recalibrate"):
-            Job.of(toml.encode())
+    with pytest.raises(InputError, match="recalibrate"):
+        Job.of((TOML + '[forecast]\nrecalibrate = "paths"\nseason = 7\n').encode())
+
+
+def test_closed_loop_rows_depend_on_no_batch() -> None:
+    """The lattice of a series, which is part of its trace's meta, is its own."""
+    closed = Job.of(TOML.replace("risk = 0.25\n", 'mode = "closed"\n').encode())
+    table = batch().slice(0, 6)
+    together = decide_batch(table, closed)
+    assert all('"law"' in meta for meta in together["meta"].to_pylist())
+    assert same(together, pa.concat_tables([decide_batch(table.slice(k, 2), closed) for k in (0, 2, 4)]))
 
 
 # -------------------------------------------------------------------- jobs of parts

@@ -37,8 +37,8 @@ __all__ = ["Segment", "batches_of", "is_segmented", "resolve_reach", "shared_of"
 
 
 def is_segmented(plan: Work) -> bool:
-    """Whether a run's decisions go to a segment: there are many, Parquet can be written, and their traces are plain
-    members (a law or a recalibration is part of a record that rows have no columns for)."""
+    """Whether a run's decisions go to a segment: there are many, Parquet can be written, and their forecasts are as
+    they were read (a recalibration is part of a record that rows have no columns for)."""
     settings = plan.settings
     if len(plan.series) < settings.run.segment_from or importlib.util.find_spec("pyarrow") is None:
         return False
@@ -46,7 +46,7 @@ def is_segmented(plan: Work) -> bool:
 
 
 def can_be_rows(settings: Settings) -> bool:
-    return settings.policy.mode in ("mean", "members") and settings.forecast.coupling != "independent"
+    return settings.policy.mode != "scores"
 
 
 def resolve_reach(task: Task, policy: Any, horizon: int) -> int:

@@ -36,9 +36,10 @@ class Job:
         settings = parse_settings(toml, name)
         if not can_be_rows(settings):
             raise InputError(
-                f"{name}: policy.mode, forecast.coupling", f"{settings.policy.mode!r}, {settings.forecast.coupling!r}",
-                "mode 'mean' or 'members' with joint members: others are not rows of a segment",
-            )  # fmt: skip
+                f"{name}: policy.mode",
+                repr(settings.policy.mode),
+                "mode 'mean', 'members' or 'closed': rows of a segment",
+            )
         if settings.recalibration.active:
             raise InputError(f"{name}: forecast.recalibrate", "recalibration", "'off': recalibrate before the job")
         if settings.gate.max_trace_age_s is not None and now is None:

@@ -12,6 +12,7 @@ from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
 from ucsearch.dispatch.gate import Reason
 from ucsearch.engine.arrays import Col, OutI
 from ucsearch.errors import RecordError
+from ucsearch.law import RATIO_STEPS
 from ucsearch.records.canonical import canonical
 from ucsearch.segments.rows import COLUMNS, Batch, normal, step_digests, trace_hashes
 from ucsearch.segments.shared import Keep
@@ -40,8 +41,8 @@ class Hashed(NamedTuple):
 
 def hash_traces(trace: Trace) -> Hashed:
     """Of every window; members are in canonical order already."""
-    if trace.is_scores or trace.node is not None or trace.has_law:
-        raise RecordError("segments hold joint or comonotone members; this trace is of another kind")
+    if trace.is_scores or trace.node is not None:
+        raise RecordError("segments hold members without nodes; this trace is of another kind")
     metas = _metas(trace)
     steps = step_digests(trace.members.transpose(0, 2, 1, 3))
     return Hashed(trace.horizon, steps, trace_hashes(steps, _weights(trace), metas), metas)
@@ -49,11 +50,14 @@ def hash_traces(trace: Trace) -> Hashed:
 
 def _metas(trace: Trace) -> list[str]:
     base = trace.meta()
-    if len(trace.cutoff) <= 1 and len(trace.issued) <= 1:
+    units = isinstance(trace.declared.unit, tuple)
+    if len(trace.cutoff) <= 1 and len(trace.issued) <= 1 and not units:
         return [canonical(base).decode("utf-8")] * trace.windows
     out = []
     for w in range(trace.windows):
-        own = {n: [x[w]] if len(x := getattr(trace, n)) > 1 else list(x) for n in ("cutoff", "issued")}
+        own: dict[str, Any] = {n: [x[w]] if len(x := getattr(trace, n)) > 1 else list(x) for n in ("cutoff", "issued")}
+        if units:
+            own["law"] = trace.declared.of_window(w).written()
         out.append(canonical({**base, **own}).decode("utf-8"))
     return out
 
@@ -65,8 +69,11 @@ def _weights(trace: Trace) -> Floats:
 
 
 def kept_steps(trace: Trace, reach: int, keep: Keep) -> int:
-    """Steps that are planned on and kept. Unequal weights take part in the order of members, so nothing may go."""
-    return trace.horizon if keep == "all" or _weights(trace).size else min(reach, trace.horizon)
+    """Steps that are planned on and kept. Unequal weights take part in the order of members, so nothing may go; of a
+    law of independent steps its record says how members hang together over the first steps."""
+    if keep == "all" or _weights(trace).size:
+        return trace.horizon
+    return min(max(reach, *RATIO_STEPS) if trace.has_law else reach, trace.horizon)
 
 
 def shortened(trace: Trace, steps: int) -> Trace:

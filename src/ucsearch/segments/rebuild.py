@@ -12,6 +12,7 @@ from ucsearch.dispatch.api import decide_panel, refuse
 from ucsearch.dispatch.decision import Decision
 from ucsearch.ensembles import uniform, weighted_mean
 from ucsearch.errors import RecordError, UCSearchError
+from ucsearch.law import Declared
 from ucsearch.layout import Layout
 from ucsearch.records.decisions import decision_record
 from ucsearch.records.inputs import built_in_task
@@ -101,7 +102,8 @@ def rebuilt(
             yield _refused(batch, shared, i, tasks)
             continue
         meta = json.loads(batch.texts["meta"][i])
-        key = canonical_key({k: v for k, v in meta.items() if k not in ("cutoff", "issued")})
+        law = {k: v for k, v in meta.get("law", {}).items() if k != "unit"}
+        key = canonical_key({**{k: v for k, v in meta.items() if k not in ("cutoff", "issued")}, "law": law})
         groups.setdefault((batch.texts["task"][i], key), []).append(i)
     for (text, _), places in groups.items():
         yield from _decided(batch, shared, text, places, engine, tasks)
@@ -156,7 +158,7 @@ def _decided(
         trace = Trace.trusted(
             members, weights, mean, none, none, True, metas[0]["coupling"], metas[0]["model"],
             tuple(x for m in metas for x in m["cutoff"]), tuple(x for m in metas for x in m["issued"]),
-            tuple(metas[0]["notes"]),
+            tuple(metas[0]["notes"]), _declared([m.get("law", {}) for m in metas]),
         )  # fmt: skip
         panel = decide_panel(
             task, batch.numbers["state"][rows], trace, shared.policy, gate=shared.gate, now=shared.moment,
@@ -176,6 +178,15 @@ def _decided(
     again = panel_batch(panel, [batch.texts["series"][i] for i in places], told["object"], hashed, shared.keep)
     for k, i in enumerate(places):
         yield Rebuilt(i, panel[k], told["object"], _difference(batch, i, again, k))
+
+
+def _declared(laws: list[dict[str, Any]]) -> Declared:
+    """What is declared about all windows; their lattices may have a unit each."""
+    found = [Declared.read(law) for law in laws]
+    units = tuple(one.unit for one in found if isinstance(one.unit, float))
+    if len(units) != len(found):
+        raise RecordError("a lattice of one series with several units")
+    return found[0] if len(set(units)) == 1 else found[0]._replace(unit=units)
 
 
 def _difference(batch: Batch, i: int, again: Batch, k: int) -> str:
