@@ -12,6 +12,7 @@ VENV_SLOW := .venv-slow
 VENV_PEERS := .venv-peers
 VENV_LEARNED := .venv-learned
 VENV_ADAPTERS := .venv-adapters
+VENV_BACKBONES := .venv-backbones
 VENV_BROWSER := .venv-browser
 VENV_FUZZ := .venv-fuzz
 VENV_SPARK := .venv-spark
@@ -76,6 +77,14 @@ $(VENV_ADAPTERS)/.stamp: requirements/adapters.in pyproject.toml
 	@echo "Installing requirements/adapters.in into $(VENV_ADAPTERS) ..."
 	@$(VENV_ADAPTERS)/bin/python -m pip install -qq -r requirements/adapters.in
 	@$(VENV_ADAPTERS)/bin/python -m pip install -qq --no-build-isolation -e ".[io]"
+	@touch $@
+
+# Not hash-locked, for the same reason as the learned comparators' environment.
+$(VENV_BACKBONES)/.stamp: requirements/backbones.in pyproject.toml
+	$(call make-env,$(VENV_BACKBONES),$(PYTHON))
+	@echo "Installing requirements/backbones.in into $(VENV_BACKBONES) ..."
+	@$(VENV_BACKBONES)/bin/python -m pip install -qq -r requirements/backbones.in
+	@$(VENV_BACKBONES)/bin/python -m pip install -qq --no-deps -e .
 	@touch $@
 
 # The browser is the system's; axe-core comes from npm, and its test is left out with a word where npm is not there.
@@ -154,6 +163,15 @@ mutants: setup ## Change gate, verifier, certificate, plain engine, trace, table
 .PHONY: test-learned
 test-learned: $(VENV_LEARNED)/.stamp ## Train tiny DQN and PPO policies, in .venv-learned
 	$(VENV_LEARNED)/bin/python -m pytest tests/learned $(PYTEST_ARGS)
+
+.PHONY: backbones
+backbones: $(VENV_BACKBONES)/.stamp ## Train six forecasting networks briefly and store their forecasts for the suites (needs UCSEARCH_DATA)
+	$(VENV_BACKBONES)/bin/python scripts/train_backbones.py trained-backbones
+	$(VENV_BACKBONES)/bin/python scripts/train_backbones.py trained-backbones-ett
+
+.PHONY: lob-networks
+lob-networks: $(VENV_BACKBONES)/.stamp ## Train the small classifiers of lob-direction, three seeds each (needs UCSEARCH_DATA)
+	$(VENV_BACKBONES)/bin/python scripts/train_lob.py
 
 .PHONY: test-adapters
 test-adapters: $(VENV_ADAPTERS)/.stamp ## Read forecasts made by the real libraries, in .venv-adapters

@@ -29,11 +29,13 @@ from ucsearch.evaluation.manifest import find_evidence, read_evidence
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.report.write import write_reports
 from ucsearch.evaluation.run import evaluate
+from ucsearch.evaluation.stress_figure import stress_figure
 from ucsearch.evaluation.suite import load_suite, suite_names
 
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE, README = ROOT / "evidence", ROOT / "README.md"
 MAP = ROOT / "docs" / "when-it-helps.svg"
+STRESSES = ROOT / "docs" / "stressors.svg"
 LEDGER_FILE = EVIDENCE / LEDGER
 BEGIN, END = "<!-- results: written by scripts/evidence.py -->", "<!-- end of results -->"
 
@@ -118,11 +120,15 @@ def main() -> None:
 
 
 def write_map() -> None:
-    """The map of gains, for the page that tells a user whether the tool is for them."""
+    """The pictures that documents show: the map of gains, and what stresses cost."""
     folder = EVIDENCE / "where-search-helps"
     if (folder / "manifest.json").exists():
         tables = read_evidence(folder).predicate["tables"]
         MAP.write_text(heat_map(next(t for t in tables if t["name"] == "gains")), "utf-8")
+    folder = EVIDENCE / "stressors"
+    if (folder / "manifest.json").exists():
+        tables = read_evidence(folder).predicate["tables"]
+        STRESSES.write_text(stress_figure(next(t for t in tables if t["name"] == "stresses")), "utf-8")
 
 
 def _was_underpowered(folder: Path) -> bool:

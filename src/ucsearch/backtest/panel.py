@@ -95,7 +95,8 @@ def make_panel(
     for s in stretches:
         marks = np.arange(s.start - 1, s.start - 1 + s.decisions, dtype=np.int64)
         # The stream is the series' own: a window's forecasts do not depend on what else is in the panel.
-        made = forecaster.forecast(
+        model = forecaster.of(s) if hasattr(forecaster, "of") else forecaster  # stored ones look their window up
+        made = model.forecast(
             s.y, marks, horizon=horizon, season=s.season, stream=series_stream(key, f"{s.family}/{s.series}/{s.window}")
         )
         values = np.asarray(made.expand().members)  # (T, J, H)

@@ -225,6 +225,30 @@ def _truck(s: Table) -> Plan:
     )  # fmt: skip
 
 
+def _lob(s: Table) -> Plan:
+    named = ["majority", "last-move", "ridge"]
+    named += [f"{kind}-{seed}" for kind in ("mlp", "cnn") for seed in range(s.get("seeds", 3))]
+    policies = frozenset((*named, "greedy", "risk-greedy", "beam", "uc", "oracle"))
+    return Plan(
+        series={split: dict.fromkeys(s["books"], s.get(split, n)) for split, n in (("validation", 6), ("test", 8))},
+        windows={"validation": 1, "test": 1},
+        decisions=dict.fromkeys(("validation", "test"), s.get("block", 128)),
+        policies={"validation": policies, "test": policies},
+        sampled=s.get("sampled", 2) * len(s["books"]),
+    )
+
+
+def _stressors(s: Table) -> Plan:
+    families = {f: one.get("per_family", 8) for one in s["sources"].values() for f in one["families"]}
+    names = {"uc"}
+    for kind, sizes in s["stresses"].items():
+        names |= {f"{kind} {x:+g}" if kind in ("bias", "shift") else f"{kind} {x:g}" for x in sizes}
+    return Plan(
+        series={"test": families}, windows={"test": 1}, decisions={"test": s.get("decisions", 120)},
+        policies={"test": frozenset(names)},
+    )  # fmt: skip
+
+
 _PLANS: dict[str, Callable[[Table], Plan]] = {
     "walkforward": _walkforward,
     "direction": _direction,
@@ -235,6 +259,8 @@ _PLANS: dict[str, Callable[[Table], Plan]] = {
     "known_optimum": _known_optimum,
     "helps": _helps,
     "truck": _truck,
+    "stressors": _stressors,
+    "lob": _lob,
 }
 
 

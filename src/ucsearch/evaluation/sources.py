@@ -98,6 +98,10 @@ def load_family(name: str, data_dir: Path | None) -> Family:
         table = load_ett(file, data_dir=data_dir) if dataset == "ett" else load_ltsf(file, data_dir=data_dir)
         values = np.asarray(table.values, np.float64)
         return Family(name, dataset, column_series(name, table.columns, values), tuple(table.report.files))
+    if dataset == "trained":
+        # The series of a family whose forecasts a trained network made: trained-<network>-<family>.
+        inner = load_family(part.partition("-")[2], data_dir)
+        return Family(name, inner.dataset, inner.series, inner.files)
     raise InputError("family", repr(name), "m4-…, m5-…, ett-…, ltsf-…, gefcom-price or sample-…")
 
 

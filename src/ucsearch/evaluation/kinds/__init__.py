@@ -28,6 +28,8 @@ KINDS = {
     "mechanism": ("mechanism", "MechanismSettings"),
     "truck": ("truck", "TruckSettings"),
     "helps": ("helps", "HelpsSettings"),
+    "lob": ("lob", "LobSettings"),
+    "stressors": ("stressors", "StressorsSettings"),
     "known_optimum": ("known_optimum", "KnownOptimumSettings"),
 }
 

@@ -197,6 +197,7 @@ class WalkForwardSettings(_Table):
         description="unit of outcomes in closed mode, where items do not; none: all members",
     )
     recalibrate: Literal["off", "rolling"] = Field(default="off", description="members by phase of the season")
+    traces: str | None = Field(default=None, description="stored forecasts of trained networks, instead of ridge paths")
     value_gate: ValueSettings | None = Field(default=None, description="ask for the value gate too")
     practitioners: dict[str, Literal["superiority", "non-inferiority"]] = Field(
         default={}, description="whom the value gate compares with, and what is asked of each"

@@ -15,6 +15,7 @@ from ucsearch.backtest.panel import Grid, Panel, Stretch, make_panel
 from ucsearch.backtest.walk import Seen
 from ucsearch.errors import InputError
 from ucsearch.evaluation.kinds.walkforward_settings import Items, WalkForwardSettings
+from ucsearch.evaluation.kinds.walkforward_traces import StoredTraces
 from ucsearch.forecast import RidgePaths
 from ucsearch.forecast.base import Forecaster, PathForecast
 from ucsearch.forecast.recalibrate import Recalibration
@@ -51,6 +52,8 @@ class World:
     @property
     def forecaster(self) -> Forecaster:
         floor = -math.inf if self.s.floor is None else self.s.floor
+        if self.s.traces is not None:
+            return StoredTraces(self.s.traces, floor)
         made = RidgePaths(paths=self.s.paths, floor=floor)
         return made if self.s.recalibrate == "off" else _Recalibrated(made, floor)
 

@@ -1,0 +1,87 @@
+"""Stored forecasts of trained networks: looked up where they belong, refused where they are not what was trained."""
+
+from __future__ import annotations
+
+import shutil
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ucsearch.evaluation.kinds.walkforward_traces as module
+from ucsearch.backtest.panel import Stretch
+from ucsearch.errors import DataError, InputError
+from ucsearch.evaluation.kinds.walkforward_traces import LEVELS, StoredTraces, read_traces
+from ucsearch.evaluation.ledger import by_dataset
+from ucsearch.evaluation.recheck import verify_evidence
+from ucsearch.evaluation.run import evaluate
+from ucsearch.evaluation.suite import load_suite
+
+MINI = "trained-backbones-mini"
+FULL = ("trained-backbones", "trained-backbones-ett")
+
+
+def stretch(series: str, start: int) -> Stretch:
+    return Stretch("trained-DLinear-sample-daily", series, 0, start, 2, 7, np.ones(260), 1.0)
+
+
+def test_a_decision_gets_the_quantiles_stored_for_it() -> None:
+    held = read_traces(MINI)
+    name, start = str(held["ids"][1]), int(held["starts"][1])
+    cutoffs = np.array([start, start + 1])  # the second and third decision
+    made = StoredTraces(MINI, 0.0).of(stretch(name, start + 1))
+    found = made.forecast(np.ones(260), cutoffs, horizon=3, season=7, stream=np.uint64(0))
+    wanted = np.maximum(held["DLinear"][1, 1:3, :3], 0.0).astype(np.float64)  # (decisions, steps, levels)
+    np.testing.assert_array_equal(found.members, np.swapaxes(wanted, 1, 2))
+    assert found.coupling == "marginal"
+    with pytest.raises(DataError, match="decisions"):
+        made.forecast(np.ones(260), cutoffs + 100, horizon=3, season=7, stream=np.uint64(0))
+    with pytest.raises(DataError, match="no forecasts of DLinear for series X"):
+        StoredTraces(MINI, 0.0).of(stretch("X", start)).forecast(
+            np.ones(260), cutoffs, horizon=3, season=7, stream=np.uint64(0)
+        )
+
+
+def test_the_ledger_knows_a_series_whoever_forecasts_it() -> None:
+    opened = {f"trained-{net}-ett-ETTh": {"ETTh1/OT": [10, 20]} for net in ("DLinear", "TFT")}
+    found = by_dataset(opened, dict.fromkeys(opened, "ett"), "s")
+    assert found == {"ett": {"ETTh1/OT": [10, 20]}}
+    # Ids that two other families use are still kept apart.
+    apart = by_dataset({"a": {"L1": [0, 1]}, "b": {"L1": [0, 1]}}, {"a": "z", "b": "z"}, "s")
+    assert apart == {"z": {"a/L1": [0, 1], "b/L1": [0, 1]}}
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_stored_forecasts_are_whole_and_in_order(name: str) -> None:
+    held, s = read_traces(name), load_suite(name).settings
+    decided = s.splits.decisions * (s.splits.validation + s.splits.test)
+    for family in s.families:
+        found = held[family.split("-", 2)[1]]
+        assert found.shape == (s.splits.per_family, decided, 4, len(LEVELS))
+        assert np.isfinite(found).all()
+        assert (np.diff(found, axis=-1) >= 0.0).all()
+
+
+def test_forecasts_that_are_not_what_was_made_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(str(resources.files("ucsearch.evaluation") / "traces"), tmp_path / "traces")
+    path = tmp_path / "traces" / f"{MINI}.npz"
+    body = bytearray(path.read_bytes())
+    body[len(body) // 2] ^= 1
+    path.write_bytes(bytes(body))
+    monkeypatch.setattr(module.resources, "files", lambda _: tmp_path)
+    read_traces.cache_clear()
+    with pytest.raises(DataError, match="SHA-256"):
+        read_traces(MINI)
+    with pytest.raises(InputError, match="make backbones"):
+        read_traces("nobody")
+    read_traces.cache_clear()
+
+
+@pytest.mark.parametrize("name", [MINI, "trained-backbones-ett-mini"])
+def test_the_mini_suites_run_under_the_gate_and_verify(name: str, tmp_path: Path) -> None:
+    run = evaluate(name, tmp_path, threads=1)
+    report = verify_evidence(run.folder)
+    assert (report.problems, report.malformed) == ((), "")
+    against = {row["comparator"] for row in run.statement["predicate"]["gate"] if row["name"] == "lower_bound"}
+    assert against == {"cem", "mppi", "risk-random"}
