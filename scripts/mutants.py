@@ -47,7 +47,7 @@ MODULES = {
     "members bound": "certificate/m*.py",
     "engine/plain": "engine/plain/*.py",
     "verify": "verify/*.py",
-    "trace": "trace.py",
+    "trace": "trace/*.py",
     "pipeline": "pipeline/tables.py",
 }
 # By group: the files of tests that are about it.

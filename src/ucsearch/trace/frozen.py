@@ -1,21 +1,13 @@
-"""The frozen forecast: members, their weights, or action scores, with a hash of all of it.
-
-Shapes: W windows, J members, H horizon, F fields of an outcome, m actions. A single trace is a panel with W = 1.
-Members are kept in a canonical order (sorted by content), so neither the hash nor any sum depends on the order in
-which they were handed over.
-"""
+"""The class `Trace`: its constructors, the law of its outcomes, its hash, its file."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ucsearch import marginals
 from ucsearch.ensembles import (
-    check_arrays,
     check_weights,
     ordered_members,
     refuse_negative,
@@ -35,15 +26,15 @@ from ucsearch.ensembles import (
 from ucsearch.errors import InputError
 from ucsearch.law import RATIO_STEPS, Declared, Law, Laws, check_declared, law_arrays, law_of, variance_ratio
 from ucsearch.layout import as_finite
+from ucsearch.trace.checks import ARRAYS, COUPLINGS, as_times, check_trace, freeze, freeze_nodes, pick
+from ucsearch.trace.files import load_trace, save_trace
 
 __all__ = ["Trace"]
 
 Floats = NDArray[np.float64]
 Coupling = Literal["joint", "comonotone", "independent", "tree", "markov"]
 Method = Literal["grid", "sobol", "sampled"]  # how marginals become members
-_COUPLINGS = ("joint", "comonotone", "independent", "tree", "markov")
 _LAWS = ("independent", "tree", "markov")  # couplings that say what is learned when
-_ARRAYS = ("members", "weights", "mean", "q", "u")
 _NOTHING = Declared()
 
 
@@ -67,8 +58,8 @@ class Trace:
     node: NDArray[np.int64] | None = None  # (W, J, H) of a tree: members in one node are one until then
 
     def __post_init__(self) -> None:
-        for name in _ARRAYS:
-            object.__setattr__(self, name, _freeze(np.array(getattr(self, name), dtype=np.float64)))
+        for name in ARRAYS:
+            object.__setattr__(self, name, freeze(np.array(getattr(self, name), dtype=np.float64)))
         check_trace(self)
 
     @classmethod
@@ -232,8 +223,8 @@ class Trace:
                 raise InputError("trace.outcomes", f"shape {np.shape(outcomes)}", f"{count} windows x {horizon} steps")
         empty = np.zeros((count, 0, horizon, mean.shape[2]))
         return cls.trusted(
-            empty, np.zeros((1, 0)), _freeze(mean + 0.0), _freeze(score + 0.0), _freeze(spread + 0.0), panel, "joint",
-            model, _times(cutoff, "trace.cutoff", count), _times(issued, "trace.issued", count), (),
+            empty, np.zeros((1, 0)), freeze(mean + 0.0), freeze(score + 0.0), freeze(spread + 0.0), panel, "joint",
+            model, as_times(cutoff, "trace.cutoff", count), as_times(issued, "trace.issued", count), (),
         )  # fmt: skip
 
     @classmethod
@@ -241,8 +232,8 @@ class Trace:
         cls, array: Floats, weights: Floats, panel: bool, coupling: Any, model: str, cutoff: Any, issued: Any,
         notes: Sequence[str], node: ArrayLike | None = None, bins: int | None = None,
     ) -> Trace:  # fmt: skip
-        if coupling not in _COUPLINGS:
-            raise InputError("trace.coupling", repr(coupling), f"one of {_COUPLINGS}")
+        if coupling not in COUPLINGS:
+            raise InputError("trace.coupling", repr(coupling), f"one of {COUPLINGS}")
         if array.size == 0:
             raise InputError("trace", f"shape {array.shape[:-1]}", "at least one window, member and step")
         declared = Declared(bins=0 if bins is None else bins)
@@ -250,7 +241,7 @@ class Trace:
         array, nodes = array + 0.0, None
         if node is not None:
             array, weights, found = tree_order(array, weights, node)
-            nodes = _freeze_nodes(found)
+            nodes = freeze_nodes(found)
         array, weights, stood = ordered_members(array, weights)
         with np.errstate(over="ignore", invalid="ignore"):
             mean = weighted_mean(array, weights)
@@ -259,8 +250,8 @@ class Trace:
         count, _, horizon, _ = array.shape
         none = np.zeros((count, horizon, 0))
         made = cls.trusted(
-            _freeze(array), _freeze(weights), _freeze(mean), none, none, panel, coupling, model,
-            _times(cutoff, "trace.cutoff", count), _times(issued, "trace.issued", count), tuple(notes), declared,
+            freeze(array), freeze(weights), freeze(mean), none, none, panel, coupling, model,
+            as_times(cutoff, "trace.cutoff", count), as_times(issued, "trace.issued", count), tuple(notes), declared,
             nodes,
         )  # fmt: skip
         if node is None:
@@ -359,7 +350,7 @@ class Trace:
         weights = self.weights if self.weights.shape[0] == 1 else self.weights[one]
         made = Trace.trusted(
             self.members[one], weights, self.mean[one], self.q[one], self.u[one], False, self.coupling, self.model,
-            _pick(self.cutoff, w), _pick(self.issued, w), self.notes, self.declared.of_window(w),
+            pick(self.cutoff, w), pick(self.issued, w), self.notes, self.declared.of_window(w),
             None if self.node is None else self.node[one],
         )  # fmt: skip
         return self._paired(made, one)
@@ -377,8 +368,8 @@ class Trace:
 
     def some(self, windows: NDArray[np.int64]) -> Trace:
         """Those windows of a panel, in that order."""
-        weights = self.weights if self.weights.shape[0] == 1 else _freeze(self.weights[windows])
-        members, mean, q, u = (_freeze(a[windows]) for a in (self.members, self.mean, self.q, self.u))
+        weights = self.weights if self.weights.shape[0] == 1 else freeze(self.weights[windows])
+        members, mean, q, u = (freeze(a[windows]) for a in (self.members, self.mean, self.q, self.u))
         places = windows.tolist()
         cutoff, issued = (x if len(x) <= 1 else tuple(x[w] for w in places) for x in (self.cutoff, self.issued))
         unit = self.declared.unit
@@ -387,7 +378,7 @@ class Trace:
             declared = declared._replace(unit=tuple(unit[w] for w in places))
         made = Trace.trusted(
             members, weights, mean, q, u, True, self.coupling, self.model, cutoff, issued, self.notes, declared,
-            None if self.node is None else _freeze_nodes(self.node[windows]),
+            None if self.node is None else freeze_nodes(self.node[windows]),
         )  # fmt: skip
         return self._paired(made, windows)
 
@@ -420,49 +411,12 @@ class Trace:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an .npz file, whole or not at all."""
-        target = Path(path)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".trace-", suffix=".npz")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                np.savez_compressed(
-                    stream, members=self.members, weights=self.weights, mean=self.mean, q=self.q, u=self.u,
-                    node=np.zeros(0) if self.node is None else self.node,
-                    meta=np.array(json.dumps({**self.meta(), "panel": self.panel, "hash": self.hash})),
-                )  # fmt: skip
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(name, target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        save_trace(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
         """Read what `save` wrote; a file whose content does not match its hash is refused."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                meta = json.loads(str(file["meta"]))
-                arrays = [_freeze(file[name]) for name in _ARRAYS]
-                node = _freeze_nodes(file["node"]) if "node" in file.files and file["node"].size else None
-            unread = cls.trusted(
-                *arrays, meta["panel"], meta["coupling"], meta["model"],
-                tuple(meta["cutoff"]), tuple(meta["issued"]), tuple(meta["notes"]), Declared.read(meta.get("law", {})),
-                node,
-            )  # fmt: skip
-            recorded = str(meta["hash"])
-            content = unread.hash
-        except FileNotFoundError:
-            raise
-        except Exception as error:
-            seen = f"{path} ({type(error).__name__}: {error})"
-            raise InputError("trace file", seen, "a file written by Trace.save") from None
-        if content != recorded:
-            raise InputError("trace file", f"content hash {content[:12]}", f"{recorded[:12]} as recorded")
-        try:
-            check_trace(unread)  # a hash says that nothing was changed, not that it was right
-        except InputError as error:
-            raise InputError("trace file", f"{path} ({error})", "a file written by Trace.save") from None
-        return unread
+        return load_trace(path, cls.trusted)
 
     def __repr__(self) -> str:
         what = f"{self.q.shape[2]} action scores" if self.is_scores else f"{self.size} members"
@@ -482,67 +436,9 @@ class Trace:
         return f"<div><p>{esc(repr(self))}</p>{small_table(heads, rows, total)}</div>"
 
 
-def _freeze_nodes(node: Any) -> NDArray[np.int64]:
-    nodes = np.array(node, dtype=np.int64)
-    nodes.flags.writeable = False
-    return nodes
-
-
-def _times(value: Any, name: str, windows: int) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    if isinstance(value, str | date | int | float | np.generic):
-        value = (value,)
-    try:
-        items = list(value)
-    except TypeError:
-        raise InputError(name, type(value).__name__, "a time, or one per window") from None
-    if len(items) not in (1, windows):
-        raise InputError(name, f"{len(items)} times", f"1 or {windows}, one per window")
-    out = []
-    for i, item in enumerate(items):
-        text = item.isoformat() if isinstance(item, date) else str(item)
-        if not text:
-            raise InputError(name, "an empty text", "a time", index=i)
-        out.append(text)
-    return tuple(out)
-
-
 def _restored(values: tuple[Any, ...], recorded: str) -> Trace:
     """What was pickled: checked like any other trace, and of the same content."""
     trace = Trace(*values)
     if trace.hash != recorded:
         raise InputError("pickled trace", f"content hash {trace.hash[:12]}", f"{recorded[:12]} as pickled")
     return trace
-
-
-def _pick(times: tuple[str, ...], w: int) -> tuple[str, ...]:
-    return times if len(times) <= 1 else (times[w],)
-
-
-def _freeze(array: Floats) -> Floats:
-    array = np.ascontiguousarray(array)
-    array.flags.writeable = False
-    return array
-
-
-def check_trace(trace: Trace) -> None:
-    """Refuse what no `from_*` constructor makes."""
-    count = check_arrays(*(getattr(trace, name) for name in _ARRAYS))
-    if not isinstance(trace.panel, bool) or (not trace.panel and count != 1):
-        raise InputError("trace.panel", repr(trace.panel), f"True or False, and True for {count} windows")
-    if trace.coupling not in _COUPLINGS:
-        raise InputError("trace.coupling", repr(trace.coupling), f"one of {_COUPLINGS}")
-    check_declared(trace.coupling, trace.declared, trace.members.shape, trace.node is not None)
-    if trace.node is not None:
-        _, _, nodes = tree_order(trace.members, trace.weights, trace.node)
-        if trace.node.shape != nodes.shape or not bool((trace.node == nodes).all()):
-            raise InputError("trace.node", "other numbers", "nodes numbered by first appearance")
-    for name in ("cutoff", "issued", "notes"):
-        texts = getattr(trace, name)
-        if not isinstance(texts, tuple) or not all(isinstance(x, str) for x in texts):
-            raise InputError(f"trace.{name}", repr(texts), "a tuple of texts")
-        if name != "notes" and len(texts) not in (0, 1, count):
-            raise InputError(f"trace.{name}", f"{len(texts)} times", f"none, 1 or {count}, one per window")
-    if not isinstance(trace.model, str):
-        raise InputError("trace.model", repr(trace.model), "a text")

@@ -1,0 +1,198 @@
+"""A settings file read and checked; every problem names file, key and allowed values."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import json
+import tomllib
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from ucsearch.dispatch.gate import Calibration, Gate
+from ucsearch.effort import Proof
+from ucsearch.errors import InputError, UCSearchError
+from ucsearch.settings.models import file_model, forecaster_classes, model_of, policy_classes, task_classes
+from ucsearch.settings.tables import (
+    Run,
+    Settings,
+)
+
+__all__ = ["SettingsError", "load_settings", "parse_settings"]
+
+
+class SettingsError(InputError):
+    """Every problem of a settings file, one line each."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        UCSearchError.__init__(self, "\n".join(lines))
+        self.lines = tuple(lines)
+        self.field, self.index, self.seen, self.expected = "settings", None, "", ""
+
+
+def load_settings(path: str | Path) -> Settings:
+    """Read a settings file; `SettingsError` lists everything wrong with it."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise SettingsError([f"{path}: cannot be read ({error.strerror})"]) from error
+    return parse_settings(data, str(path))
+
+
+def parse_settings(data: bytes, file: str = "settings") -> Settings:
+    try:
+        content = tomllib.loads(data.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError([f"{file}: not valid TOML: {error}"]) from error
+    _looking_fallback(content)
+    if isinstance(content.get("actions"), dict) and (
+        content["actions"].get("multiples") is not None or content["actions"].get("lots")
+    ):
+        _place_holders(content, file)
+    try:
+        # By way of JSON, because there lists may become tuples although types are strict.
+        found: Any = file_model().model_validate_json(json.dumps(content, default=str), strict=True)
+    except ValidationError as error:
+        raise SettingsError([_line(e, file) for e in error.errors()]) from error
+    problems: list[str] = []
+
+    def make(table: str, cls: type[Any], model: BaseModel) -> Any:
+        given = {k: getattr(model, k) for k in model.model_fields_set if k != "name"}
+        plain = {k: v for k, v in given.items() if v is not None}
+        try:
+            return cls(**plain)
+        except InputError as error:
+            problems.append(f"{file}: {table}.{str(error).removeprefix(f'{table}.')}")
+            return None
+
+    task = make("task", task_classes()[found.task.name], found.task)
+    policy = make("policy", policy_classes()[found.policy.name], found.policy)
+    gate = make("gate", Gate, found.gate)
+    calibration = make("calibration", Calibration, found.calibration)
+    proof, run = Proof(**found.proof.model_dump()), Run(**found.run.model_dump())
+    forecaster = make("forecaster", forecaster_classes()[found.forecaster.name], found.forecaster)
+    if found.policy.mode == "scores":
+        problems.append(f"{file}: policy.mode: saw 'scores', expected 'mean' or 'members': files hold forecasts")
+    if found.actions.multiples is not None and not hasattr(task_classes()[found.task.name], "scaled"):
+        problems.append(f"{file}: actions.multiples: saw a list, expected nothing: {found.task.name} cannot be scaled")
+    sizes = found.actions
+    if sizes.lots and (sizes.multiples is not None or not hasattr(task_classes()[found.task.name], "lots")):
+        problems.append(f"{file}: actions.lots: expected no multiples beside it, and a task with lots")
+    if (sizes.periods or sizes.batch) and sizes.multiples is None:
+        problems.append(f"{file}: actions.periods, actions.batch: expected multiples beside them")
+    if any(b <= a for a, b in pairwise((0, *sizes.periods))):
+        problems.append(
+            f"{file}: actions.periods: saw {list(sizes.periods)}, expected ascending whole numbers from 1 on"
+        )
+    if found.policy.mode == "closed" and getattr(found.task, "spoilage", 0.0):
+        problems.append(
+            f"{file}: policy.mode: saw 'closed', expected 'members', because task.spoilage leaves the lattice"
+        )
+    if problems:
+        raise SettingsError(problems)
+    if policy.mode == "closed" and getattr(task, "unmet", "") == "lost" and not task.is_planned:
+        task = dataclasses.replace(task, merge_arrivals=True)  # the same costs, far fewer states
+    return Settings(
+        file=file, digest=hashlib.sha256(data).hexdigest(), units=found.units, currency=found.currency,
+        period=found.period, task=task, policy=policy, gate=gate, calibration=calibration, proof=proof,
+        actions=found.actions, forecast=found.forecast, forecaster=forecaster, columns=found.columns,
+        backtest=found.backtest, run=run, shared=found.shared, log=found.log,
+    )  # fmt: skip
+
+
+# What a planning job does where its settings do not say: falls back to an action that looks at the forecast and the
+# state; stores value what is left at the end by the forecast, stock at what a unit costs.
+_FALLBACKS = {"lead_time_inventory": "level", "capacity_plan": "need", "delayed_exposure": "flat"}
+
+
+# How long a period lasts, for tasks that turn power into energy.
+_HOURS = {"15min": 0.25, "30min": 0.5, "hour": 1.0, "day": 24.0}
+
+
+def _looking_fallback(content: dict[str, Any]) -> None:
+    task = content.get("task")
+    if isinstance(task, dict) and task.get("name") == "storage":
+        more: dict[str, Any] = {} if "end_value" in task else {"end_price": "forecast"}
+        if content.get("period") in _HOURS:
+            more["hours"] = _HOURS[content["period"]]
+        content["task"] = {**more, **task}
+    if isinstance(task, dict) and task.get("name") == "lead_time_inventory" and task.get("salvage") != 0:
+        task = content["task"] = {"end_stock": "unit_cost", **task}
+    if isinstance(task, dict) and task.get("name") in _FALLBACKS and "fallback_order" not in task:
+        content["task"] = {"fallback_rule": _FALLBACKS[task["name"]], **task}
+
+
+def _place_holders(content: dict[str, Any], file: str) -> None:
+    """With multiples the order sizes are only counted, so they need not be given."""
+    task, multiples = content.get("task"), content["actions"].get("multiples")
+    lots = content["actions"].get("lots", 0)
+    if isinstance(task, dict) and multiples is None and isinstance(lots, int):
+        multiples = list(range(lots))
+    if not isinstance(task, dict) or not isinstance(multiples, list):
+        return
+    if not hasattr(task_classes().get(task.get("name", "")), "scaled"):
+        return  # refused later, in words
+    if "order_sizes" in task:
+        line = f"{file}: task.order_sizes: saw a list, expected nothing beside actions.multiples, which replaces it"
+        raise SettingsError([line])
+    periods = content["actions"].get("periods", [])
+    count = len(multiples) + 1 + (len(periods) if isinstance(periods, list) else 0)
+    count += content["actions"].get("batch") is True
+    content["task"] = {**task, "order_sizes": [float(i) for i in range(count)]}
+
+
+def _line(error: Any, file: str) -> str:
+    """One pydantic error as one line: file, key, what was seen, what is allowed."""
+    loc = [str(x) for x in error["loc"]]
+    names = {name for classes in _named().values() for name in classes}
+    # The discriminator's value stands in the path; it is no key of the file.
+    where = [x for i, x in enumerate(loc) if not (i == 1 and x in names)]
+    key = ".".join(where) or "the file"
+    kind, context = error["type"], error.get("ctx", {})
+    if where == ["gate", "time_budget_s"]:
+        return f"{file}: {key}: not for files, because a resumed run must decide the same; use gate.node_budget"
+    if kind == "extra_forbidden":
+        return f"{file}: {key}: unknown key, expected {_allowed(loc[:-1], where[-1])}"
+    if kind == "missing" and where[-1] == "name":
+        return f"{file}: {key}: missing, expected one of {_names(where[0])}"
+    if kind == "missing":
+        return f"{file}: {key}: missing, expected {'a table' if len(where) == 1 else 'a value'}"
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        seen = "nothing" if kind.endswith("found") else repr(context["tag"])
+        return f"{file}: {key}.name: saw {seen}, expected one of {_names(where[0])}"
+    seen = repr(error["input"]) if isinstance(error["input"], str | int | float | bool) else "a value"
+    if kind == "literal_error":
+        return f"{file}: {key}: saw {seen}, expected one of {context['expected']}"
+    text = error["msg"].removeprefix("Input should be ").removeprefix("Input should have ")
+    return f"{file}: {key}: saw {seen}, expected {text[:1].lower()}{text[1:]}"
+
+
+def _names(table: str) -> str:
+    return ", ".join(map(repr, _named()[table]))
+
+
+def _named() -> dict[str, dict[str, type[Any]]]:
+    """The tables that choose a class by name."""
+    return {"task": task_classes(), "policy": policy_classes(), "forecaster": forecaster_classes()}
+
+
+def _allowed(loc: Sequence[str], wrong: str) -> str:
+    """The keys a table may have, the likeliest first."""
+    model: Any = file_model()
+    if loc:
+        classes = _named().get(loc[0])
+        if classes is not None:
+            tag = loc[1] if len(loc) > 1 else next(iter(classes))
+            cls: Any = classes[tag]
+            model = model_of(cls, tag)
+        else:
+            model = model.model_fields[loc[0]].annotation
+    keys = list(model.model_fields)
+    close = difflib.get_close_matches(wrong, keys, n=1)
+    hint = f"{close[0]!r}? All keys: " if close else "one of "
+    return hint + ", ".join(keys)

@@ -1,0 +1,13 @@
+"""The frozen forecast: members, their weights, or action scores, with a hash of all of it.
+
+Shapes: W windows, J members, H horizon, F fields of an outcome, m actions. A single trace is a panel with W = 1.
+Members are kept in a canonical order (sorted by content), so neither the hash nor any sum depends on the order in
+which they were handed over.
+"""
+
+from __future__ import annotations
+
+from ucsearch.trace.checks import check_trace
+from ucsearch.trace.frozen import Coupling, Method, Trace, _restored
+
+__all__ = ["Coupling", "Method", "Trace", "_restored", "check_trace"]

@@ -1,0 +1,68 @@
+"""A trace in a file, whole or not at all, and refused when its content does not match its hash."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ucsearch.errors import InputError
+from ucsearch.law import Declared
+from ucsearch.trace.checks import ARRAYS, check_trace, freeze, freeze_nodes
+
+if TYPE_CHECKING:
+    from ucsearch.trace.frozen import Trace
+
+__all__ = ["load_trace", "save_trace"]
+
+
+def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """Write an .npz file, whole or not at all."""
+    target = Path(path)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".trace-", suffix=".npz")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            np.savez_compressed(
+                stream, members=trace.members, weights=trace.weights, mean=trace.mean, q=trace.q, u=trace.u,
+                node=np.zeros(0) if trace.node is None else trace.node,
+                meta=np.array(json.dumps({**trace.meta(), "panel": trace.panel, "hash": trace.hash})),
+            )  # fmt: skip
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def load_trace(path: str | os.PathLike[str], made: Callable[..., Trace]) -> Trace:
+    """Read what `save_trace` wrote; a file whose content does not match its hash is refused."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            meta = json.loads(str(file["meta"]))
+            arrays = [freeze(file[name]) for name in ARRAYS]
+            node = freeze_nodes(file["node"]) if "node" in file.files and file["node"].size else None
+        unread = made(
+            *arrays, meta["panel"], meta["coupling"], meta["model"],
+            tuple(meta["cutoff"]), tuple(meta["issued"]), tuple(meta["notes"]), Declared.read(meta.get("law", {})),
+            node,
+        )  # fmt: skip
+        recorded = str(meta["hash"])
+        content = unread.hash
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        seen = f"{path} ({type(error).__name__}: {error})"
+        raise InputError("trace file", seen, "a file written by Trace.save") from None
+    if content != recorded:
+        raise InputError("trace file", f"content hash {content[:12]}", f"{recorded[:12]} as recorded")
+    try:
+        check_trace(unread)  # a hash says that nothing was changed, not that it was right
+    except InputError as error:
+        raise InputError("trace file", f"{path} ({error})", "a file written by Trace.save") from None
+    return unread
