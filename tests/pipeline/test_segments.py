@@ -25,6 +25,7 @@ from tests.pipeline.kit import (
     write_job,
 )
 from ucsearch.cli.main import app
+from ucsearch.errors import RecordError
 from ucsearch.pipeline import segmented
 from ucsearch.pipeline.explain import explain_series
 from ucsearch.records import AuditReader
@@ -392,3 +393,27 @@ def test_a_run_that_was_cut_off_anywhere_ends_in_the_same_bytes(
     assert out == (made / "out.csv").read_text()
     with AuditReader(tmp_path / "log.db") as reader:
         assert reader.count() == 1
+
+
+def test_the_monitor_looks_at_rows_as_at_entries(made: Path, tmp_path: Path) -> None:
+    """The same outcomes against both logs, by count and by decision; a forecast that is kept elsewhere is told."""
+    from ucsearch.pipeline.watch import run_watch
+
+    numbered = tmp_path / "outcomes.csv"
+    write_csv(numbered, ["series", "step", "value"], [[name, 1, 4.0 + i] for i, name in enumerate(NAMES)])
+    ours, theirs = (run_watch(made / log, numbered) for log in ("log.db", "rows.db"))
+    assert ours.outcomes == theirs.outcomes == len(NAMES) - 1  # one was refused
+    assert [(s.series, s.status, s.members) for s in ours.series] == [
+        (s.series, s.status, s.members) for s in theirs.series
+    ]
+    named = tmp_path / "named.csv"
+    lines = [[row["certificate"], 1, 4.0] for row in read_csv(made / "out.csv")]
+    write_csv(named, ["decision", "step", "value"], lines)
+    assert run_watch(made / "log.db", named).outcomes == len(NAMES) - 1
+    edited = Path(shutil.copytree(made, tmp_path / "copy"))
+    part = segment(edited) / part_name(0)
+    table = pq.read_table(part)
+    at = table.schema.get_field_index("series")
+    pq.write_table(table.set_column(at, "series", pa.array(["X"] + table.column(at).to_pylist()[1:])), part)
+    with pytest.raises(RecordError, match="verify the log"):
+        run_watch(edited / "log.db", numbered)

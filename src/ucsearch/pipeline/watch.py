@@ -22,10 +22,9 @@ from ucsearch.monitor.bets import LEAST_MEMBERS
 from ucsearch.pipeline.forecasts import later
 from ucsearch.pipeline.numbers import parse_dates
 from ucsearch.pipeline.outcomes import Outcomes, read_outcomes, wall_clock
-from ucsearch.records.blobs import decode_array
+from ucsearch.pipeline.watch_segments import Forecast, entry_forecast, segment_forecasts, segment_of
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.reader import AuditReader
-from ucsearch.segments.audit import segments_of
 
 __all__ = ["COVERED", "Event", "Seen", "StreamReport", "WatchReport", "run_watch", "watch"]
 
@@ -124,16 +123,16 @@ def run_watch(
                     names = ", ".join(sorted(plans))
                     raise InputError("--plan", "nothing", f"one plan of this log, such as {names}")
                 try:
-                    found.add(reader, row.id, record, given, reported.get(row.id, {}))
+                    found.add(entry_forecast(reader, row.id, record), given, reported.get(row.id, {}))
                 except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
                     if isinstance(error, InputError):
                         raise
                     words = f"entry {row.seq} of {log} is no decision this version can read ({error!r})"
                     raise RecordError(words) from error
-        held = sum(sealed.count for _, sealed in segments_of(reader))
+            elif plan is None and (sealed := segment_of(record, row)) is not None:
+                for forecast in segment_forecasts(Path(log), sealed):
+                    found.add(forecast, given, reported.get(forecast.id, {}))
     notes = found.notes(given)
-    if held:
-        notes.append(f"{held} decisions are in segments of large runs, whose forecasts are not looked at here.")
     return watch(found.seen, wanted, notes=notes, members=found.members)
 
 
@@ -220,14 +219,12 @@ class _Matched:
         self._lags = lags
         self._count: dict[str, int] = {}
         self._taken: set[tuple[str, Any]] = set()
-        self._waiting = self._undated = self._repeated = 0
+        self._waiting = self._undated = self._repeated = self._short = 0
 
-    def add(
-        self, reader: AuditReader, id: str, record: dict[str, Any], given: Outcomes | None, own: dict[int, float]
-    ) -> None:
-        series = record["series"] or id[:12]
+    def add(self, forecast: Forecast, given: Outcomes | None, own: dict[int, float]) -> None:
+        id, series = forecast.id, forecast.series
         number = self._count[series] = self._count.get(series, 0) + 1
-        cutoff = _cutoff(record, "any" if given is None else given.period)
+        cutoff = _cutoff(forecast.cutoff, "any" if given is None else given.period)
         steps = range(1, self._lags + 1)
         values = [own.get(h) for h in steps]
         when: Any = cutoff if cutoff is not None else number
@@ -241,12 +238,11 @@ class _Matched:
             self._repeated += 1
             return
         self._taken.add((series, place))
-        trace = record["inputs"]["trace"]
-        members = decode_array(reader.blob(trace["members"]["$blob"]))[0][:, : self._lags, 0]
-        weights = decode_array(reader.blob(trace["weights"]["$blob"]))[0]
+        members, weights = forecast.members()
         if members.shape[0] == 0 or members.shape[1] < self._lags:
-            self._waiting += 1
+            self._short += 1
             return
+        members = members[:, : self._lags]
         total = math.fsum(x for x in values if x is not None)
         low, high = rank_of(members.sum(axis=1).tolist(), total, weights.tolist())
         self.members[series] = min(self.members.get(series, members.shape[0]), members.shape[0])
@@ -275,6 +271,8 @@ class _Matched:
             )
         if self._waiting - self._undated > 0:
             out.append(f"{self._waiting - self._undated} decisions have no outcome yet.")
+        if self._short:
+            out.append(f"{self._short} decisions keep too few steps of their forecast to be held against an outcome.")
         if self._repeated:
             out.append(f"{self._repeated} decisions repeat a cutoff of their series; the first of each counts.")
         coarse = sorted(name for name, count in self.members.items() if count < LEAST_MEMBERS)
@@ -287,12 +285,11 @@ class _Matched:
         return out
 
 
-def _cutoff(record: dict[str, Any], period: str) -> Any:
+def _cutoff(found: str, period: str) -> Any:
     """datetime64 of the last value that the forecast saw; None where it names none."""
-    found = record["inputs"]["trace"]["meta"]["cutoff"]
     if not found:
         return None
-    time = parse_dates([found[0]], "auto", wall_clock=wall_clock(period))[0]
+    time = parse_dates([found], "auto", wall_clock=wall_clock(period))[0]
     return None if np.isnat(time) else time
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -78,6 +79,11 @@ def protocol_of(service: Service) -> type[asyncio.Protocol]:
 
 class _Server(uvicorn.Server):
     ready: Callable[[str], None] | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # uvicorn would send itself the signal once more after it has ended well: being told to stop is no failure.
+        super().handle_exit(sig, frame)
+        self._captured_signals.clear()
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
