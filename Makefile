@@ -161,8 +161,8 @@ mutants: setup ## Change gate, verifier, certificate, plain engine, trace, table
 	$(VENV)/bin/python scripts/mutants.py --quick --sample $(or $(SAMPLE),144) --seed $(or $(SEED),1)
 
 .PHONY: test-learned
-test-learned: $(VENV_LEARNED)/.stamp ## Train tiny DQN and PPO policies, in .venv-learned
-	$(VENV_LEARNED)/bin/python -m pytest tests/learned $(PYTEST_ARGS)
+test-learned: $(VENV_LEARNED)/.stamp ## Train tiny DQN and PPO policies, and run the notebook that does, in .venv-learned
+	$(VENV_LEARNED)/bin/python -m pytest tests/learned tests/examples/test_notebooks.py $(PYTEST_ARGS)
 
 .PHONY: backbones
 backbones: $(VENV_BACKBONES)/.stamp ## Train six forecasting networks briefly and store their forecasts for the suites (needs UCSEARCH_DATA)

@@ -11,19 +11,30 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "notebooks"
 NAMES = sorted(p.name for p in FOLDER.glob("*.ipynb"))
+NEEDS = {  # packages that only the environments of `make test-slow` and `make test-learned` have
+    "against_ortools.ipynb": ("ortools",),
+    "against_sb3.ipynb": ("stable_baselines3", "torch"),
+}
 LARGEST = 40_000  # bytes: outputs are kept small
 
 
 def test_there_are_notebooks_and_they_are_small() -> None:
-    assert len(NAMES) >= 3
+    assert len(NAMES) >= 5
+    assert set(NEEDS) <= set(NAMES)
     for name in NAMES:
         assert (FOLDER / name).stat().st_size <= LARGEST
 
 
-@pytest.mark.parametrize("name", NAMES)
+def marked(name: str) -> Any:
+    return pytest.param(name, marks=pytest.mark.slow) if name in NEEDS else name
+
+
+@pytest.mark.parametrize("name", [marked(name) for name in NAMES])
 def test_a_notebook_prints_what_it_shows(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    for package in NEEDS.get(name, ()):
+        pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     book = json.loads((FOLDER / name).read_text(encoding="utf-8"))
     assert (book["nbformat"], book["metadata"]["language_info"]["name"]) == (4, "python")
