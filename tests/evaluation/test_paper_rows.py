@@ -12,6 +12,7 @@ import pytest
 from ucsearch.backtest.statistics import mean
 from ucsearch.errors import InputError
 from ucsearch.evaluation.kinds.walkforward_described import calibration
+from ucsearch.evaluation.ledger import read_ledger
 from ucsearch.evaluation.manifest import read_evidence
 from ucsearch.evaluation.power import power_record
 from ucsearch.evaluation.promotion import clusters_of
@@ -143,6 +144,36 @@ def _validation(deltas: list[float]) -> list[dict[str, Any]]:
         }
         for n, d in enumerate(deltas)
     ]  # fmt: skip
+
+
+def test_a_look_that_is_likely_wasted_is_refused_before_the_test_split_is_opened(tmp_path: Path) -> None:
+    said: list[str] = []
+    with pytest.raises(InputError, match="all bounds of the paper's gate"):
+        evaluate("m4-expanded40-short-mini", tmp_path, threads=1, say=said.append)
+    assert [line.partition(":")[0] for line in said] == ["power of the paper's gate at the declared size"]
+    assert read_ledger(tmp_path / "looks.jsonl") == []
+
+
+def test_an_audit_of_all_decisions_finds_no_less_than_one_of_the_first(tmp_path: Path) -> None:
+    text = load_suite("delayed-service-credit-mini").text.replace(
+        '["sample-daily", "sample-other"]', '["sample-daily"]'
+    )
+    text = (
+        text.replace("widths = [10]", "widths = [4]")
+        .replace("top_k = [10]", "top_k = [4]")
+        .replace("paths = 6", "paths = 3")
+    )
+    found = []
+    for over in ("first", "window"):
+        made = text.replace('audit_over = "window"', f'audit_over = "{over}"').replace(
+            "risks = [0.25]", "risks = [0.9]"
+        )
+        run = evaluate(parse_suite(made), tmp_path / over, threads=1, underpowered=True)
+        rows = [row for row in read_evidence(run.folder).rows if row["split"] == "validation"]
+        found.append([row["audit"]["delayed_credit"] for row in rows])
+    first, window = found
+    assert all(a <= b for a, b in zip(first, window, strict=True))
+    assert first != window
 
 
 def test_power_of_the_papers_gate() -> None:

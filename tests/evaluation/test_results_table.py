@@ -40,6 +40,13 @@ def test_readme_shows_the_evidence_and_nothing_else() -> None:
     assert made.with_table(text, made.results_table(EVIDENCE)) == text, "run: python scripts/evidence.py --table"
 
 
+def test_every_suite_is_run_once_and_the_papers_rows_last() -> None:
+    order = script().in_order()
+    assert sorted(order) == suite_names(mini=False)
+    assert order.index("multi-domain") < order.index("compute-matched")  # it opened the windows first
+    assert max(order.index(name) for name in ("synthetic", "where-search-helps")) < order.index("ltsf-inventory")
+
+
 def test_a_readme_without_its_place_is_refused() -> None:
     with pytest.raises(SystemExit, match="to write between"):
         script().with_table("no markers", "table")
