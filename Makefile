@@ -209,6 +209,10 @@ bench: setup ## Print the benchmark table, with the peers where they can be inst
 	$(VENV)/bin/python -m bench.allocation_bench
 	$(VENV)/bin/python -m bench.steps_bench
 
+.PHONY: bench-planning
+bench-planning: setup ## Processor time of tune (200 series x 400 days x 12 tries) and decide (30,000 series from CSV)
+	$(VENV)/bin/python -m bench.planning_bench
+
 .PHONY: bench-scale
 bench-scale: setup ## Throughput of jobs of parts against the plain run, overhead for each series, memory of a worker
 	$(VENV)/bin/python -m bench.scale_bench --series $(or $(SERIES),4000)

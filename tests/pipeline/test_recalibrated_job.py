@@ -14,9 +14,9 @@ from tests.pipeline.kit import TOML, decide, write_csv
 from ucsearch.errors import InputError
 from ucsearch.forecast import SeasonalNaive, series_stream
 from ucsearch.forecast.recalibrate import Archive, Correction, Recalibration, Sums, correction_at
+from ucsearch.forecast.walked import past_forecasts, walk_recalibrated
 from ucsearch.pipeline.archive import Past, read_archive, write_archive
 from ucsearch.pipeline.backtest import run_backtest
-from ucsearch.pipeline.recalibrated import past_forecasts, walk_recalibrated
 from ucsearch.records.reader import AuditReader
 from ucsearch.settings import Settings, parse_settings
 from ucsearch.verify import verify_file, verify_record

@@ -30,6 +30,7 @@ from ucsearch.forecast.recalibrate import (
 )
 from ucsearch.forecast.ridge import RidgeEnsemble, RidgePaths, default_lags
 from ucsearch.forecast.streams import draw_key, series_stream
+from ucsearch.forecast.unbiased import UnbiasedRidge
 
 __all__ = [
     "AdaptiveIntervals",
@@ -47,6 +48,7 @@ __all__ = [
     "RidgePaths",
     "SeasonalNaive",
     "SplitConformal",
+    "UnbiasedRidge",
     "adaptive_conformal",
     "calibration_report",
     "clip_outliers",

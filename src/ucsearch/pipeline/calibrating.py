@@ -19,9 +19,9 @@ from ucsearch.forecast.auto import Auto
 from ucsearch.forecast.calibration import Calibration, CalibrationReport
 from ucsearch.forecast.outliers import clip_outliers
 from ucsearch.forecast.recalibrate import Recalibration
+from ucsearch.forecast.walked import walk_recalibrated
 from ucsearch.pipeline.forecasting import Plan, plan_forecast
 from ucsearch.pipeline.forecasts import later
-from ucsearch.pipeline.recalibrated import walk_recalibrated
 from ucsearch.pipeline.sales import History
 from ucsearch.pipeline.tables import Problem
 from ucsearch.settings import Settings

@@ -23,9 +23,9 @@ from ucsearch.forecast.base import Forecaster
 from ucsearch.forecast.outliers import clip_outliers
 from ucsearch.forecast.recalibrate import Archive
 from ucsearch.forecast.streams import draw_key, series_stream
+from ucsearch.forecast.walked import past_forecasts
 from ucsearch.pipeline.archive import Past, write_archive
 from ucsearch.pipeline.forecasts import later
-from ucsearch.pipeline.recalibrated import past_forecasts
 from ucsearch.pipeline.sales import History, Sales, ended_early, read_sales
 from ucsearch.pipeline.tables import Problem, check_writable, refuse_overwriting, write_table
 from ucsearch.settings import Settings

@@ -11,24 +11,20 @@ from numpy.typing import NDArray
 from ucsearch.forecast.base import Forecaster, PathForecast
 from ucsearch.forecast.recalibrate import (
     LEAST_PATHS,
-    Archive,
     Correction,
     Recalibration,
     Sums,
-    correction_at,
-    corrections,
-    recalibrate_members,
     recalibrate_trace,
 )
+from ucsearch.forecast.walked import walk_recalibrated
 from ucsearch.records.blobs import blob_id, encode_array
 from ucsearch.records.writer import Recalibrated
 from ucsearch.trace import Trace
 
-__all__ = ["Recalibrating", "correction_for", "past_forecasts", "paths_of", "recalibrated_panel", "walk_recalibrated"]
+__all__ = ["Recalibrating", "correction_for", "paths_of", "recalibrated_panel"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-_CELLS = 2_000_000  # of members held at a time
 
 
 def correction_for(found: dict[str, Correction], series: str, steps: int) -> Correction:
@@ -75,55 +71,6 @@ def _recorded(raw: Trace, fix: Correction, how: Recalibration) -> Recalibrated:
         part["b"], part["c"] = fix.b.tolist(), fix.c.tolist()
         part["sums"] = {name: row.tolist() for name, row in fix.sums._asdict().items()}
     return Recalibrated(part, blobs)
-
-
-def past_forecasts(
-    model: Forecaster, y: Floats, first: int, last: int, keep: int, *, horizon: int, season: int, stream: np.uint64
-) -> tuple[Archive, Floats]:
-    """The archive of a series as if `model` had been asked at every origin from `first` to `last` (walk-forward), and
-    the members (keep, J, H) of the last `keep` origins. Rows before `first` are not known."""
-    mean, spread = (np.full((last + 1, horizon), np.nan) for _ in range(2))
-    kept: list[Floats] = []
-    name, at, size = "", first, 8  # a few at first, to see how many members there are
-    while at <= last:
-        upto = min(at + size, last + 1)
-        marks = np.arange(at, upto, dtype=np.int64)
-        made = model.forecast(y[:upto], marks, horizon=horizon, season=season, stream=stream)
-        members = np.asarray(made.expand().members)
-        centre = members.mean(axis=1)
-        mean[at:upto], spread[at:upto] = centre, np.abs(members - centre[:, None, :]).mean(axis=1)
-        if upto > last + 1 - keep:
-            kept.append(members[max(0, last + 1 - keep - at) :])
-        name, at = made.model, upto
-        size = max(1, _CELLS // (members.shape[1] * horizon))
-    return Archive(y[: last + 1], mean, spread, (name,) * (last + 1)), np.concatenate(kept)
-
-
-def walk_recalibrated(
-    model: Forecaster, y: Floats, cutoffs: Ints, how: Recalibration, *, horizon: int, season: int, stream: np.uint64
-) -> Floats:
-    """(O, J, H) members at rising `cutoffs`, each recalibrated from what was known then. With method "paths" J is the
-    number of error paths known at the first of them, all later ones take their newest."""
-    first = max(model.min_history(season) - 1, int(cutoffs[0]) - 2 * how.cycles * how.season)
-    last = int(cutoffs[-1])
-    archive, members = past_forecasts(
-        model, y, first, last, last + 1 - int(cutoffs[0]), horizon=horizon, season=season, stream=stream
-    )
-    raw = members[cutoffs - cutoffs[0]]
-    if how.method == "rolling":
-        fix = corrections(archive, how)
-        wanted = Correction(fix.b[cutoffs], fix.c[cutoffs], fix.sums)
-        return recalibrate_members(raw, archive.mean[cutoffs], wanted, how.floor)
-    found = []
-    for t in cutoffs.tolist():
-        known = Archive(archive.y[: t + 1], archive.mean[: t + 1], archive.spread[: t + 1])
-        found.append(correction_at(known, how, horizon).paths)
-    errors = [x for x in found if x is not None]
-    size = min(map(len, errors))
-    if size < LEAST_PATHS:
-        return np.asarray(raw)
-    paths = np.stack([x[:size] for x in errors])
-    return np.asarray(np.maximum(archive.mean[cutoffs][:, None, :] + paths, how.floor))
 
 
 @dataclass(frozen=True)

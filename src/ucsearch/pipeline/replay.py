@@ -23,9 +23,9 @@ from ucsearch.effort import Run
 from ucsearch.errors import DataError, InputError
 from ucsearch.forecast.recalibrate import LEAST_PATHS
 from ucsearch.forecast.streams import draw_key, series_stream
+from ucsearch.forecast.walked import walk_recalibrated
 from ucsearch.pipeline.cases import ORDERING_TASK, Case, Kinds, StateFile, panel_inputs, planned_trace
 from ucsearch.pipeline.forecasts import ForecastFile
-from ucsearch.pipeline.recalibrated import walk_recalibrated
 from ucsearch.pipeline.tables import Problem, open_table
 from ucsearch.settings import Settings
 from ucsearch.trace import Trace

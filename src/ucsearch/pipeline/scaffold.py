@@ -76,7 +76,7 @@ model = "sample"        # name of your forecaster, kept in the record
 ignore = ["pattern"]    # columns of yours that are not meant for us
 
 [forecaster]            # used by `ucsearch forecast`, `calibrate` and `backtest`
-name = "ridge_paths"    # auto, ridge_paths, ridge_ensemble, seasonal_naive, bootstrap (intermittent demand)
+name = "unbiased_ridge" # auto, ridge_paths, ridge_ensemble, seasonal_naive, bootstrap (intermittent demand)
 paths = 30
 floor = 0.0             # demand is never negative
 

@@ -52,10 +52,12 @@ def forecaster_classes() -> dict[str, type[Any]]:
     from ucsearch.forecast.bootstrap import MarkovBootstrap
     from ucsearch.forecast.naive import SeasonalNaive
     from ucsearch.forecast.ridge import RidgeEnsemble, RidgePaths
+    from ucsearch.forecast.unbiased import UnbiasedRidge
 
     return {
         "auto": Auto,
         "ridge_paths": RidgePaths,
+        "unbiased_ridge": UnbiasedRidge,
         "ridge_ensemble": RidgeEnsemble,
         "seasonal_naive": SeasonalNaive,
         "bootstrap": MarkovBootstrap,

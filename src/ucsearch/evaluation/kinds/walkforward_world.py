@@ -19,7 +19,7 @@ from ucsearch.evaluation.kinds.walkforward_traces import StoredTraces
 from ucsearch.forecast import RidgePaths
 from ucsearch.forecast.base import Forecaster, PathForecast
 from ucsearch.forecast.recalibrate import Recalibration
-from ucsearch.pipeline.recalibrated import walk_recalibrated
+from ucsearch.forecast.walked import walk_recalibrated
 from ucsearch.tasks import LeadTimeInventory, Storage
 from ucsearch.tasks.binding import Binding, bind
 from ucsearch.tasks.checks import NO_LIMIT
