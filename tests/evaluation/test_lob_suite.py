@@ -14,6 +14,7 @@ from ucsearch.evaluation.kinds.lob_data import Cut, from_fi2010, made_book
 from ucsearch.evaluation.kinds.lob_networks import ARCHITECTURES, last_move, load_networks, majority, probe_of, ridge
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.run import evaluate
+from ucsearch.evaluation.suite import load_suite, parse_suite
 
 CUT = Cut(1, 5, 4, 20, 3, 3)
 BOOKS = ("lobster-AAPL", "lobster-AMZN")
@@ -80,6 +81,22 @@ def test_a_file_of_fi2010_becomes_a_book_with_its_own_labels(tmp_path: Path) -> 
     # The fourth label row is the horizon of 50; 1 is up there, 3 down.
     np.testing.assert_array_equal(book.labels(at), 3 - table[147, 50:60])
     np.testing.assert_allclose(book.mid[at], (table[0, 50:60] + table[2, 50:60]) / 2.0)
+
+
+def test_the_suite_runs_on_files_in_the_form_of_fi2010(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    price = np.cumsum(rng.normal(size=260))
+    table = np.vstack([rng.normal(size=(144, 260)), rng.integers(1, 4, size=(5, 260))])
+    table[0], table[2] = price + 0.1, price - 0.1
+    path = tmp_path / "fi2010" / "Train_Dst_NoAuction_ZScore_CF_1.txt"
+    path.parent.mkdir()
+    path.write_text("".join("   " + "   ".join(f"{x:.7e}" for x in row) + "\n" for row in table))
+    text = load_suite("lob-direction-mini").text.replace('"made-0"', '"fi2010-1"')
+    run = evaluate(parse_suite(text), tmp_path / "out", data_dir=tmp_path, threads=1)
+    report = verify_evidence(run.folder)
+    assert (report.problems, report.malformed) == ((), "")
+    (file,) = run.statement["predicate"]["data"]
+    assert file["name"] == "fi2010/noauction-zscore-1-train"
 
 
 @pytest.mark.parametrize("name", BOOKS)

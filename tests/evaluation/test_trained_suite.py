@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 from importlib import resources
 from pathlib import Path
@@ -18,6 +19,7 @@ from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.run import evaluate
 from ucsearch.evaluation.suite import load_suite
 
+ROOT = Path(__file__).resolve().parents[2]
 MINI = "trained-backbones-mini"
 FULL = ("trained-backbones", "trained-backbones-ett")
 
@@ -61,6 +63,33 @@ def test_stored_forecasts_are_whole_and_in_order(name: str) -> None:
         assert found.shape == (s.splits.per_family, decided, 4, len(LEVELS))
         assert np.isfinite(found).all()
         assert (np.diff(found, axis=-1) >= 0.0).all()
+
+
+def test_forecasts_made_elsewhere_are_stored_as_they_are_and_refused_where_they_do_not_fit() -> None:
+    pandas = pytest.importorskip("pandas")
+    spec = importlib.util.spec_from_file_location("train_backbones", ROOT / "scripts" / "train_backbones.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    _, data, ids, starts, _ = script.inputs(MINI)
+    held = read_traces(MINI)
+    assert ids == held["ids"].tolist()
+    assert starts == held["starts"].tolist()
+    names = [f"X-lo-{level}" for level in (90, 70, 50, 30, 10)] + [f"X-hi-{level}" for level in (10, 30, 50, 70, 90)]
+    each = held["DLinear"].shape[1]
+    rows = [
+        (one, starts[i] + t - 1, starts[i] + t + h, *held["DLinear"][i, t, h])
+        for i, one in enumerate(ids) for t in range(each) for h in range(4)
+    ]  # fmt: skip
+    frame = pandas.DataFrame(rows, columns=["unique_id", "cutoff", "ds", *names])
+    np.testing.assert_array_equal(script.quantiles(frame, "X", ids, starts, each), held["DLinear"])
+    with pytest.raises(SystemExit, match="cutoffs"):
+        script.quantiles(frame.assign(cutoff=frame["cutoff"] + 1), "X", ids, starts, each)
+    with pytest.raises(SystemExit, match="quantiles from low to high"):
+        script.quantiles(frame.drop(columns="X-hi-90"), "X", ids, starts, each)
+    # What is handed out ends one value before the series: nothing beyond the last forecast's reach.
+    assert data.groupby("unique_id").size().tolist() == [start + each + 3 for start in sorted(starts)]
 
 
 def test_forecasts_that_are_not_what_was_made_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
