@@ -151,3 +151,13 @@ def test_the_plans_of_the_image_can_be_loaded() -> None:
     config, folder = load_config(DEPLOY / "plans")
     assert config.server.on_loopback
     assert [load_plan(table, folder).name for table in config.plan] == ["orders"]
+
+
+def test_every_test_that_the_page_of_faults_names_is_there() -> None:
+    page = (ROOT / "docs" / "service.md").read_text().partition("## What it survives")[2]
+    place, names = "", re.findall(r"`(test_\w+\.py)?(?:::(test_\w+))?`", page)
+    assert len(names) > 15
+    for file, name in names:
+        place = file or place
+        text = (ROOT / "tests" / "service" / place).read_text()
+        assert not name or f"def {name}(" in text, f"{place}::{name}"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.kit import CONFIG, PLAN, START, Clock, body, item, running
+from tests.service.kit import CONFIG, PLAN, START, Clock, body, item, make_folder, running
 from ucsearch.monitor.journal import period_key
 from ucsearch.records.audit import AuditReader
 from ucsearch.service.metrics import JsonLines
@@ -75,6 +75,27 @@ def test_a_broken_task_is_an_outcome_and_other_plans_go_on(tmp_path: Path, name:
             assert bad.status_code == 200, bad.text
             assert bad.json()["items"][0]["reason"] in ("task_error", "fallback_infeasible")
             assert bad.json()["items"][0]["outcome"] != "RELEASED"
+            assert good.json()["items"][0]["outcome"] == "RELEASED"
+
+    asyncio.run(go())
+
+
+def test_a_search_without_end_is_bounded_by_its_nodes_and_other_plans_go_on(tmp_path: Path) -> None:
+    config = CONFIG + '\n[[plan]]\nname = "deep"\nsettings = "deep.toml"\n'
+    deep = PLAN.replace("depth = 2", "depth = 40\nnode_budget = 500")
+
+    async def go() -> None:
+        make_folder(tmp_path)
+        (tmp_path / "deep.toml").write_text(deep)
+        async with running(tmp_path, config) as client:
+            paths = [[4.0 + 0.37 * j + 0.11 * h for h in range(40)] for j in range(5)]
+            entry = {**item("B"), "forecast": {"members": paths}}
+            bad, good = await asyncio.gather(
+                client.post("/v1/plans/deep/decisions", {"items": [entry]}), client.decide("A")
+            )
+            assert bad.status_code == 200, bad.text
+            made = bad.json()["items"][0]
+            assert (made["outcome"], made["cause"]) == ("FALLBACK", "not_proved")  # what the nodes allow is no proof
             assert good.json()["items"][0]["outcome"] == "RELEASED"
 
     asyncio.run(go())

@@ -125,6 +125,38 @@ def test_a_body_without_end_is_413_and_not_kept(server: Server, announced: bool)
     assert server.send("after-large")[0] == 200
 
 
+@pytest.mark.parametrize(
+    ("lines", "code"),
+    [
+        (["Host: evil.example", "Host: 127.0.0.1"], "bad_host"),
+        (["Host: 127.0.0.1", "Host: evil.example"], "bad_host"),
+        (["Host: 127.0.0.1", "X-A: " + "a" * 70_000], "too_large"),
+        (["Host: 127.0.0.1", *(f"X-{i}: {'b' * 40}" for i in range(2_000))], "too_large"),
+        (["Host: 127.0.0.1", "Content-Length: 3"], "bad_request"),
+        (["Host: 127.0.0.1", "Transfer-Encoding: chunked"], "bad_request"),
+        (["Host: 127.0.0.1", "X-Request-Id: a\x1b[31m"], "bad_request"),
+    ],
+    ids=["two hosts", "ours first", "a long header", "many headers", "two lengths", "both lengths", "escape"],
+)  # fmt: skip
+def test_odd_heads_are_answered_from_the_closed_list(server: Server, lines: list[str], code: str) -> None:
+    data = json.dumps(body("A")).encode()
+    head = server.head(f"head-{code}", len(data), Connection="close").replace(
+        b"Host: 127.0.0.1", "\r\n".join(lines).encode()
+    )
+    with server.connect() as wire:
+        wire.sendall(head + data)
+        status, content = answer(wire)
+    assert (status, json.loads(content)["code"]) == ({"bad_host": 403, "too_large": 413}.get(code, 400), code)
+    assert server.send(f"after-{code}")[0] == 200
+
+
+def test_headers_without_end_are_413_before_their_time_is_over(server: Server) -> None:
+    with server.connect() as wire:
+        wire.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: " + b"a" * 100_000)
+        status, content = answer(wire)
+    assert (status, json.loads(content)["code"]) == (413, "too_large")
+
+
 def test_a_client_that_goes_away_finds_its_decision_when_it_asks_again(server: Server) -> None:
     data = json.dumps(body("GONE")).encode()
     with server.connect() as wire:
@@ -172,7 +204,7 @@ def test_every_commit_is_synced(server: Server) -> None:
     assert out.read_text().count("sync(") - before >= 5
 
 
-@pytest.mark.parametrize("call", ["fdatasync:error=EIO", "pwrite64:error=ENOSPC"])
+@pytest.mark.parametrize("call", ["fdatasync:error=EIO", "pwrite64:error=ENOSPC", "pwrite64:error=EROFS"])
 def test_a_disk_that_fails_is_503_and_the_service_recovers(server: Server, call: str) -> None:
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")

@@ -57,7 +57,8 @@ class Front:
         host = headers.get(b"host", b"").decode("latin-1").lower()
         bare = host[: host.rfind(":")] if re.search(r":\d+$", host) else host
         try:
-            if bare not in self.hosts:
+            # Of two names nobody knows which one others will believe.
+            if bare not in self.hosts or sum(key == b"host" for key, _ in scope["headers"]) != 1:
                 await problem(Refusal("bad_host", "the Host header is not in server.hosts"), name)(scope, receive, out)
             else:
                 await self.app(scope, receive, out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from http import HTTPStatus
 from types import FrameType
 from typing import Any
 
@@ -18,6 +19,7 @@ __all__ = ["make_server"]
 
 _IDLE_S = 30  # between two requests of one connection
 _DRAIN_S = 10
+_HEADERS = 64 << 10  # bytes of a request's line and headers
 
 
 def protocol_of(service: Service) -> type[asyncio.Protocol]:
@@ -27,6 +29,8 @@ def protocol_of(service: Service) -> type[asyncio.Protocol]:
 
     class Timed(HttpToolsProtocol):
         _timer: asyncio.TimerHandle | None = None
+        _taken = 0  # bytes since the headers began
+        _problem = ("bad_request", "not a request of HTTP")
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -44,13 +48,24 @@ def protocol_of(service: Service) -> type[asyncio.Protocol]:
         def data_received(self, data: bytes) -> None:
             if self._timer is None and (self.cycle is None or self.cycle.response_complete):
                 self._arm()  # the first byte of the next request
+            self._taken += len(data)
             super().data_received(data)
+            if self._timer is not None and self._taken > _HEADERS:
+                self._refuse("too_large", f"headers of more than {_HEADERS} bytes")
 
         def on_headers_complete(self) -> None:
             self._disarm()
+            if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > _HEADERS:
+                self._problem = ("too_large", f"headers of more than {_HEADERS} bytes")
+                raise ValueError("headers that are too long")  # ends in send_400_response
             super().on_headers_complete()
 
+        def send_400_response(self, msg: str) -> None:
+            self._disarm()
+            self._refuse(*self._problem)
+
         def _arm(self) -> None:
+            self._taken = 0
             self._timer = self.loop.call_later(limits.header_s, self._late)
 
         def _disarm(self) -> None:
@@ -66,7 +81,7 @@ def protocol_of(service: Service) -> type[asyncio.Protocol]:
             if self.transport is None or self.transport.is_closing():
                 return
             made = Refusal(code, detail).answer("")
-            reason = "Request Timeout" if made.status == 408 else "Service Unavailable"
+            reason = HTTPStatus(made.status).phrase
             head = (
                 f"HTTP/1.1 {made.status} {reason}\r\nContent-Type: {made.media}\r\nContent-Length: {len(made.body)}\r\n"
             )
