@@ -70,11 +70,17 @@ class Layout:
             raise InputError(field, f"{len(value)} fields", f"{len(self.lengths)} fields {self.kind._fields}")
         row: list[float] = []
         for name, length, item in zip(self.kind._fields, self.lengths, value, strict=True):
+            if type(item) is float and length == 0 and math.isfinite(item):  # as a rule
+                row.append(item)
+                continue
             if length == 0:
                 row.append(_number(item, f"{field}.{name}", None))
                 continue
             if not isinstance(item, tuple) or len(item) != length:
                 raise InputError(f"{field}.{name}", repr(item), f"a tuple of {length} floats")
+            if all(type(x) is float and math.isfinite(x) for x in item):
+                row.extend(item)
+                continue
             row.extend(_number(x, f"{field}.{name}", i) for i, x in enumerate(item))
         return row
 

@@ -51,7 +51,7 @@ def search(
     known = _known(task, state, trace, policy, params, actions, engine)
     settings, layout = known.settings, known.layout
     grid, own = known.grid, known.params
-    inputs = _inputs(_row(layout.flatten(state, "state")), own, grid, trace, settings)
+    inputs = Inputs(_row(layout.flatten(state, "state")), own, grid, *_forecast(trace, settings))
     kernel = None
     if known.compiled:
         kernel = ready_kernel(task, layout, settings)
@@ -257,7 +257,7 @@ def _prepare(
     inputs = _inputs(_row(layout.flatten(state, "state")), own, grid, trace, settings)
     edges = edges_asked(policy, task, settings, inputs)
     kernel = choose_kernel(task, layout, settings, engine, edges)
-    return _Known(policy, layout, settings, own, grid, kernel is not None, edges)
+    return _Known(policy, layout, settings, inputs.params, inputs.actions, kernel is not None, edges)
 
 
 def _row(values: list[float]) -> Floats:
@@ -267,17 +267,28 @@ def _row(values: list[float]) -> Floats:
 
 
 def _inputs(states: Floats, params: Floats, actions: Floats, trace: Trace, settings: Settings) -> Inputs:
-    forecast = (trace.members, trace.weights, trace.q, trace.u)
-    if settings.mode == MODES["closed"] and trace.has_law:
-        law = trace.laws  # packed as `Inputs` says
-        forecast = (law.points[:, :, None], law.weights, law.after[:, None], law.starts[:, None])
-    arrays = []
-    for array in (states, params, actions, trace.mean, *forecast):
-        if array.flags.writeable or not array.flags.c_contiguous:
-            array = np.ascontiguousarray(array).view()
-            array.flags.writeable = False
-        arrays.append(array)
-    return Inputs(*arrays)
+    return Inputs(*map(_read_only, (states, params, actions)), *_forecast(trace, settings))
+
+
+def _forecast(trace: Trace, settings: Settings) -> tuple[Floats, ...]:
+    """What `Inputs` takes of a trace; looked at once for each."""
+    closed = settings.mode == _CLOSED and trace.has_law
+    kept = "_kept_law" if closed else "_kept_forecast"
+    found: tuple[Floats, ...] | None = trace.__dict__.get(kept)
+    if found is None:
+        arrays = [trace.mean, trace.members, trace.weights, trace.q, trace.u]
+        if closed:
+            law = trace.laws  # packed as `Inputs` says
+            arrays[1:] = [law.points[:, :, None], law.weights, law.after[:, None], law.starts[:, None]]
+        found = trace.__dict__[kept] = tuple(map(_read_only, arrays))
+    return found
+
+
+def _read_only(array: Floats) -> Floats:
+    if array.flags.writeable or not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array).view()
+        array.flags.writeable = False
+    return array
 
 
 def _branches(settings: Settings) -> int:
