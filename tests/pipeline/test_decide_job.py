@@ -426,3 +426,16 @@ def test_settings_that_do_not_fit_the_task_stop_at_once(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"policy\.width: saw 2, expected at least 4"):
         run_decide(settings, forecasts, states, tmp_path / "out.csv", tmp_path / "log.db")
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_packs_that_leave_few_sizes(tmp_path: Path) -> None:
+    """Slow items in large packs: eight lots are only a few different orders, and the grid stays finite."""
+    write_job(tmp_path)
+    text = TOML.replace("order_sizes = [0.0, 5.0, 10.0, 15.0]", "case_pack = 20.0")
+    text = text.replace("risk = 0.25", "mode = 'closed'") + "[actions]\nlots = 8\nround_to = 1.0\n"
+    settings = parse_settings(text.encode(), "job.toml")
+    assert decide(tmp_path, settings).outcomes == {"RELEASED": 5}
+    orders = [float(row["order"]) for row in read_csv(tmp_path / "out.csv")]
+    assert {order % 20.0 for order in orders} == {0.0}
+    assert max(orders) > 0.0
+    assert [v.status for v in verify_file(tmp_path / "log.db")] == ["valid"] * 5

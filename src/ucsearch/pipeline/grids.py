@@ -122,9 +122,11 @@ def _in_packs(grid: Floats, p: Any) -> Floats:
 
 
 def _apart(grid: Floats) -> tuple[Floats, Floats]:
-    """Actions and grid: of equal values all but the first are unavailable."""
-    fresh = np.concatenate([np.ones((len(grid), 1), bool), grid[:, 1:] > grid[:, :-1]], axis=1)
-    return np.where(fresh, grid, np.nan), grid
+    """Actions and grid: of equal values all but the first are unavailable; NaN at the end stands for no further size,
+    where the grid, which must be finite, has the largest again."""
+    filled = np.where(np.isnan(grid), np.nanmax(grid, axis=1)[:, None], grid)
+    fresh = np.concatenate([np.ones((len(grid), 1), bool), filled[:, 1:] > filled[:, :-1]], axis=1)
+    return np.where(fresh, filled, np.nan), filled
 
 
 def _by_column(kind: type[Any], lengths: Sequence[int], rows: Floats) -> Any:
