@@ -55,15 +55,18 @@ def in_order() -> list[str]:
 
 
 def results_table(folder: Path) -> str:
-    """The certification status of all evidence as a Markdown table, under markers."""
+    """The status of all evidence as a Markdown table, under markers; what practitioners ask comes first."""
     rows = status_rows([read_evidence(one).predicate for one in find_evidence(folder)])
-    lines = ["| suite | paper's gate | value gate | what to conclude |", "|---|---|---|---|"]
-    for r in rows:
+    lines = [
+        "| suite | what to conclude | against practitioners | against samplers, the paper's gate |",
+        "|---|---|---|---|",
+    ]
+    for r in sorted(rows, key=lambda r: r["value"] == "not asked"):  # stable: otherwise in the order of their class
         suite = f"[`{r['suite']}`](evidence/{r['suite']}) {r['endpoint']}"
-        cells = (suite, f"**{r['class']}**: {r['key']}", r["value"], r["conclusion"])
+        cells = (suite, r["conclusion"], r["value"], f"**{r['class']}**: {r['key']}")
         lines.append("| " + " | ".join(cells) + " |")
     held = {r["suite"] for r in rows}
-    lines += [f"| `{name}` | not run | not run | nothing yet |" for name in suite_names(mini=False) if name not in held]
+    lines += [f"| `{name}` | not run | not run | not run |" for name in suite_names(mini=False) if name not in held]
     return "\n".join([BEGIN, *lines, END])
 
 

@@ -164,6 +164,7 @@ def _links(path: Path, text: str) -> str:
             there = path.parent / file
         return f"[{words}]({file}{hash}{anchor})" if there.exists() else words
 
+    text = re.sub(r"(!\[[^\]]*\]\()docs/", rf"\g<1>{up}", text)  # README's pictures
     return re.sub(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)", mended, text)
 
 
