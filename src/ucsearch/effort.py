@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import Any, Literal, TypedDict, TypeVar
 
-from ucsearch.errors import InputError
+from ucsearch.errors import LARGEST, InputError
 
 __all__ = ["Engine", "Kind", "Proof", "ProofWords", "Run", "RunWords", "no_more", "one_record"]
 
@@ -27,7 +26,7 @@ class Proof:
     def __post_init__(self) -> None:
         if self.kind not in ("auto", "oracle", "bound"):
             raise InputError("kind", repr(self.kind), "'auto', 'oracle' or 'bound'")
-        if not isinstance(self.eps_m, Real) or not 0.0 <= self.eps_m < math.inf:
+        if not isinstance(self.eps_m, Real) or not 0.0 <= self.eps_m <= LARGEST:
             raise InputError("eps_m", self.eps_m, "a finite number of at least 0")
 
 

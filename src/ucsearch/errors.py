@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 __all__ = [
+    "LARGEST",
     "BudgetError",
     "DataError",
     "InputError",
@@ -18,6 +19,9 @@ __all__ = [
     "UncompilableWarning",
     "warn_user",
 ]
+
+
+LARGEST = sys.float_info.max  # what is not above it, a whole number of any length too, is a finite float
 
 
 class UCSearchError(Exception):

@@ -23,6 +23,7 @@ from ucsearch.records.chain import Checkpoint, entry_digest, next_head
 from ucsearch.records.notes import Signer, Tree, checkpoint_text, make_key
 from ucsearch.verify import checkpoints, ed25519, verify_file
 from ucsearch.verify.__main__ import main
+from ucsearch.verify.formats import GENESIS
 
 ENTRIES = 5
 Lines = list[dict[str, Any]]
@@ -333,6 +334,19 @@ def test_logs_and_exports_under_a_signed_note(signed: Path, tmp_path: Path) -> N
         (("\u2014 ", "- "), "malformed"),
         (("\n\n", "\n"), "malformed"),
         (("\n5\n", "\n5\r\n"), "malformed"),
+        (("\n5\n", "\n\uff15\n"), "malformed"),  # a digit of another script
+        (("\n5\n", "\n+5\n"), "malformed"),
+        (("\n5\n", "\n-5\n"), "malformed"),
+        (("\n5\n", f"\n{'9' * 30}\n"), "malformed"),
+        (("\n5\n", f"\n{'9' * 5000}\n"), "malformed"),
+        (("example", "\ufeffexample"), "invalid"),
+        (("example", "\u0435xample"), "invalid"),  # a letter of another script that looks the same
+        (("decisions\n", "decisions \n"), "invalid"),
+        (("decisions\n", "decisions\x00\n"), "malformed"),
+        (("decisions\n", "decisions\u2028\n"), "invalid"),
+        (("ucsearch-head ", "ucsearch-head AAAA\nucsearch-head "), "malformed"),
+        (("\n\n", "\nanother line\n\n"), "invalid"),
+        (("\n\n", "\n\n\n"), "invalid"),
     ],
 )
 def test_an_altered_note(signed: Path, tmp_path: Path, change: tuple[str, str], status: str) -> None:
@@ -340,6 +354,49 @@ def test_an_altered_note(signed: Path, tmp_path: Path, change: tuple[str, str], 
     note.write_bytes((signed / "note").read_text(encoding="utf-8").replace(*change, 1).encode())
     (found,) = verify_file(signed / "log.db", tank, checkpoint=note, key=str(signed / "key.pub"))
     assert found.status == status, found
+
+
+def test_a_truncated_note_vouches_for_nothing(signed: Path, tmp_path: Path) -> None:
+    whole = (signed / "note").read_bytes()
+    for cut in range(len(whole)):
+        (tmp_path / "note").write_bytes(whole[:cut])
+        (found,) = verify_file(signed / "log.db", tank, checkpoint=tmp_path / "note", key=str(signed / "key.pub"))
+        assert found.status in ("malformed", "invalid"), cut
+
+
+def test_signatures_of_witnesses_may_stand_beside_ours(signed: Path, tmp_path: Path) -> None:
+    """Before it or after it, of other keys, of other kinds and of our name with another hash: ours must be there."""
+    text = (signed / "note").read_text(encoding="utf-8")
+    message, _, own = text.rpartition("\n\n")
+    make_key(tmp_path / "other", "witness.example")
+    make_key(tmp_path / "namesake", "example.com/decisions")
+    others = [Signer(tmp_path / name).sign(message + "\n").rpartition("\n\n")[2] for name in ("other", "namesake")]
+    odd = "\u2014 witness.example " + base64.b64encode(b"abcd\x04" + bytes(72)).decode() + "\n"
+    note, key = tmp_path / "note", str(signed / "key.pub")
+    for lines, status in (
+        ([own, *others, odd], "valid"), ([*others, odd, own], "valid"), ([own, own], "valid"), (others, "invalid"),
+        ([odd], "invalid"), ([own.replace("\n", " \n")], "invalid"), ([*others] * 60 + [own], "malformed"),
+    ):  # fmt: skip
+        note.write_text(message + "\n\n" + "".join(lines), encoding="utf-8")
+        found = {v.status for v in verify_file(signed / "log.db", tank, checkpoint=note, key=key)}
+        assert found == {status}, lines
+
+
+def test_an_old_note_and_a_log_that_was_rolled_back(signed: Path, tmp_path: Path) -> None:
+    """A note says how far the log had come: the newest one known shows that entries are gone, an older one cannot."""
+    lines, key, made = exported(signed), str(signed / "key.pub"), Signer(signed / "key")
+    heads = [line["head"] for line in lines]
+    old = tmp_path / "old"
+    tree = Tree()
+    for head in heads[:3]:
+        tree.add(bytes.fromhex(head))
+    old.write_text(made.sign(checkpoint_text("example.com/decisions", 3, tree.root(), heads[2])), encoding="utf-8")
+    assert seen(tmp_path, lines[:3], old, key=key) == ["valid"] * 3
+    assert seen(tmp_path, lines, old, key=key) == ["valid"] * 3 + ["weaker"] * 2
+    assert seen(tmp_path, lines[:3], signed / "note", key=key)[-1] == "invalid"
+    # Of a log that had nothing: it vouches for no entry.
+    old.write_text(made.sign(checkpoint_text("example.com/decisions", 0, Tree().root(), GENESIS)), encoding="utf-8")
+    assert set(seen(tmp_path, lines, old, key=key)) == {"weaker"}
 
 
 def test_every_flipped_bit_of_a_signature(signed: Path, tmp_path: Path) -> None:

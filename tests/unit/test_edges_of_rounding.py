@@ -10,6 +10,7 @@ import pytest
 
 import ucsearch as uc
 from ucsearch.certificate.members_dual import admissible_weights, rounding_is_small
+from ucsearch.errors import InputError
 from ucsearch.marginals import pmf_quantile
 from ucsearch.pipeline.cases import rounded_up
 from ucsearch.tasks import LeadTimeInventory
@@ -24,6 +25,49 @@ def test_packs_that_fit_exactly_are_not_rounded_up(pack: float, wanted: float, u
     problem = LeadTimeInventory(order_sizes=(0.0, wanted), case_pack=pack)
     state = problem.state(on_hand=0.0)
     assert ordered(state, wanted, problem.params()) == pytest.approx(units * pack)
+
+
+@pytest.mark.parametrize(
+    "pack", [-1.0, math.nan, math.inf, True, "6", 10**400, 5e-324, 1e-300, 1e12, 1e17], ids=lambda x: str(x)[:9]
+)
+def test_packs_that_no_order_can_be_counted_in_are_refused(pack: Any) -> None:
+    """A pack of 1e12 made an order of 3 one of nothing; one of 5e-324 an exception inside a rule."""
+    with pytest.raises(InputError, match="case_pack"):
+        LeadTimeInventory(order_sizes=(0.0, 3.0, 7.0), case_pack=pack).params()
+
+
+@pytest.mark.parametrize("pack", [0.0, -0.0, 1e-9, 0.1, 1 / 3, 6, 1e6])
+@pytest.mark.parametrize("least", [0.0, 1e-9, 0.25, 7.0, 19.0, 21.0, 1e12])
+def test_what_is_ordered_is_whole_packs_of_at_least_the_minimum(pack: float, least: float) -> None:
+    problem = LeadTimeInventory(
+        order_sizes=(0.0, 3.0, 7.0, 20.0), case_pack=pack, minimum_order=least, capacity=20.0, lead_time=1
+    )
+    state, p, task = problem.state(2.0), problem.params(), problem.task()
+    for wanted in problem.order_sizes:
+        amount = ordered(state, wanted, p)
+        assert (amount > 0.0) is (wanted > 0.0)
+        assert amount == 0.0 or amount >= max(wanted, least) * (1.0 - 1e-9)
+        if pack > 0.0:
+            assert amount / pack == pytest.approx(round(amount / pack), rel=1e-12, abs=1e-6)
+            assert amount <= (max(wanted, least if wanted else 0.0) + pack) * (1.0 + 1e-12)
+        assert bool(task.feasible(state, wanted, p)) is (2.0 + amount <= 20.0)
+
+
+HUGE: Any = 10**400  # no float holds it
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(lambda n=n: uc.Gate(**{n: HUGE}) for n in ("regret_limit", "max_trace_age_s", "max_eps_c", "time_budget_s")),
+        *(lambda n=n: uc.UCBeam(depth=2, width=2, **{n: HUGE}) for n in ("risk", "discount", "info_bonus")),
+        lambda: uc.MCTS(depth=2, simulations=3, c_uct=HUGE), lambda: uc.Proof(eps_m=HUGE),
+        lambda: LeadTimeInventory(order_sizes=(0.0, HUGE)).task(), lambda: LeadTimeInventory(holding=HUGE).task(),
+    ],
+)  # fmt: skip
+def test_whole_numbers_that_no_float_holds_are_refused(make: Any) -> None:
+    with pytest.raises(InputError):
+        make()
 
 
 def test_scaled_orders_that_are_multiples_stay() -> None:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -133,6 +138,63 @@ def test_the_last_one_counts_and_none_withdraws(tmp_path: Path) -> None:
             if standing.override is not None:
                 assert standing.override.seq == entry.seq
         assert [row.seq for row in log.overrides(1)] == [2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        True, np.True_, b"4", bytearray(b"4"), memoryview(b"4"), np.array([4.0]), np.array(4.0), 10**400, -(10**400),
+        4 + 0j, Decimal("NaN"), Decimal("1e400"), float("-inf"), np.float32("nan"), [4.0], "4.0", " some", "some ",
+        "\uff53ome", "some\x00", object(),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_number_and_no_label_is_refused(tmp_path: Path, odd: Any) -> None:
+    with new_log(tmp_path) as log:
+        decide(log)
+        with pytest.raises((InputError, NotAllowed)):
+            log.override(1, task=tank, action=odd, **WORDS)
+        assert [row.seq for row in log] == [1]
+
+
+@pytest.mark.parametrize(
+    "number", [4, np.float64(4.0), np.int64(4), np.float32(4.0), Decimal(4), Fraction(4)], ids=repr
+)
+def test_numbers_of_other_types_are_the_same_number(tmp_path: Path, number: Any) -> None:
+    with new_log(tmp_path) as log:
+        decide(log)
+        log.override(1, task=tank, action=number, **WORDS)
+        assert (log.get(2).record["action"], log.get(2).record["label"]) == (4.0, "some")
+
+
+def test_withdrawn_again_and_replaced_after_that(tmp_path: Path) -> None:
+    with new_log(tmp_path) as log:
+        released = decide(log).action
+        for action, counts in ((None, released), (None, released), (4.0, 4.0), (None, released), (3.0, 3.0)):
+            log.override(1, task=tank, action=action, **WORDS)
+            assert log.effective([log.get(1)])[1].action == counts
+        with pytest.raises(RecordError, match="expected a decision or a refusal"):
+            log.override(2, task=tank, action=4.0, **WORDS)  # an override is no decision
+    assert {verdict.status for verdict in verify_file(tmp_path / "log.db", tank)} == {"valid"}
+
+
+def test_two_writers_at_once_leave_one_order(tmp_path: Path) -> None:
+    with new_log(tmp_path) as log:
+        decide(log)
+    start = threading.Barrier(2)
+
+    def replace(own: float) -> list[int]:
+        with uc.AuditLog(tmp_path / "log.db", clock=lambda: NOON, timeout_s=30.0) as log:
+            start.wait()
+            return [log.override(1, task=tank, action=own, **WORDS).seq for _ in range(6)]
+
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(replace, (4.0, 3.0))
+    assert sorted(one + other) == list(range(2, 14))
+    with AuditReader(tmp_path / "log.db") as reader:
+        last = 4.0 if max(one) > max(other) else 3.0
+        assert reader.effective([reader.get(1)])[1].action == last
+    assert {verdict.status for verdict in verify_file(tmp_path / "log.db", tank)} == {"valid"}
 
 
 def test_equal_releases_are_overridden_one_by_one(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.errors import InputError
+from ucsearch.errors import LARGEST, InputError
 
 __all__ = [
     "FAILURES",
@@ -106,7 +106,7 @@ class Gate:
                 raise InputError(f"gate.{name}", repr(getattr(self, name)), "a number, or None")
         for name in limits:
             value = getattr(self, name)
-            if name not in _SHARES and value is not None and not 0.0 <= value < math.inf:
+            if name not in _SHARES and value is not None and not 0.0 <= value <= LARGEST:
                 raise InputError(f"gate.{name}", value, "a finite number of at least 0, or None")
             if name in _SHARES and value is not None and not 0.0 <= value <= 1.0:
                 raise InputError(f"gate.{name}", value, "a share from 0 to 1, or None")

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import Decimal
+from numbers import Real
 from typing import Any, NamedTuple
 
 from ucsearch.answers import as_allowed, guarded
@@ -80,8 +82,10 @@ def _by_label(inputs: RecordedInputs, task: Task, text: str) -> tuple[float, str
 
 
 def _finite(action: Any) -> float:
+    """A number as it is: truth values, also NumPy's, texts in bytes and arrays of one number are none."""
     try:
-        number = math.nan if isinstance(action, bool | bytes) else float(action)
+        is_number = isinstance(action, Real | Decimal) and not isinstance(action, bool)
+        number = float(action) if is_number else math.nan
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):

@@ -9,17 +9,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.errors import InputError
+from ucsearch.errors import LARGEST, InputError
 
 __all__ = ["NO_LIMIT", "ascending", "choice", "fractile", "limit", "number", "planned_actions", "share", "whole"]
 
 NO_LIMIT = 1e18  # stands for "no limit" in params, which must be finite
 
 
+_LONGEST = 40  # characters of a value in a refusal
+
+
+def _shown(value: Any) -> str:
+    """What was seen, in short: a whole number of thousands of digits by how many it has."""
+    if isinstance(value, int) and value.bit_length() > 4 * _LONGEST:
+        return f"a whole number of {value.bit_length()} bits"
+    return repr(value)
+
+
 def number(field: str, value: Any, low: float = 0.0, high: float = math.inf) -> float:
     """A finite number in [low, high]."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InputError(field, repr(value), "a finite number")
+    # Compared, not converted: a whole number may be too large for a float.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+        raise InputError(field, _shown(value), "a finite number")
     if not low <= value <= high:
         span = f"at least {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
         raise InputError(field, value, f"a number {span}")
@@ -57,8 +68,8 @@ def ascending(field: str, values: Any, low: float = -math.inf) -> tuple[float, .
     """At least one finite number, strictly ascending, each at least `low`."""
     try:
         items = tuple(float(x) for x in values)
-    except (TypeError, ValueError):
-        raise InputError(field, repr(values), "a sequence of numbers") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(field, repr(values)[:200], "a sequence of finite numbers") from None
     if not items:
         raise InputError(field, "no values", "at least one")
     for i, x in enumerate(items):

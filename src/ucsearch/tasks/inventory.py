@@ -31,6 +31,10 @@ __all__ = ["LeadTimeInventory"]
 Floats = NDArray[np.float64]
 
 
+_MOST_PACKS = 2.0**50  # of one order: beyond it a pack more or less is lost to rounding
+_LEAST_PACK = 1e-8  # of a pack, the smallest order that is told from rounding (1e-9, in the rules) with room to spare
+
+
 @dataclass(frozen=True, kw_only=True)
 class LeadTimeInventory(OnSeries):
     """One item under periodic review. Series with different lead times are different tasks (the pipeline's length
@@ -119,7 +123,7 @@ class LeadTimeInventory(OnSeries):
             budget=limit("order_budget", self.order_budget),
             largest_order=limit("largest_order", self.largest_order),
             minimum_order=number("minimum_order", self.minimum_order, 0.0, NO_LIMIT),
-            case_pack=number("case_pack", self.case_pack, 0.0, NO_LIMIT),
+            case_pack=self._pack(by_level),
             fallback_order=-1.0 if self.fallback_order is None else number("fallback_order", self.fallback_order),
             level_mean=self.level_scale[0],
             level_spread=self.level_scale[1],
@@ -128,6 +132,17 @@ class LeadTimeInventory(OnSeries):
             stability_cost=number("stability_cost", self.stability_cost),
             grid=tuple(self.order_sizes),
         )
+
+    def _pack(self, by_level: bool) -> float:
+        """Of which an order is a number of packs that can be counted: the rules take less than a billionth of a pack
+        for rounding, and that would make an order of nothing."""
+        pack = number("case_pack", self.case_pack, 0.0, NO_LIMIT)
+        sizes = [x for x in self.order_sizes if x > 0.0] if pack > 0.0 else []
+        if sizes and not max(sizes) / pack <= _MOST_PACKS:
+            raise InputError("case_pack", pack, f"0, or at least {max(sizes) / _MOST_PACKS:g}: an order in whole packs")
+        if sizes and not by_level and not min(sizes) / pack >= _LEAST_PACK:
+            raise InputError("case_pack", pack, f"at most {min(sizes) / _LEAST_PACK:g}, by the smallest order size")
+        return pack
 
     def task(self) -> Task:
         """The task; equal settings give the same object, so that it is compiled once."""
