@@ -15,7 +15,7 @@ import pytest
 
 import ucsearch as uc
 from tests.kit.templates import Clock, Stock, clock, stock
-from ucsearch.dispatch.gate import Reason
+from ucsearch.dispatch.gate import Calibration, Context, Reason
 from ucsearch.errors import InputError
 
 STATE = Stock(4.0, (2.0, 2.0), 2.0)
@@ -429,3 +429,8 @@ def test_a_gate_is_made_of_truths_and_numbers(settings: dict[str, Any]) -> None:
 def test_a_clock_and_an_error_of_another_kind_are_refused(name: str, value: Any) -> None:
     with pytest.raises(InputError, match=name):
         uc.decide(stock, STATE, [[4.0, 5.0]], uc.Exact(depth=2), engine="python", **{name: value})
+
+
+def test_nobody_has_paused_unless_it_is_said() -> None:
+    assert Context([0.0], 0.0, Calibration()).paused is False
+    assert Context([0.0], 0.0, Calibration()).each == ()
