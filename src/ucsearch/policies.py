@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from ucsearch.errors import LARGEST, BudgetError, InputError
+from ucsearch.errors import BudgetError, InputError
 from ucsearch.spreads import SPREADS
 from ucsearch.task import Task
 from ucsearch.trace import Trace
@@ -299,7 +299,11 @@ def _whole(name: str, value: Any, low: int, high: int) -> None:
 
 
 def _real(name: str, value: Any, low: float, high: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real) or not low <= value <= LARGEST or not value < high:
+    try:
+        fine = isinstance(value, Real) and not isinstance(value, bool) and low <= float(value) < high
+    except OverflowError:  # a whole number that no float holds
+        fine = False
+    if not fine:
         raise InputError(name, repr(value), f"a finite number of at least {low:g}")
 
 

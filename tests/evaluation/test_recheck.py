@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from tests.evaluation import evidence_kit as kit
 from ucsearch.evaluation import recheck
+from ucsearch.evaluation.ledger import Look, append_look, read_ledger
 from ucsearch.evaluation.recheck import FALSE, MALFORMED, VALID, differences, verify_evidence
 from ucsearch.records.canonical import canonical, digest, digest_bytes, loads, seal
 from ucsearch.verify.formats import GENESIS
@@ -229,6 +230,25 @@ def test_another_card_or_suite_under_new_digests_is_found(tmp_path: Path) -> Non
         report = check(folder)
         assert report.code == FALSE
         assert any("sha256" in p.where for p in report.problems)
+
+
+def test_a_look_that_is_gone_is_missed_by_who_kept_its_head(tmp_path: Path) -> None:
+    """Another suite's look, whose folder is gone: without it the chain, made anew, is as good as before."""
+    folder = kit.write(tmp_path)
+    path = tmp_path / "looks.jsonl"
+    (own,) = read_ledger(path)
+    seen = Look("unloved", "1" * 64, "2" * 64, "3" * 64)
+    gone = append_look(path, seen, {"elsewhere": {"a": [0, 9]}}, code=None)
+    for kept in (None, own["head"], gone["head"]):
+        assert verify_evidence(folder, decisions=0, kept=kept).ok
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    assert verify_evidence(folder, decisions=0).ok
+    assert verify_evidence(folder, decisions=0, kept=own["head"]).ok
+    report = verify_evidence(folder, decisions=0, kept=gone["head"])
+    assert not report.ok
+    assert "cut or rewritten" in report.malformed
+    for odd in ("", "0" * 63, "G" * 64, gone["head"].upper()):
+        assert not verify_evidence(folder, decisions=0, kept=odd).ok
 
 
 def test_no_ledger_one_that_was_cut_and_a_look_under_another_selection(tmp_path: Path) -> None:

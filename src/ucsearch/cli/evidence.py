@@ -61,6 +61,10 @@ def verify(
         typer.Option("--task", metavar="PACKAGE:OBJECT", help="The sampled decisions' task, if it is your own."),
     ] = None,
     ledger: LedgerOption = None,
+    kept: Annotated[
+        str | None,
+        typer.Option("--kept", metavar="HEAD", help="Head of a look, kept elsewhere, that the ledger must still have."),
+    ] = None,
     rerun: Annotated[
         float | None,
         typer.Option("--rerun", metavar="SHARE", help="Also run this share of the series again, drawn by the rows."),
@@ -80,7 +84,7 @@ def verify(
 
     Exit codes: 0 valid, 1 a claim is false (each is named), 2 malformed, or there is no evidence.
     """
-    reports = _reports(folder, decisions=decisions, budget=budget, task=_task(task), ledger=ledger)
+    reports = _reports(folder, decisions=decisions, budget=budget, task=_task(task), ledger=ledger, kept=kept)
     if rerun is not None:
         reports = [_run_again(report, rerun, data_dir, threads) for report in reports]
     if as_json:
@@ -95,7 +99,9 @@ def verify(
     raise typer.Exit(_worst(reports))
 
 
-def _reports(folder: Path, *, decisions: int, budget: int | None, task: Any, ledger: Path | None) -> list[Report]:
+def _reports(
+    folder: Path, *, decisions: int, budget: int | None, task: Any, ledger: Path | None, kept: str | None = None
+) -> list[Report]:  # fmt: skip
     from ucsearch.errors import UCSearchError
     from ucsearch.evaluation.manifest import find_evidence
     from ucsearch.evaluation.recheck import verify_evidence
@@ -108,7 +114,8 @@ def _reports(folder: Path, *, decisions: int, budget: int | None, task: Any, led
     if not found:
         typer.echo(f"Error: {folder}: no evidence (no manifest.json) at or below it", err=True)
         raise typer.Exit(MALFORMED)
-    return [verify_evidence(one, decisions=decisions, budget=budget, task=task, ledger=ledger) for one in found]
+    options: dict[str, Any] = dict(decisions=decisions, budget=budget, task=task, ledger=ledger, kept=kept)
+    return [verify_evidence(one, **options) for one in found]
 
 
 def _run_again(report: Report, share: float, data_dir: Path | None, threads: int | None) -> Report:

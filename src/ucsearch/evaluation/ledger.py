@@ -27,6 +27,7 @@ __all__ = [
     "append_look",
     "before",
     "by_dataset",
+    "check_kept",
     "code_sha256",
     "own_look",
     "read_ledger",
@@ -108,6 +109,17 @@ def read_ledger(path: Path) -> list[dict[str, Any]]:
             raise EvidenceError(f"{where}.repeat_of: saw {look['repeat_of']!r}, derived {_repeated(looks, look)!r}")
         looks.append(look)
     return looks
+
+
+def check_kept(looks: Sequence[Mapping[str, Any]], kept: str) -> None:
+    """That the ledger still has the look whose head somebody kept elsewhere: a chain without it was made anew, or its
+    end was cut off, and neither shows in the chain itself."""
+    if len(kept) != 64 or set(kept) - set("0123456789abcdef"):
+        raise EvidenceError(f"the head that was kept: saw {kept[:80]!r}, expected 64 hex digits")
+    if all(look["head"] != kept for look in looks):
+        raise EvidenceError(
+            f"{LEDGER}: none of its {len(looks)} looks has the head {kept}; looks were cut or rewritten"
+        )
 
 
 def append_look(path: Path, own: Look, opened: Opened, *, code: str | None, taken_over: bool = False) -> dict[str, Any]:

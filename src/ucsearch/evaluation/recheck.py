@@ -30,7 +30,7 @@ from ucsearch.evaluation.declared import Plan, plan_of, row_problems
 from ucsearch.evaluation.derive import DERIVED, derive
 from ucsearch.evaluation.differences import Problem, differences
 from ucsearch.evaluation.drawn import draw
-from ucsearch.evaluation.ledger import LEDGER, Look, before, by_dataset, own_look, read_ledger
+from ucsearch.evaluation.ledger import LEDGER, Look, before, by_dataset, check_kept, own_look, read_ledger
 from ucsearch.evaluation.manifest import Evidence, FalseClaim, read_evidence
 from ucsearch.evaluation.power import power_record
 from ucsearch.evaluation.protocol import Protocol
@@ -69,10 +69,12 @@ def verify_evidence(
     budget: int | None = None,
     task: Any = None,
     ledger: Path | str | None = None,
+    kept: str | None = None,
 ) -> Report:
     """Check a folder. `decisions`: how many of the sample are verified, spread evenly; `budget`: nodes for each.
 
-    `ledger`: the ledger of looks; unless given, `looks.jsonl` beside the folder.
+    `ledger`: the ledger of looks; unless given, `looks.jsonl` beside the folder. `kept`: head of one of its looks that
+    somebody kept elsewhere; the ledger must still have it.
     """
     path = Path(folder)
     try:
@@ -85,6 +87,8 @@ def verify_evidence(
     problems: list[Problem] = []
     try:
         looks = read_ledger(path.resolve().parent / LEDGER if ledger is None else Path(ledger))
+        if kept is not None:
+            check_kept(looks, kept)
         plan = plan_of(evidence.suite)
         problems.extend(_suite(evidence))
         problems.extend(_splits(evidence, plan))
