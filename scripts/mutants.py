@@ -95,6 +95,7 @@ TESTS = {
         "tests/unit/test_spreads.py",
         "tests/unit/test_time_budget.py",
         "tests/unit/test_plain_engine.py",
+        "tests/unit/test_allowed_end.py",
         "tests/conformance/test_engines.py",
         "tests/property/test_closed_loop.py",
         "tests/property/test_search.py",
