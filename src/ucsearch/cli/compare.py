@@ -5,14 +5,13 @@ Nothing but typer is imported before the command runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from ucsearch.cli.progress import rich_bar
 from ucsearch.errors import InputError, UCSearchError
 
 __all__ = ["compare"]
@@ -112,7 +111,7 @@ def compare(
     try:
         if out is not None and out.exists() and not out.is_dir():
             raise InputError("--out", str(out), "a folder")
-        with _bar() as progress:
+        with rich_bar() as progress:
             board = run_compare(plan, clock=time.perf_counter, progress=progress)
         typer.echo(board_text(board))
         if out is not None:
@@ -125,29 +124,3 @@ def compare(
     except KeyboardInterrupt as error:
         typer.echo("Stopped.", err=True)
         raise typer.Exit(STOPPED) from error
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[str, int, int], None] | None]:
-    """A progress bar on stderr; nothing where stderr is no terminal."""
-    import sys
-
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns: tuple[Any, ...] = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        row = bar.add_task("preparing", total=None)
-        yield lambda what, done, total: bar.update(row, description=what, completed=done, total=total)

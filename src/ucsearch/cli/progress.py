@@ -1,0 +1,34 @@
+"""A progress bar on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["rich_bar"]
+
+
+@contextmanager
+def rich_bar(first: str = "preparing") -> Iterator[Callable[[str, int, int], None] | None]:
+    """Called with what is done, how much of it and of how much; nothing where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns: tuple[Any, ...] = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        row = bar.add_task(first, total=None)
+        yield lambda what, done, total: bar.update(row, description=what, completed=done, total=total)
