@@ -217,12 +217,12 @@ def test_a_disk_that_fails_is_503_and_the_service_recovers(server: Server, call:
     time.sleep(0.5)
     if watcher.poll() is not None:
         pytest.skip("strace may not look at processes here")
-    status, content = server.send(f"failing-{name}")
+    status, content = server.send(f"failing-{call}")
     watcher.send_signal(signal.SIGINT)
     watcher.wait(10)
     assert (status, json.loads(content)["code"]) == (503, "audit_unavailable")
     deadline = time.monotonic() + 20.0
-    while (found := server.send(f"failing-{name}"))[0] == 503 and time.monotonic() < deadline:
+    while (found := server.send(f"failing-{call}"))[0] == 503 and time.monotonic() < deadline:
         time.sleep(0.1)
     assert found[0] == 200, found
     with AuditReader(server.folder / "log/decisions.db") as log:
