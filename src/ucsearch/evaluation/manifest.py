@@ -41,7 +41,7 @@ __all__ = [
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://ucsearch.dev/evidence/v2"
 PACKED = ".gz"
-PACKED_FROM = 250_000
+PACKED_FROM = 400_000
 """Rows that are larger lie in their folder packed; their digest is of the content."""
 MOST_BYTES = 500_000_000
 LONGEST_FILE = 500_000_000  # bytes, packed or not
