@@ -173,13 +173,14 @@ def test_the_page_of_a_backtest(tmp_path: Path, series: int) -> None:
     assert ("svg", "img") in [(t, a.get("role")) for t, a in found.tags]
 
 
-def test_a_page_that_is_not_made_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_of_data_that_cannot_be_read_is_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "s.toml").write_text('[task]\nname = "storage"\n[policy]\nname = "exact"\ndepth = 3\n')
     files = [str(tmp_path / name) for name in ("s.toml", "prices.csv", "page.html")]
     with pytest.raises(SystemExit) as stopped:
         app(args=["backtest", files[0], "--data", files[1], "--html", files[2]], prog_name="ucsearch")
     assert stopped.value.code == 2
-    assert "pages are made of inventory only" in capsys.readouterr().err
+    assert "cannot be read" in capsys.readouterr().err
+    assert not Path(files[2]).exists()
 
 
 # -------------------------------------------------------------------- in a notebook
