@@ -83,6 +83,7 @@ class Reader:
     swaps: dict[str, str] = field(default_factory=dict)  # what the page says: what is typed instead (ports)
     beside: list[subprocess.Popen[str]] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
+    types_all: bool = True  # False: commands are typed below `<!-- slow -->` alone, the others are only shown
     written: list[str] = field(default_factory=list)  # names of files, without their endings
 
     def read(self, text: str, slow: bool = False) -> int:
@@ -105,7 +106,7 @@ class Reader:
             elif block.language == "text" and block.follows and printed is not None:
                 compare(place, body, printed)
                 compared += 1
-            elif block.language == "console":
+            elif block.language == "console" and (block.slow or self.types_all):
                 for typed, shown in commands_of(body):
                     self._type(f"{place}: {typed}", typed, shown)
                     compared += bool(shown.strip())

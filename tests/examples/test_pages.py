@@ -25,6 +25,7 @@ def read(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, slow: bool =
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     reader = Reader(folder, page.name, {"8411": port}, environment={"UCSEARCH_URL": f"http://127.0.0.1:{port}"})
+    reader.types_all = page.parent != ROOT / "docs"  # how-to pages also show commands on files of the reader's own
     try:
         return reader.read(page.read_text(encoding="utf-8"), slow)
     finally:
@@ -70,8 +71,7 @@ def with_code() -> list[str]:
 
 @pytest.mark.parametrize("name", with_code())
 def test_the_python_of_a_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one namespace; a block of text right after one is what it prints. Commands of such pages are only shown."""
-    monkeypatch.setattr(Reader, "_type", lambda *ignored: None)
+    """In one namespace; a block of text right after one is what it prints."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     read(ROOT / "docs" / name, tmp_path, monkeypatch)
 
