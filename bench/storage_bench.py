@@ -24,6 +24,7 @@ from ucsearch.backtest import Certified, Panel, Stretch
 from ucsearch.backtest.linear import LinearStorage
 from ucsearch.backtest.walk import walk
 from ucsearch.forecast.ridge import RidgePaths
+from ucsearch.student import student_quantile
 from ucsearch.tasks import Storage
 from ucsearch.trace import Trace
 
@@ -87,6 +88,7 @@ def measure(days: int, offset: int) -> Iterator[dict[str, Any]]:
                 yield dict(
                     capacity=capacity, depth=depth, end=end, name=name, profit=profit, ms=ms,
                     released=float("nan") if released is None else float(released.mean()),
+                    daily=done.rewards[0].reshape(-1, 24).sum(axis=1),
                 )  # fmt: skip
 
 
@@ -95,10 +97,17 @@ def main() -> None:
     days, offset = int(given[0]), int(given[1])
     print(f"{days} days from day {offset} on")
     print("capacity  depth  end value  planner     profit [USD]  released  ms/decision")
+    before: Any = None
     for r in measure(days, offset):
         share = "" if r["released"] != r["released"] else f"{100.0 * r['released']:.1f} %"
         row = f"{r['capacity']:8g} {r['depth']:6d}  {r['end']:9}  {r['name']:9} {r['profit']:14,.1f}"
         print(f"{row} {share:>9} {r['ms']:12.2f}", flush=True)
+        if r["name"] == "HiGHS":
+            gain = before["daily"] - r["daily"]
+            half = student_quantile(0.975, days - 1) * float(gain.std(ddof=1)) / days**0.5
+            mean = float(gain.mean())
+            print(f"{'':26}certified - HiGHS {mean:+.3f} USD a day [{mean - half:+.3f}, {mean + half:+.3f}], by day")
+        before = r
 
 
 if __name__ == "__main__":
