@@ -164,7 +164,7 @@ def test_a_stop_is_exit_code_130(job: Path, monkeypatch: pytest.MonkeyPatch) -> 
     def stop(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "_keep", stop)
+    monkeypatch.setattr(module, "keep", stop)
     result = run(*DECIDE, code=130)
     assert "Stopped. The same command goes on where it stopped." in result.stderr
     monkeypatch.undo()

@@ -147,7 +147,7 @@ def test_the_last_one_counts_and_none_withdraws(tmp_path: Path) -> None:
         4 + 0j, Decimal("NaN"), Decimal("1e400"), float("-inf"), np.float32("nan"), [4.0], "4.0", " some", "some ",
         "\uff53ome", "some\x00", object(),
     ],
-    ids=repr,
+    ids=lambda odd: type(odd).__name__,
 )  # fmt: skip
 def test_what_is_no_number_and_no_label_is_refused(tmp_path: Path, odd: Any) -> None:
     with new_log(tmp_path) as log:
