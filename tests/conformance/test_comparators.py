@@ -134,17 +134,28 @@ def has_completion(state: Any, depth: int, mean: np.ndarray, params: Any, action
     )
 
 
+@pytest.mark.parametrize("kind", MYOPIC + SAMPLING)
+def test_feasible_on_windows_with_dead_ends(kind: Any) -> None:
+    """As kernel text; twenty thousand windows by compiled kernels run with the slow tests."""
+    feasible_with_dead_ends(kind, 600)
+
+
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.parametrize("kind", MYOPIC + SAMPLING)
 def test_feasible_on_twenty_thousand_windows_with_dead_ends(kind: Any) -> None:
+    feasible_with_dead_ends(kind, 20_000)
+
+
+def feasible_with_dead_ends(kind: Any, count: int) -> None:
     rng = np.random.default_rng(3)
-    count, depth = 20_000, 4
+    depth = 4
     states, params = TEMPLATES["maze"].windows(rng, count)
     trace = uc.Trace.from_members(TEMPLATES["maze"].outcomes(rng, (count, 3, depth)))
     policy = make(kind, depth, samples=12, risk=0.5)
     plan = uc.search_panel(maze, states, trace, policy, params=params, engine="compiled")
     found, path, mean = plan.status == uc.Status.FOUND, plan.path, trace.mean[..., 0]
-    assert 5_000 < found.sum() < count
+    assert 0.25 * count < found.sum() < count
     assert not np.isnan(path[found]).any()
     assert np.isnan(path[~found]).all()
     for w in np.flatnonzero(found).tolist():
@@ -189,6 +200,7 @@ def best_by_enumeration(task: uc.Task, state: Any, members: np.ndarray, params: 
     return top, {plan for plan, score in scores.items() if score >= top - 1e-9}
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.parametrize("kind", [RiskRandom, CEM, MPPI])
 def test_equals_exhaustive_search_when_every_plan_can_be_sampled(kind: Any) -> None:

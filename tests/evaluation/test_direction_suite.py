@@ -280,6 +280,7 @@ def test_a_second_run_gives_the_same_bytes(found: Findings, tmp_path_factory: py
     assert (again / "sample.jsonl").read_bytes() == json_lines(sample)
 
 
+@pytest.mark.slow  # the committed folder is verified by default
 def test_its_evidence_stands_up_to_the_recheck(tmp_path_factory: pytest.TempPathFactory) -> None:
     run = shared_run(MINI, tmp_path_factory)
     report = verify_evidence(run.folder)

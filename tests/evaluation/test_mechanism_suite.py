@@ -388,6 +388,7 @@ def test_a_fault_in_the_bound_is_caught_by_its_check(tmp_path: Path, monkeypatch
     assert any(name.startswith("bounds of Proposition 2 broken") for name in failed)
 
 
+@pytest.mark.slow  # killed runs of the synthetic suite go on by default
 def test_a_run_that_was_killed_goes_on_and_a_fresh_one_gives_equal_bytes(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

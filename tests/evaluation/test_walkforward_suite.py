@@ -149,6 +149,7 @@ def test_a_killed_run_goes_on(
     assert resumed.statement == whole.statement  # one look, the same bytes
 
 
+@pytest.mark.slow  # a row of the paper that ends as no-go runs by default
 def test_a_stopped_route_leaves_its_test_split_closed(tmp_path_factory: pytest.TempPathFactory) -> None:
     found = shared_run("delayed-service-mini", tmp_path_factory)
     assert not (found.folder.parent / "looks.jsonl").exists()  # a look is written down before the split is opened

@@ -97,7 +97,7 @@ INDEPENDENT = TOML + SEGMENTED + '[forecast]\ncoupling = "independent"\n'
     ids=["closed", "independent", "closed, independent"],
 )  # fmt: skip
 def test_forecasts_with_a_law(tmp_path: Path, text: str) -> None:
-    """Decisions as in entries; every row derives; records are valid; an edited law or member is found; proofs hold."""
+    """Decisions as in entries; every row derives; exported records are valid; an edited law or action is found."""
     write_job(tmp_path)
     rough = [[*row[:2], *(round(x * 1.0371 + 0.013, 3) for x in row[2:])] for row in forecast_rows(steps=9)]
     write_csv(tmp_path / "forecasts.csv", FORECAST_HEAD, rough)

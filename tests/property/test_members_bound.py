@@ -169,7 +169,10 @@ GROUPS = [("stock", 120), ("tank", 90), ("maze", 120), ("pack", 60), ("battery",
 
 @pytest.mark.parametrize(
     ("name", "groups"),
-    [*((n, g // 2) for n, g in GROUPS), *(pytest.param(n, g, marks=pytest.mark.slow) for n, g in GROUPS)],
+    [
+        *((n, g // (6 if n == "stock" else 2)) for n, g in GROUPS),
+        *(pytest.param(n, g, marks=pytest.mark.slow) for n, g in GROUPS),
+    ],
 )
 def test_no_plan_beats_its_bound(name: str, groups: int) -> None:
     rng = np.random.default_rng([11, groups, *map(ord, name)])
@@ -257,7 +260,10 @@ def stock_plan(seed: int, windows: int, members: int, depth: int, **settings: An
 
 
 @pytest.mark.parametrize("windows", [12, pytest.param(40, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("kind", "risk"), [("downside", 0.5), ("std", 0.5), ("variance", 0.005)])
+@pytest.mark.parametrize(
+    ("kind", "risk"),
+    [("downside", 0.5), *(pytest.param(k, r, marks=pytest.mark.slow) for k, r in (("std", 0.5), ("variance", 0.005)))],
+)
 def test_penalties_eliminate_most_rivals(kind: str, risk: float, windows: int) -> None:
     plan = stock_plan(3, windows, 10, 7, spread=kind, risk=risk)
     found = bounds_of(plan, engine="compiled")

@@ -471,7 +471,7 @@ def test_the_page_shows_what_its_example_prints(capsys: pytest.CaptureFixture[st
         assert capsys.readouterr().out == shown
 
 
-@pytest.mark.parametrize("lead_time", [0, 1, 2, 3])
+@pytest.mark.parametrize("lead_time", [0, 1, 2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("ramp", [None, 3.0])
 def test_merged_arrivals_change_no_cost_and_leave_fewer_states(lead_time: int, ramp: float | None) -> None:
     settings = {

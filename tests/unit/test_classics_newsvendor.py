@@ -130,6 +130,7 @@ def test_the_last_demand_value_matters_in_this_case() -> None:
     assert abs(exact - holed) > 0.1
 
 
+@pytest.mark.slow  # the published table is compared by default
 def test_best_s_s_policy_is_the_best_of_all() -> None:
     rng = np.random.default_rng(20)
     for _ in range(12):

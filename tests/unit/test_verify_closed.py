@@ -74,7 +74,9 @@ def test_true_records_are_valid(name):
     assert record["outcome"]["cause"] == expected
 
 
-@pytest.mark.parametrize("name", ["lattice", "markov", "tree", "risk"])
+@pytest.mark.parametrize(
+    "name", ["lattice", *(pytest.param(n, marks=pytest.mark.slow) for n in ("markov", "tree", "risk"))]
+)
 def test_forged_values_are_found(name):
     rivals = made(name)[0]["rivals"]
     for k in range(len(rivals)):
