@@ -105,6 +105,14 @@ def test_limits_of_one_step_are_as_before() -> None:
     assert one.upper == other.upper
 
 
+def test_nobody_is_told_to_have_got_what_it_would_have_taken_anyway() -> None:
+    for limit in ([4.0, 4.0, 2.0], [3.0, 2.0, 2.0], [2.0, 6.0, 1.0]):
+        found = uc.allocate(decided(4), truck(limit, times=0.5), serve="best")
+        for share in found.shares:
+            line = share.label + " instead of " + share.alone_label
+            assert (line in found.explain()) <= (share.action != share.alone)
+
+
 def test_prices_of_later_steps_change_the_first_action() -> None:
     """Nothing can be ordered at the last two steps, so more is ordered now."""
     panel = decided(6)

@@ -22,7 +22,9 @@ def explain_allocation(allocation: Allocation, most: int = 10) -> str:
         lines.append(f"  {price.resource}: {price.used:.6g} of {price.limit:.6g} used, {worth}")
     lines.extend(_later(allocation))
     if allocation.served:
-        hurt = sorted((s for s in allocation.shares if s.binding), key=lambda s: (-s.price, s.series))
+        hurt = sorted(
+            (s for s in allocation.shares if s.binding and s.action != s.alone), key=lambda s: (-s.price, s.series)
+        )
         lines.extend(f"  {explain_share(s)}" for s in hurt[:most])
         if len(hurt) > most:
             lines.append(f"  and {len(hurt) - most} more series got less than they would have taken alone")
@@ -68,7 +70,7 @@ def _later(allocation: Allocation) -> list[str]:
 
 def explain_share(share: Share) -> str:
     """SKU-17 got order 40 instead of order 96: the truck volume is full; one more unit is worth about 2.1."""
-    if not share.binding:
+    if not share.binding or share.action == share.alone:  # at prices of later steps it may want what it would not alone
         return f"{share.series} got {share.label}, as it would have alone."
     return (
         f"{share.series} got {share.label} instead of {share.alone_label}: {share.binding} is full; "
