@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -185,10 +186,17 @@ def priced_horizon(priced: Priced, limits: Sequence[Limits]) -> tuple[Valued, tu
 
 def beyond(priced: Priced, limits: Sequence[Limits]) -> tuple[Missing, ...]:
     """Later limits that no joint policy keeps: one that always holds would also hold on average."""
-    found = []
+    found, rates = [], []
+    for x in limits:
+        there = np.isfinite(x.limits)
+        there[:, 0] = False
+        rates.append(x.spread(np.where(there, 1.0 / np.where(there & (x.limits > 0.0), x.limits, 1.0), 0.0)))
+    # A policy that spares all limits at once shows for most of them that they can be kept on average.
+    spared = priced.frugal(np.stack(rates))
     for k, x in enumerate(limits):
+        fine = x.total(spared[k]) <= x.limits
         for h in range(1, x.limits.shape[1]):
-            if not np.isfinite(x.limits[:, h]).any():
+            if fine[:, h].all():
                 continue
             least = priced.least(k, h)
             for g in range(x.limits.shape[0]):
@@ -240,7 +248,8 @@ def simulate(
     gaps = np.zeros(paths)
     choices = np.full((paths, depth - 1, n), -1, np.int64)
     uses = tuple(np.full((paths, x.limits.shape[0], depth - 1), np.nan) for x in limits)
-    for path in range(paths):
+
+    def follow(path: int) -> None:
         level = levels(names, path, depth - 1, draws)
         at, edge, terms = root, taken, []
         for h in range(1, depth):
@@ -260,6 +269,9 @@ def simulate(
                 for g in range(x.limits.shape[0]):
                     uses[k][path, g, h - 1] = math.fsum(spent[x.group == g, 0].tolist())
         gaps[path] = math.fsum(terms)
+
+    with ThreadPoolExecutor(max_workers=priced.threads) as pool:
+        list(pool.map(follow, range(paths)))
     rent = math.fsum(
         float(worth[h] * price[g, h] * x.limits[g, h])
         for x, price in zip(limits, prices, strict=True)

@@ -176,13 +176,21 @@ class Priced:
                 list(pool.map(part, pairwise(g.windows * i // parts for i in range(parts + 1))))
         return Valued(value, value[self.roots], mean)
 
+    @cached_property
+    def _bare(self) -> Priced:
+        """Without rewards: only what is allowed, and what it uses."""
+        ends = np.where(self.graph.ends > -np.inf, 0.0, -np.inf)
+        return replace(self, graph=replace(self.graph, emean=np.zeros(self.graph.emean.size), ends=ends), discount=1.0)
+
+    def frugal(self, price: Floats) -> Floats:
+        """(K, N, H) expected use of the policy that spends least at these prices (K, N, H)."""
+        return self._bare.at(price).mean
+
     def least(self, resource: int, step: int) -> Floats:
         """(N,) expected use at one step of the policy that expects to use least then; inf where none is allowed."""
-        g, price = self.graph, np.zeros((self.use.shape[0], self.graph.windows, self.graph.depth))
+        price = np.zeros((self.use.shape[0], self.graph.windows, self.graph.depth))
         price[resource, :, step] = 1.0
-        ends = np.where(g.ends > -np.inf, 0.0, -np.inf)
-        bare = replace(g, emean=np.zeros(g.emean.size), ends=ends)
-        return -replace(self, graph=bare, discount=1.0).at(price).start
+        return -self._bare.at(price).start
 
     def step(self, values: Floats, at: Ints) -> Step:
         """What every series can do in state number `at` (N,) of its own."""
