@@ -1,0 +1,455 @@
+"""The verifier's second reading of monitors, rotations and rows of segments, entry by entry and without a log.
+
+The planner's own monitor says what must come out; every figure that is then moved must be noticed.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import math
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ucsearch.monitor import Settings, rank_of
+from ucsearch.monitor.journal import Journal, period_key, settings_content
+from ucsearch.verify import monitor as verifier
+from ucsearch.verify.checkpoints import Pins
+from ucsearch.verify.formats import Invalid, Malformed, canonical, digest
+from ucsearch.verify.monitor import Watch
+from ucsearch.verify.rotated import Past, verify_rotation
+from ucsearch.verify.segments import COLUMNS, climb, row_bytes, row_digest, verify_proof, verify_row
+
+MEMBERS, HORIZON, FIELDS = 50, 3, 2
+START = datetime(2024, 1, 1, tzinfo=UTC)
+Record = dict[str, Any]
+
+# -------------------------------------------------------------------- the monitor
+
+
+class Story:
+    """A log told to both: the planner's journal says what is to be recorded, the verifier follows."""
+
+    def __init__(self, seed: int, monkeypatch: pytest.MonkeyPatch, period: str = "day", **settings: Any) -> None:
+        self.random, self.n, self.watch, self.journal = random.Random(seed), 0, Watch(), Journal()
+        self.settings = settings_content(Settings(**settings), period)
+        self.lags, self.told = self.settings["lags"], 0
+        weights = [self.random.uniform(0.5, 1.5) for _ in range(MEMBERS)]
+        self.weights = [w / math.fsum(weights) for w in weights]
+        self.members: list[float] = []
+        self.size = (1, MEMBERS, HORIZON, FIELDS)
+        monkeypatch.setattr(
+            verifier, "read_blob",
+            lambda name, _: (self.size, b"", self.members) if name == "m" else ((MEMBERS,), b"", self.weights),
+        )  # fmt: skip
+
+    def add(self, r: Record, **changes: Any) -> None:
+        trace = {"members": {"$blob": "m"}, "weights": {"$blob": "w"}}
+        self.watch.add({**r, **changes}, lambda: {"kind": "decision", "inputs": {"trace": trace}}, lambda _: None)
+        if r["kind"] in ("monitor", "outcome"):
+            self.journal.add(r)
+
+    def event(self, event: str, series: str = "", by: str = "", evidence: float = 0.0, **more: Any) -> Record:
+        return {"kind": "monitor", "plan": "P", "event": event, "series": series, "by": by, "why": "why",
+                "evidence": evidence, **more}  # fmt: skip
+
+    def decision(self, series: str, left: int = 1, now: datetime = START) -> Record:
+        gate = {"calibration": {"drift": self.journal.drift("P", series)}, "settings": {"max_drift": 1.0},
+                "rows": [{"name": "released_by_operator", "left": left}], "now": now.isoformat()}  # fmt: skip
+        return {"kind": "decision", "plan": "P", "series": series, "gate": gate}
+
+    def outcomes(self, series: str, day: float, scale: float, shift: float = 0.0) -> list[Record]:
+        """A decision's outcomes at every step of the target; the last one has the rank."""
+        self.n += 1
+        self.members = [self.random.gauss(0.0, 1.0) for _ in range(MEMBERS * HORIZON * FIELDS)]
+        values = [shift + scale * self.random.gauss(0.0, 1.0) for _ in range(self.lags)]
+        row = HORIZON * FIELDS
+        sums = [math.fsum(self.members[j * row + h * FIELDS] for h in range(self.lags)) for j in range(MEMBERS)]
+        out: list[Record] = [
+            {"kind": "outcome", "plan": "P", "series": series, "entry": self.n, "step": h + 1, "id": f"{self.n}.{h}",
+             "value": [values[h], 99.0] if h % 2 else values[h], "observed_at": (START + timedelta(day)).isoformat()}
+            for h in range(self.lags)
+        ]  # fmt: skip
+        out[-1]["rank"] = list(rank_of(sums, math.fsum(values), self.weights))
+        return out
+
+    def told_since(self) -> list[Record]:
+        """What followed from the outcomes and is to be recorded now."""
+        trips = self.journal.plans["P"].monitor.trips
+        new, self.told = trips[self.told :], len(trips)
+        return [self.event(t.event, t.series, evidence=t.evidence) for t in new]
+
+    def refused(self, r: Record, where: str, **changes: Any) -> None:
+        """The changed entry is found, in a copy of what was followed so far."""
+        watch = copy.deepcopy(self.watch)
+        trace = {"members": {"$blob": "m"}, "weights": {"$blob": "w"}}
+        with pytest.raises(Invalid) as seen:
+            watch.add({**r, **changes}, lambda: {"kind": "decision", "inputs": {"trace": trace}}, lambda _: None)
+        assert seen.value.where.startswith(where)
+
+
+STORIES: list[Record] = [
+    {"within": 20, "alpha": 0.5, "calm": 3.0, "probation": 4, "max_undercoverage": 0.0},
+    {"within": 10, "alpha": 0.5, "calm": 2.0, "probation": 3, "lags": 2, "watch": "spread"},
+    {"within": 10, "alpha": 0.5, "calm": 2.0, "probation": 6, "lags": 3, "watch": "bias", "max_undercoverage": 0.1},
+]
+
+
+@pytest.mark.parametrize("settings", STORIES)
+def test_evidence_trips_and_latches_follow_from_the_outcomes(
+    settings: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    story = Story(7, monkeypatch, **settings)
+    story.add(story.event("armed", by="Ann", settings=story.settings))
+    events: list[str] = []
+    for day in range(90):
+        scale, shift = (3.0, 1.5) if 10 <= day < 25 else (1.0, 0.0)
+        for series in ("A", "B")[: 1 + day % 2]:
+            for r in story.outcomes(series, day, scale, shift):
+                if "rank" in r:
+                    low, high = r["rank"]
+                    story.refused(r, "outcome.rank[0]", rank=[low + 1e-6, high])
+                    story.refused(r, "outcome.rank[1]", rank=[low, high - 1e-6])
+                    story.refused({k: v for k, v in r.items() if k != "rank"}, "outcome.rank")
+                story.add(r)
+            for r in story.told_since():
+                events.append(r["event"])
+                story.refused(story.decision("A"), "monitor")
+                story.refused(r, "monitor.series", series="C")
+                story.refused(r, "monitor.series", event="rearmed" if r["event"] == "tripped" else "tripped")
+                story.refused(r, "monitor.evidence", evidence=r["evidence"] * (1.0 + 1e-6))
+                story.add(r)
+            story.refused(story.event("tripped", "A", evidence=1.0), "monitor.event")
+        for series in ("A", "B", "never seen"):
+            good = story.decision(series)
+            story.add(good)
+            forged = copy.deepcopy(good)
+            forged["gate"]["calibration"]["drift"] *= 1.0 + 1e-6
+            forged["gate"]["calibration"]["drift"] += 1e-6
+            story.refused(forged, "gate.calibration.drift")
+    assert {"tripped", "rearmed"} <= set(events)
+    assert story.journal.status("P").tripped  # the pool waits for a person
+    story.refused(story.event("rearmed", "never seen", "Ann"), "monitor.event")
+    story.refused(story.event("tripped", "", "Ann"), "monitor.event")
+    # Armed anew under other settings: what had tripped stays so, at its evidence or the new limit.
+    again = copy.deepcopy(story)
+    for within in (1, 10_000):
+        one = copy.deepcopy(again)
+        more = {**one.settings, "within": within, "calm": 0.5}
+        one.add(one.event("armed", by="Ann", settings=more))
+        one.add(one.decision("A"))
+        assert one.journal.drift("P", "A") >= within / more["alpha"]
+    story.add(story.event("rearmed", "", "Ann"))
+    story.add(story.decision("never seen"))
+    assert story.journal.drift("P", "never seen") == 0.0
+
+
+def test_what_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second report, a second outcome of a period, a period long ago, few members, steps beyond the target."""
+    story = Story(3, monkeypatch, within=10, alpha=0.5, calm=2.0, lags=1)
+    first, *_ = story.outcomes("A", 0.0, 1.0)
+    story.refused(first, "outcome.rank")  # nobody has armed the plan
+    story.add(story.event("armed", by="Ann", settings=story.settings))
+    story.refused(first, "outcome.replaces", replaces="x")
+    story.add(first)
+    again = {**first, "id": "again", "value": 5.0}
+    story.refused(again, "outcome.replaces")
+    story.refused({**again, "replaces": "1.0"}, "outcome.rank")
+    story.refused({**again, "replaces": "other"}, "outcome.replaces")
+    before = story.journal.drift("P", "A")
+    second = {k: v for k, v in again.items() if k != "rank"} | {"replaces": "1.0"}
+    story.add(second)
+    story.add({**second, "id": "third"})  # what it replaces is the first
+    twice, *_ = story.outcomes("A", 0.4, 9.0)
+    story.add(twice)  # the same day: ranked, not counted
+    assert story.journal.drift("P", "A") == before
+    story.add(story.decision("A"))
+    later = {**story.outcomes("A", 1.0, 1.0)[0], "step": 2}
+    story.refused(later, "outcome.rank")
+    story.add({k: v for k, v in later.items() if k != "rank"})
+    few = story.outcomes("A", 2.0, 1.0)[0]
+    story.size = (1, MEMBERS - 1, HORIZON, FIELDS)
+    story.refused(few, "outcome.rank")
+    story.size = (1, MEMBERS, 0, FIELDS)
+    story.refused(few, "outcome.rank")
+    story.size = (1, MEMBERS, HORIZON, FIELDS)
+    story.watch.add(few, lambda: None, lambda _: None)  # its decision is in a file that is not there
+    assert "not given" in story.watch.doubt
+    story.journal.add(few)
+    story.add(story.decision("A"))
+    assert story.watch.doubt == ""
+    refusal = story.outcomes("A", 3.0, 1.0)[0]
+    with pytest.raises(Invalid, match=r"outcome\.rank"):
+        story.watch.add(refusal, lambda: {"kind": "refusal"}, lambda _: None)
+
+
+def test_periods_that_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 of a series: what is older than all of them is not counted; what is late counts for its series alone."""
+    story = Story(5, monkeypatch, within=10**6, alpha=0.5, calm=2.0)
+    story.add(story.event("armed", by="Ann", settings=story.settings))
+    for day in (*range(2, 134, 2), 0, 4, 5, 131, 133, 200, 201, 3):
+        story.add(story.outcomes("A", float(day), 1.2)[0])
+        story.add(story.outcomes("B", float(day % 50), 1.2)[0])
+        for series in ("A", "B", "C"):
+            story.add(story.decision(series))
+
+
+@pytest.mark.parametrize("period", ["15min", "30min", "hour", "day", "weekday", "week", "month", "other"])
+def test_keys_of_periods(period: str) -> None:
+    plan = verifier._Plan(settings_content(Settings(), period))
+    for text in ("2024-02-29T23:59:59.999999+00:00", "2024-03-01T00:14:00+01:00", "1999-12-31T12:00:00+00:00",
+                 "2024-03-04T00:00:00+00:00", "2024-03-03T23:59:59+00:00"):  # fmt: skip
+        assert plan.key(text) == period_key(text, period)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 0.3), (0.2, 0.4), (0.4, 0.7), (0.7, 1.0), (0.98, 1.0), (0.0, 1.0)])
+def test_the_mass_between_two_places(low: float, high: float) -> None:
+    assert verifier._mass(verifier._place(low), verifier._place(high)) == pytest.approx(high - low, rel=1e-9)
+
+
+def test_growth_stays_a_number() -> None:
+    stream = verifier._Stream([(0.0, 1.0, 0.5), (1.0, 1.0, 0.5)], 1)
+    assert [stream.add([1e200, 1.0]) for _ in range(3)][-1] == pytest.approx(0.5e300)
+
+
+def test_pauses_hold_until_they_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story(1, monkeypatch)
+    story.add(story.event("armed", by="Ann", settings=story.settings))
+    control = {"kind": "control", "plan": "P", "action": "pause"}
+    story.add(story.decision("A"))
+    story.refused(story.decision("A", left=0), "gate.rows[0].left")
+    story.add(control)
+    story.add(story.decision("A", left=0))
+    story.refused(story.decision("A"), "gate.rows[0].left")
+    story.add({**control, "until": (START + timedelta(1)).isoformat()})
+    story.add(story.decision("A", left=0, now=START))
+    story.add(story.decision("A", left=1, now=START + timedelta(1)))
+    story.refused(story.decision("A", left=0, now=START + timedelta(1)), "gate.rows[0].left")
+    story.add({**control, "action": "resume"})
+    story.add(story.decision("A"))
+    other = {**story.decision("A", left=0), "plan": "Q"}
+    story.refused(other, "gate.calibration.drift")  # nobody armed it
+    other["gate"]["calibration"]["drift"] = None
+    story.refused(other, "gate.rows[0].left")
+
+
+def test_a_state_that_is_carried_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story(11, monkeypatch, **STORIES[0])
+    story.refused(story.event("rearmed", "A", "Ann"), "monitor.plan")
+    story.refused(story.event("armed", by="Ann"), "monitor.settings")
+    story.add(story.event("armed", by="Ann", settings=story.settings))
+    for day in range(30):
+        story.add(story.outcomes("A", day, 3.0 if day < 12 else 1.0)[0])
+        for r in story.told_since():
+            story.add(r)
+    state = story.journal.plans["P"].state()
+    carried = story.event("carried", by="Ann", settings=story.settings, state=state)
+    story.refused({**carried, "settings": {**story.settings, "alpha": 0.4}}, "monitor.settings")
+    story.refused({k: v for k, v in carried.items() if k != "state"}, "monitor.state")
+    for path in _leaves(state):
+        forged = copy.deepcopy(state)
+        at = forged
+        for key in path[:-1]:
+            at = at[key]
+        old = at[path[-1]]
+        at[path[-1]] = str(int(old) + 1) if isinstance(old, str) else 1 if old is None else old * 1.001 + 1
+        story.refused({**carried, "state": forged}, "monitor.state")
+    for odd in ([], {}, {**state, "streams": 3}, {**state, "open": "x"}, {**state, "gained": None}):
+        story.refused({**carried, "state": odd}, "monitor.state")
+    rows = copy.deepcopy(state)
+    rows["streams"]["A"]["growth"].append([])
+    story.refused({**carried, "state": rows}, "monitor.state")
+    # Alone it is taken as it is, with a doubt, and goes on as the one before would have.
+    alone = Watch()
+    alone.add(carried, lambda: None, lambda _: None)
+    assert "not given" in alone.doubt
+    story.add({"kind": "rotation", "event": "closed"})
+    story.refused(story.decision("A"), "rotation")
+    story.add({"kind": "rotation", "event": "opened"})
+    story.watch.add(carried, lambda: None, lambda _: None)
+    assert story.watch.doubt == ""
+    for day in range(30, 50):
+        r = story.outcomes("A", day, 1.0)[0]
+        alone.add(r, lambda: {"kind": "decision", "inputs": {"trace": {"members": {"$blob": "m"},
+                  "weights": {"$blob": "w"}}}}, lambda _: None)  # fmt: skip
+        story.add(r)
+        for event in story.told_since():
+            story.add(event)
+            alone.add(event, lambda: None, lambda _: None)
+        for watch in (alone, story.watch):
+            watch.add(story.decision("A"), lambda: None, lambda _: None)
+
+
+def _leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    if isinstance(value, dict):
+        return [leaf for key, part in value.items() for leaf in _leaves(part, (*path, key))]
+    if isinstance(value, list) and value:
+        return [leaf for k, part in enumerate(value) for leaf in _leaves(part, (*path, k))]
+    return [] if isinstance(value, list) else [path]
+
+
+# -------------------------------------------------------------------- a log in several files
+
+
+def test_a_file_follows_the_one_before(tmp_path: Path) -> None:
+    closed = {"kind": "rotation", "event": "closed", "by": "Ann", "why": "a month", "next": "b.db"}
+    assert verify_rotation(closed, 9, None) == []
+    for name in ("by", "why", "next"):
+        with pytest.raises(Invalid, match=f"rotation.{name}"):
+            verify_rotation({**closed, name: " "}, 9, None)
+    with pytest.raises(Invalid, match=r"rotation\.next"):
+        verify_rotation({k: v for k, v in closed.items() if k != "next"}, 9, None)
+    past, heads = Past(), [hashlib.sha256(bytes([k])).digest() for k in range(3)]
+    for seq, head in enumerate(heads, 1):
+        past.add(seq, head.hex())
+    leaf = [hashlib.sha256(b"\x00" + head).digest() for head in heads]
+    root = hashlib.sha256(b"\x01" + hashlib.sha256(b"\x01" + leaf[0] + leaf[1]).digest() + leaf[2]).hexdigest()
+    opened = {**closed, "event": "opened", "previous": "a.db", "count": 3, "head": heads[-1].hex(), "root": root}
+    assert verify_rotation(opened, 1, None) == ["the file before it, which was not given"]
+    assert verify_rotation(opened, 1, past) == ["the file before it, which was not given"]
+    watch = Watch()
+    watch.first[("", 4, 1)], watch.first[("old", 4, 1)] = ("x", 1.0), ("y", 2.0)
+    past.end(tmp_path / "a.db", watch)
+    assert past.watch is watch
+    assert watch.first == {(heads[-1].hex(), 4, 1): ("x", 1.0), ("old", 4, 1): ("y", 2.0)}
+    assert verify_rotation(opened, 1, past) == []
+    for seq in (2, None):
+        with pytest.raises(Invalid, match="first entry"):
+            verify_rotation(opened, seq, past)
+    for name, other in (("count", 2), ("head", heads[0].hex()), ("root", heads[0].hex())):
+        with pytest.raises(Invalid, match=f"rotation.{name}"):
+            verify_rotation({**opened, name: other}, 1, past)
+    for name in ("previous", "count", "head", "root"):
+        with pytest.raises(Invalid, match=f"rotation.{name}"):
+            verify_rotation({k: v for k, v in opened.items() if k != name}, 1, past)
+    assert past.asked(heads[0].hex()) is None
+    past.end(tmp_path / "empty.db", None)
+    assert past.pins is not None
+    assert past.pins[:2] == (0, "")
+    assert past.watch is None
+    past.close()
+
+
+# -------------------------------------------------------------------- rows of segments
+
+
+def row() -> Record:
+    found: Record = {name: "" if kind in ("text", "binary") else [] for name, kind in COLUMNS}
+    return found | {"series": "A", "outcome": "HOLD", "action": None, "bits": 1, "trace": "ab" * 32, "rest": "00",
+                    "state": [-0.0, 2.5, "inf", "-inf", None, 3], "paths": [-1, 2], "counters": [2**50]}  # fmt: skip
+
+
+def test_the_bytes_of_a_row() -> None:
+    good = row_bytes(row())
+    assert good == row_bytes({**row(), "state": [0.0, 2.5, "inf", "-inf", None, 3.0]})
+    assert len(good) == 21 * 4 + len("A" + "HOLD") + 33 + 6 * 8 + 2 * 2 + 3 * 8  # lengths, texts, bytes, numbers
+    for change in (
+        {"series": 3}, {"series": "\ud800"}, {"trace": "zz"}, {"rest": 0}, {"action": "nan"}, {"action": True},
+        {"action": "1"}, {"state": 1.0}, {"state": [True]}, {"state": ["x"]}, {"state": [10**400]}, {"paths": [1.0]},
+        {"paths": [2**15]}, {"paths": [True]}, {"bits": None}, {"bits": 2**63}, {"bits": 1.0}, {"counters": (1,)},
+    ):  # fmt: skip
+        with pytest.raises(Malformed):
+            row_bytes({**row(), **change})
+    with pytest.raises((Malformed, Invalid)):
+        row_bytes({**row(), "trace": "AB" * 32})
+    for odd in ([], {}, {**row(), "more": 1}, {k: v for k, v in row().items() if k != "cause"}):
+        with pytest.raises(Malformed):
+            row_bytes(odd)  # type: ignore[arg-type]
+    for change in ({"state": [1.5]}, {"series": "B"}, {"trace": ""}, {"action": -1.0}, {"paths": [2, -1]}):
+        assert row_bytes({**row(), **change}) != good
+
+
+def pair(left: bytes, right: bytes) -> bytes:
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+def test_the_way_up_to_a_root() -> None:
+    leaf, one, two = (hashlib.sha256(bytes([k])).digest() for k in range(3))
+    assert climb(leaf, [], "p") == leaf
+    path = [["left", one.hex()], ["right", two.hex()]]
+    assert climb(leaf, path, "p") == pair(pair(one, leaf), two)
+    assert climb(leaf, path * 40, "p")
+    for odd in (None, {}, [["up", one.hex()]], [["left"]], [["left", one.hex(), 1]], [["left", 3]],
+                [["left", one.hex()[:-1]]], [["left", one.hex().upper()]], ["left"], path * 40 + path[:1]):  # fmt: skip
+        with pytest.raises(Malformed, match="p: not a path"):
+            climb(leaf, odd, "p")
+
+
+def proof() -> tuple[Record, Pins]:
+    """A row in the second of two leaves of its segment, which is entry 2 of 3."""
+    shared, other = hashlib.sha256(b"shared").digest(), hashlib.sha256(b"other").digest()
+    leaf = hashlib.sha256(b"\x00" + row_digest(row(), shared)).digest()
+    record = {"kind": "segment", "schema": "x/1", "root": pair(other, leaf).hex(), "shared": shared.hex()}
+    body = canonical(record)
+    link = bytes(32) + (2).to_bytes(8, "big") + bytes.fromhex(digest("audit-entry/1", body))
+    head = digest("audit-head/1", link + b"2024-01-01")
+    around = [hashlib.sha256(bytes([k])).digest() for k in (7, 8)]
+    root = pair(pair(around[0], hashlib.sha256(b"\x00" + bytes.fromhex(head)).digest()), around[1])
+    entry = {"record": body.decode(), "previous": "00" * 32, "written_at": "2024-01-01", "seq": 2, "size": 3,
+             "path": [["left", around[0].hex()], ["right", around[1].hex()]]}  # fmt: skip
+    return (
+        {"schema": "ucsearch.proof/1", "series": "A", "row": row(), "path": [["left", other.hex()]], "entry": entry},
+        Pins({3: "ff" * 32}, root),
+    )
+
+
+@pytest.fixture
+def any_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ucsearch.verify.segments.read_record", json.loads)
+
+
+@pytest.mark.usefixtures("any_record")
+def test_a_proof_by_hand() -> None:
+    good, pins = proof()
+    assert verify_proof(canonical(good), pins) == "series 'A': HOLD, action None, in entry 2 of 3"
+    assert verify_row(good, good_root(good), hashlib.sha256(b"shared").hexdigest()) == row()
+
+    def entry(**changes: Any) -> Callable[[Record], None]:
+        return lambda p: p["entry"].update(changes)
+
+    invalid: list[Callable[[Record], None]] = [
+        lambda p: p["row"].update(action=1.0), lambda p: p.update(series="B"), lambda p: p["path"].clear(),
+        entry(previous="11" * 32), entry(written_at=None), entry(seq=1), entry(seq=3), entry(size=4), entry(path=[]),
+    ]  # fmt: skip
+    malformed: list[Callable[[Record], None]] = [
+        lambda p: p.update(schema="ucsearch.proof/2"), lambda p: p.update(entry=[]), entry(seq=0), entry(seq=2**63),
+        entry(seq=True), entry(previous="x"), entry(previous=None), entry(written_at=3),
+        entry(record=None), lambda p: p.update(row=[]), lambda p: p.update(path=None),
+    ]  # fmt: skip
+    for kind, changes in ((Invalid, invalid), (Malformed, malformed)):
+        for k, change in enumerate(changes):
+            forged = copy.deepcopy(good)
+            change(forged)
+            with pytest.raises(kind):
+                print(k, verify_proof(canonical(forged), pins))
+    with pytest.raises(Malformed, match="no root"):
+        verify_proof(canonical(good), pins._replace(root=None))
+    with pytest.raises(Malformed):
+        verify_proof(b"[]", pins)
+    with pytest.raises(Malformed, match="too long"):
+        verify_proof(b" " * ((16 << 20) + 1), pins)
+    for shared in (None, "ab", "AB" * 32):
+        with pytest.raises(Malformed, match="not a digest"):
+            verify_row(good, good_root(good), shared)
+    other = copy.deepcopy(good)
+    other["entry"]["record"] = good["entry"]["record"].replace("segment", "decision")
+    with pytest.raises(Invalid, match="kind"):
+        verify_proof(canonical(other), pins)
+
+
+@pytest.mark.usefixtures("any_record")
+def test_a_proof_beyond_the_note() -> None:
+    """The path leads to the root and the size agrees: a number beyond it still is none of the log's."""
+    good, pins = proof()
+    with pytest.raises(Invalid, match="at most 1"):
+        verify_proof(canonical({**good, "entry": {**good["entry"], "size": 1}}), pins._replace(heads={1: "ff" * 32}))
+
+
+def good_root(good: Record) -> str:
+    return str(json.loads(good["entry"]["record"])["root"])
