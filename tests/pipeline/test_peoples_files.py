@@ -13,8 +13,9 @@ import pytest
 from tests.pipeline.kit import TOML, decide, make_settings, read_csv, write_csv, write_job
 from ucsearch.errors import InputError
 from ucsearch.pipeline.cases import StateFile
-from ucsearch.pipeline.forecasts import ForecastFile, count_periods, later
+from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.numbers import parse_dates, parse_numbers, sniff_decimal
+from ucsearch.pipeline.periods import count_periods, later
 from ucsearch.pipeline.sales import read_sales
 from ucsearch.pipeline.tables import open_table
 from ucsearch.settings import Settings, parse_settings

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.forecast.base import Forecaster
+from ucsearch.forecast.pairing import forecast_paths
 from ucsearch.forecast.streams import series_stream
 from ucsearch.layout import Layout
 from ucsearch.task import Task
@@ -34,7 +35,7 @@ class Stretch:
     start: int  # index of the first period decided
     decisions: int
     season: int
-    y: Floats  # (T,) in units of the series' own scale
+    y: Floats  # (T,), or (T, F) where an outcome has F fields, in units of the series' own scale
     scale: float  # of its fitting part: the mean absolute value, or the standard deviation of its steps
 
 
@@ -86,9 +87,11 @@ class Panel:
 
 
 def make_panel(
-    stretches: Sequence[Stretch], binding: Binding, forecaster: Forecaster, *, horizon: int, key: int
-) -> Panel:
-    """Forecast every decision of every window, each from the values before it."""
+    stretches: Sequence[Stretch], binding: Binding, forecaster: Forecaster, *, horizon: int, key: int,
+    starts: Sequence[Any] | None = None,
+) -> Panel:  # fmt: skip
+    """Forecast every decision of every window, each from the values before it. `starts` are the states they begin in;
+    where the task says, if not given."""
     if not stretches:
         raise InputError("stretches", "none", "at least one window")
     members, realised, future, history = [], [], [], []
@@ -96,10 +99,8 @@ def make_panel(
         marks = np.arange(s.start - 1, s.start - 1 + s.decisions, dtype=np.int64)
         # The stream is the series' own: a window's forecasts do not depend on what else is in the panel.
         model = forecaster.of(s) if hasattr(forecaster, "of") else forecaster  # stored ones look their window up
-        made = model.forecast(
-            s.y, marks, horizon=horizon, season=s.season, stream=series_stream(key, f"{s.family}/{s.series}/{s.window}")
-        )
-        values = np.asarray(made.expand().members)  # (T, J, H)
+        stream = series_stream(key, f"{s.family}/{s.series}/{s.window}")
+        values = forecast_paths(model, s.y, marks, horizon, s.season, stream)
         before = s.y[marks]
         members.append(binding.outcomes(values, np.repeat(before[:, None], values.shape[1], axis=1)))
         realised.append(binding.outcomes(s.y[marks + 1][:, None], before)[:, 0])
@@ -107,7 +108,9 @@ def make_panel(
         future.append(binding.outcomes(s.y[at], before))
         history.append(binding.outcomes(s.y[1 : s.start], s.y[0]))
     task = binding.task
-    first = binding.start(Trace.from_members(np.stack([m[0] for m in members]), model=forecaster.name))
+    first = starts
+    if first is None:
+        first = binding.start(Trace.from_members(np.stack([m[0] for m in members]), model=forecaster.name))
     layout = task.layout(first[0])
     return Panel(
         task, binding.config, layout, np.array([layout.flatten(s, "state") for s in first]), tuple(stretches),

@@ -7,14 +7,31 @@ each quantity moved on average, and the paths are put together in the same ranks
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
+from ucsearch.forecast.base import Forecaster
 
-__all__ = ["pair_paths"]
+__all__ = ["forecast_paths", "pair_paths"]
 
 Floats = NDArray[np.float64]
+
+
+def forecast_paths(
+    model: Forecaster, y: Floats, marks: NDArray[np.int64], horizon: int, season: int, stream: Any
+) -> Floats:
+    """(T, J, H) paths after each of T cutoffs of a series (n,); of F quantities (n, F), (T, J, H, F), put together as
+    they were in the past."""
+    made = [
+        np.asarray(model.forecast(one, marks, horizon=horizon, season=season, stream=stream).expand().members)
+        for one in (np.ascontiguousarray(y.T) if y.ndim == 2 else (y,))
+    ]
+    if y.ndim == 1:
+        return made[0]
+    return np.stack([pair_paths(x, y[: at + 1]) for x, at in zip(np.stack(made, axis=-1), marks, strict=True)])
 
 
 def pair_paths(paths: Floats, history: Floats) -> Floats:

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.forecast.recalibrate import Archive, Correction, correction_at
 from ucsearch.pipeline.columns import usual_names
-from ucsearch.pipeline.forecasts import ForecastFile, Values, count_periods, later, make_trace
+from ucsearch.pipeline.forecasts import ForecastFile, Values, make_trace
 from ucsearch.pipeline.numbers import parse_dates
+from ucsearch.pipeline.periods import count_periods, later
 from ucsearch.pipeline.sales import History, read_sales
 from ucsearch.pipeline.tables import open_table, whole_series, write_table
 from ucsearch.settings import Settings

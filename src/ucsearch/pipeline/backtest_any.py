@@ -34,7 +34,7 @@ from ucsearch.forecast.base import Forecaster
 from ucsearch.forecast.streams import draw_key
 from ucsearch.pipeline.any_result import AnyResult, Outcomes
 from ucsearch.pipeline.backtest_result import GIVEN, HINDSIGHT, POLICY, TUNED
-from ucsearch.pipeline.cases import Case, Kinds, StateFile, panel_inputs
+from ucsearch.pipeline.cases import Case, Kinds, StateFile, panel_inputs, state_columns
 from ucsearch.pipeline.kept import Arrays, Kept, file_hash
 from ucsearch.pipeline.recalibrated import Recalibrating
 from ucsearch.pipeline.sales import read_sales
@@ -56,7 +56,7 @@ class One(NamedTuple):
     """A series, ready to be replayed."""
 
     name: str
-    y: Floats
+    y: Floats  # (T,), or (T, F)
     case: Case
 
 
@@ -110,8 +110,8 @@ def read_groups(
     groups: dict[int, Group] = {}
     for h in sales.histories:
         text = ""
-        if h.y.size < needed:
-            text = f"saw {h.y.size} periods, expected at least {needed}"
+        if len(h.y) < needed:
+            text = f"saw {len(h.y)} periods, expected at least {needed}"
         elif book is not None and h.series not in book.cases:
             text = f"not usable in {book.table.path}"
         if text:
@@ -121,11 +121,20 @@ def read_groups(
         if book is not None:
             case = book.cases[h.series]
         else:
-            case = Case(kinds.kind(config, {}), config.state(**config.fit().start), config.params(), config)
+            case = Case(kinds.kind(config, {}), _begin(config), config.params(), config)
         groups.setdefault(case.kind.number, []).append(One(h.series, h.y, case))
     if not groups:
         raise DataError("\n".join([f"{data}: no series to replay", *map(str, problems[:20])]))
     return list(groups.values()), problems
+
+
+def _begin(config: Any) -> Any:
+    """Where the task says that everybody begins."""
+    start = config.fit().start
+    lacking = [n for n in state_columns(config).required if n not in start]
+    if lacking:
+        raise InputError("states", "nothing", f"a file that says where each series begins ({', '.join(lacking)})")
+    return config.state(**start)
 
 
 def forecaster_of(settings: Settings) -> Forecaster:
@@ -164,14 +173,18 @@ class Stage:
         settings, test = self.settings, self.settings.backtest
         kind = group[0].case.kind
         stretches = [
-            Stretch("", one.name, 0, one.y.size - self.skip - self.periods, self.periods, test.season,
-                    one.y[: one.y.size - self.skip], 1.0)
+            Stretch("", one.name, 0, len(one.y) - self.skip - self.periods, self.periods, test.season,
+                    one.y[: len(one.y) - self.skip], 1.0)
             for one in group
         ]  # fmt: skip
         horizon = max(settings.policy.depth, int(kind.config.effect_delay) + 1)
         key = draw_key(np.random.default_rng(test.seed))
-        made = make_panel(stretches, Binding(kind.config), forecaster_of(settings), horizon=horizon, key=key)
-        return _bound_to(made, [one.case for one in group], settings)
+        cases = [one.case for one in group]
+        made = make_panel(
+            stretches, Binding(kind.config), forecaster_of(settings), horizon=horizon, key=key,
+            starts=[case.state for case in cases],
+        )  # fmt: skip
+        return _bound_to(made, cases, settings)
 
     def entries(self) -> list[Entry]:
         depth = min(self.settings.policy.depth, self.panel.members.shape[3])
@@ -216,12 +229,15 @@ class Stage:
 def left_at_the_end(panel: Panel, states: Floats) -> Floats:
     """(N,) value of the last states, with the parameters that go with the last forecast."""
     terminal, rows = panel.task.terminal, panel.task.params_layout
-    if terminal is None or rows is None:
+    if terminal is None:
         return np.zeros(len(states))
-    _, params = panel.grids(panel.trace(panel.decisions - 1))
-    own = np.broadcast_to(np.asarray(params), (len(states), rows.size))
+    given: list[Any] = [None] * len(states)
+    if rows is not None:
+        _, params = panel.grids(panel.trace(panel.decisions - 1))
+        own = np.broadcast_to(np.asarray(params), (len(states), rows.size))
+        given = [rows.build(row.tolist()) for row in own]
     return np.array([
-        float(terminal(panel.layout.build(states[n].tolist()), rows.build(own[n].tolist()))) for n in range(len(states))
+        float(terminal(panel.layout.build(row.tolist()), p)) for row, p in zip(states, given, strict=True)
     ])  # fmt: skip
 
 
@@ -247,7 +263,7 @@ class _Replay:
         stage, settings = self.stage, self.stage.settings
         entries, notes = stage.entries(), []
         tunable = [e for e in entries if e.knobs] if before > 0 else []
-        shortest = min(one.y.size for one in stage.group)
+        shortest = min(len(one.y) for one in stage.group)
         if tunable and shortest - settings.backtest.periods - before <= least_history(settings):
             notes.append(f"no rule is tuned: histories have no {before} periods more")
             tunable = []
@@ -357,19 +373,14 @@ def _unpacked(made: Arrays) -> Outcomes:
 
 
 def _bound_to(made: Panel, cases: Sequence[Case], settings: Settings) -> Panel:
-    """With the series' own starts and parameters."""
-    task = cases[0].kind.task
-    layout, rows = task.layout(cases[0].state), task.params_layout
+    """With the series' own actions and parameters."""
+    rows = cases[0].kind.task.params_layout
     if rows is None:
-        raise InputError("task", "no params", "params")
+        return made
 
     def grid(trace: Trace) -> tuple[Floats | None, Floats | None]:
         _, params, actions = panel_inputs(cases, trace, settings)
         return actions, np.broadcast_to(rows.rows(params, "params"), (len(cases), rows.size))
 
-    starts = np.array([layout.flatten(case.state, "state") for case in cases])
     own = np.array([rows.flatten(case.params, "params") for case in cases])
-    config = cases[0].kind.config
-    return dataclasses.replace(
-        made, task=task, config=config, layout=layout, starts=starts, grid=grid, params=own
-    )  # fmt: skip
+    return dataclasses.replace(made, grid=grid, params=own)

@@ -21,7 +21,7 @@ from ucsearch.forecast.outliers import clip_outliers
 from ucsearch.forecast.recalibrate import Recalibration
 from ucsearch.forecast.walked import walk_recalibrated
 from ucsearch.pipeline.forecasting import Plan, plan_forecast
-from ucsearch.pipeline.forecasts import later
+from ucsearch.pipeline.periods import later
 from ucsearch.pipeline.sales import History
 from ucsearch.pipeline.tables import Problem
 from ucsearch.settings import Settings

@@ -56,6 +56,8 @@ class Layout:
     extra: tuple[str, ...]  # cutoff, issued and model, where they are
     order: DateOrder = "auto"
     wall_clock: bool = False  # times with an offset from UTC: their local date counts, not the instant
+    fields: tuple[str, ...] = ()  # of outcomes that have several; `values` has all columns of one, then of the next
+    variable: str = ""  # the column that names a row's field; "": each field has columns of its own
 
 
 def usual_names(table: Table, names: Columns) -> Columns:
@@ -89,13 +91,81 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9.]", "", name.lower())
 
 
-def forecast_layout(table: Table, names: Columns, settings: Settings) -> tuple[Layout, list[Problem]]:
-    """Recognise the columns of a forecasts file; exactly one kind of forecast must be there."""
+def forecast_layout(
+    table: Table, names: Columns, settings: Settings, fields: Sequence[str] = ()
+) -> tuple[Layout, list[Problem]]:  # fmt: skip
+    """Recognise the columns of a forecasts file; exactly one kind of forecast must be there. Of outcomes of several
+    fields, each has columns of its own (`price_member_1`; beside sample numbers, `price`), or a column says whose
+    values a row holds."""
     have, file = list(table.columns), str(table.path)
     _require(table, names.series, "columns.series")
+    if not fields or names.variable in have:
+        kind, values, levels, model = _recognised(have, file, names, settings)
+        # The target beside a forecast, and a point forecast beside its own quantiles, are other people's usual columns.
+        known = {*((names.demand,) if names.demand in have else ()), *((model,) if model in have else ())}
+        return _time_layout(table, names, settings, kind, values, levels, known, fields)
+    _check_fields(file, names, fields)
+    found: dict[str, tuple[Kind, tuple[str, ...], tuple[float, ...]]] = {}
+    for field in fields:
+        own = _own_columns(have, field, fields, names)
+        if not set(own) - {names.sample}:
+            raise _no_columns(file, have, field, fields, names)
+        kind, values, levels, _ = _recognised(list(own), f"{file}: columns of {field!r}", names, settings)
+        found[field] = (kind, tuple(own[n] for n in values), levels)
+    first, (kind, columns, levels) = next(iter(found.items()))
+    for field, (other, values, own_levels) in found.items():
+        bare = [x.removeprefix(f"{first}_") for x in columns]
+        same = kind == "sample" or [x.removeprefix(f"{field}_") for x in values] == bare
+        if other != kind or not same:
+            lacking = [f"{field}_{x}" for x in bare if f"{field}_{x}" not in values]
+            seen = f"no column {lacking[0]!r}" if lacking else f"{len(values)} columns of {field!r}"
+            raise InputError(file, seen, f"the same columns for {field!r} as for {first!r}: they belong together")
+        if own_levels != levels:
+            raise InputError(file, f"other levels for {field!r} than for {first!r}", "the same levels for each")
+    everything = tuple(x for _, values, _ in found.values() for x in values)
+    return _time_layout(table, names, settings, kind, everything, levels, set(), fields)
+
+
+def _own_columns(have: Sequence[str], field: str, fields: Sequence[str], names: Columns) -> dict[str, str]:
+    """The columns of a field, by what they would be called if it were alone."""
+    longer = tuple(f"{other}_" for other in fields if other.startswith(f"{field}_"))
+    head = f"{field}_"
+    own = {n[len(head) :]: n for n in have if n.startswith(head) and not (longer and n.startswith(longer))}
+    if names.sample in have:
+        own[names.sample] = names.sample
+        if field in have:
+            own[names.value] = field
+    return own
+
+
+def _check_fields(file: str, names: Columns, fields: Sequence[str]) -> None:
+    """A field that is called as something else would be read twice."""
+    for key in ("series", "step", "date", "sample", "variable", "cutoff", "issued", "model"):
+        if getattr(names, key) in fields:
+            raise InputError(
+                f"columns.{key}", f"{getattr(names, key)!r}, which is also a field of the outcome", "another name",
+                hint=f"Or name the field in rows of {file} with a column {names.variable!r}.",
+            )  # fmt: skip
+
+
+def _no_columns(file: str, have: Sequence[str], field: str, fields: Sequence[str], names: Columns) -> InputError:
+    likely = [f"{other}_" for other in fields if any(n.startswith(f"{other}_") for n in have)]
+    sample = next((n for n in have if likely and n.startswith(likely[0])), "")
+    example = f"{field}_{sample.removeprefix(likely[0])}" if sample else f"{field}_{names.members}1"
+    example = field if names.sample in have else example
+    return InputError(
+        file, f"columns {', '.join(have[:12])}", f"a column such as {example!r} for the outcome's field {field!r}",
+        hint=f"Or a column {names.variable!r} that says which of {', '.join(fields)} a row is about.",
+    )  # fmt: skip
+
+
+def _recognised(
+    have: list[str], file: str, names: Columns, settings: Settings
+) -> tuple[Kind, tuple[str, ...], tuple[float, ...], str]:  # fmt: skip
+    """What kind of forecast these columns hold, which of them, their levels, and the model they name."""
     prefix = next((p for p in (names.members, *_PREFIXES) if any(_numbered(n, p) for n in have)), names.members)
     members = sorted((n for n in have if _numbered(n, prefix)), key=lambda n: int(n[len(prefix) :]))
-    quantiles, model = _quantiles(table, names, settings)
+    quantiles, model = _quantiles(have, file, names, settings)
     value = (names.value,) if names.value in have else _sample_value(have, names)
     choices: dict[Kind, tuple[str, ...]] = {
         "members": tuple(members),
@@ -116,18 +186,33 @@ def forecast_layout(table: Table, names: Columns, settings: Settings) -> tuple[L
         seen = f"only the column {choices[kind][0]!r}"
         raise InputError(file, seen, "at least two quantile levels, such as q0.1 and q0.9")
     levels = tuple(sorted(quantiles)) if kind == "quantiles" else ()
-    # The target beside a forecast, and a point forecast beside its own quantiles, are other people's usual columns.
-    known = {*((names.demand,) if names.demand in have else ()), *((model,) if model in have else ())}
-    return _time_layout(table, names, settings, kind, choices[kind], levels, known)
+    return kind, choices[kind], levels, model
 
 
-def sales_layout(table: Table, names: Columns, settings: Named, period: str) -> tuple[Layout, list[Problem]]:
-    """A long sales file: one row per series and step or date, with the demand."""
+def sales_layout(
+    table: Table, names: Columns, settings: Named, period: str, fields: Sequence[str] = ()
+) -> tuple[Layout, list[Problem]]:  # fmt: skip
+    """A long sales file: one row per series and step or date, with the demand. Of outcomes of several fields: a column
+    for each, or a column that says which of them a row's value is of."""
     _require(table, names.series, "columns.series")
-    _require(table, names.demand, "columns.demand")
+    values: tuple[str, ...] = (names.demand,)
+    if fields and names.variable not in table.columns:
+        _check_fields(str(table.path), names, fields)
+        for field in fields:
+            if field not in table.columns:
+                raise InputError(
+                    str(table.path), f"columns {', '.join(table.columns[:12])}",
+                    f"a column {field!r} for the outcome's field of that name",
+                    hint=f"Or a column {names.variable!r} that says which of {', '.join(fields)} a row is about.",
+                )  # fmt: skip
+        values = tuple(fields)
+    elif fields and names.demand not in table.columns and names.value in table.columns:
+        values = (names.value,)
+    else:
+        _require(table, names.demand, "columns.demand")
     if settings.columns.gaps == "zero" and period == "any":
         raise InputError("columns.gaps", "'zero' with period = 'any'", "a period, such as period = 'day'")
-    return _time_layout(table, names, settings, "members", (names.demand,), (), set())
+    return _time_layout(table, names, settings, "members", values, (), set(), fields)
 
 
 def _require(table: Table, name: str, key: str) -> None:
@@ -142,7 +227,7 @@ def _require(table: Table, name: str, key: str) -> None:
 
 def _time_layout(
     table: Table, names: Columns, settings: Named, kind: Kind, values: tuple[str, ...], levels: tuple[float, ...],
-    known: set[str],
+    known: set[str], fields: Sequence[str],
 ) -> tuple[Layout, list[Problem]]:  # fmt: skip
     """The layout, given what holds the values; and what is not used."""
     have, file = table.columns, str(table.path)
@@ -150,7 +235,8 @@ def _time_layout(
     if not times:
         raise InputError(file, f"columns {', '.join(have)}", f"a column {names.step!r} or {names.date!r}")
     extra = tuple(n for n in (names.cutoff, names.issued, names.model) if n in have)
-    used = {names.series, *times, *values, *extra, *names.ignore, *known}
+    variable = names.variable if fields and names.variable in have else ""
+    used = {names.series, *times, *values, *extra, *names.ignore, *known, variable}
     used |= {names.sample} if kind == "sample" else set()
     ours = [names.series, names.step, names.date, names.cutoff, names.issued, names.sample, names.value, names.demand]
     ours += [names.mean, names.std, *values]
@@ -167,7 +253,11 @@ def _time_layout(
             )  # fmt: skip
         problems.append(Problem(file, "", name, "", text, refuses=False))
     wall_clock = settings.period in ("day", "weekday", "week", "month")
-    return Layout(kind, times[0], times[0] == names.date, values, levels, extra, names.dates, wall_clock), problems
+    dated = times[0] == names.date
+    made = Layout(
+        kind, times[0], dated, values, levels, extra, names.dates, wall_clock, tuple(fields), variable
+    )  # fmt: skip
+    return made, problems
 
 
 def _numbered(name: str, prefix: str) -> bool:
@@ -177,7 +267,7 @@ def _numbered(name: str, prefix: str) -> bool:
 def _sample_value(have: Sequence[str], names: Columns) -> tuple[str, ...]:
     """The one column beside sample numbers that could hold their values: a model's own name, as Nixtla writes it."""
     keys = {names.series, names.step, names.date, names.sample, names.cutoff, names.issued, names.model, names.demand}
-    keys |= set(names.ignore)
+    keys |= {*names.ignore, names.variable}
     rest = [n for n in have if n not in keys]
     return (rest[0],) if len(rest) == 1 else ()
 
@@ -185,9 +275,10 @@ def _sample_value(have: Sequence[str], names: Columns) -> tuple[str, ...]:
 # -------------------------------------------------------------------- quantiles
 
 
-def _quantiles(table: Table, names: Columns, settings: Settings) -> tuple[dict[float, str], str]:
+def _quantiles(
+    have: Sequence[str], file: str, names: Columns, settings: Settings
+) -> tuple[dict[float, str], str]:  # fmt: skip
     """Columns by level, and the model they belong to ("" for none): q0.1, q10, 0.1, model-lo-90, model-q-10."""
-    have, file = table.columns, str(table.path)
     found: dict[float, str] = {}
     single = []
     for name in have:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ucsearch.pipeline.cases import StateFile
-from ucsearch.pipeline.forecasts import ForecastFile, later
+from ucsearch.pipeline.forecasts import ForecastFile
+from ucsearch.pipeline.periods import day_text, later
 from ucsearch.pipeline.tables import Problem
 
 __all__ = ["date_problems"]
@@ -36,13 +37,13 @@ def date_problems(
     moment = None if now is None else np.datetime64(now.astimezone(UTC).replace(tzinfo=None), "s")
     for series, begin in first.items():
         if begin != usual:
-            text = f"saw {_day(begin)} as its first date, expected {_day(usual)} as in most series"
+            text = f"saw {day_text(begin)} as its first date, expected {day_text(usual)} as in most series"
             yield Problem(file, "", column, series, text)
         elif moment is not None and period != "any" and later(begin, 1, period) + _ZONES <= moment:
-            text = f"saw {_day(begin)} as its first date, expected a period that is not over at {_day(moment)}"
+            text = f"saw {day_text(begin)} as its first date, expected a period that is not over at {day_text(moment)}"
             yield Problem(file, "", column, series, text)
         elif series in states.dates and not _fits(states.dates[series], begin, period):
-            text = f"saw {_day(states.dates[series])}, expected {_day(begin)}, where its forecast begins"
+            text = f"saw {day_text(states.dates[series])}, expected {day_text(begin)}, where its forecast begins"
             text += "" if period == "any" else f", or one {period} before"
             place = states.places[series]
             yield Problem(str(states.table.path), place, states.names.date, series, text)
@@ -51,7 +52,3 @@ def date_problems(
 def _fits(stock: Any, begin: Any, period: str) -> bool:
     """Stock is counted when the first period begins, or at the end of the one before."""
     return bool(stock == begin or (period != "any" and later(stock, 1, period) == begin))
-
-
-def _day(moment: Any) -> str:
-    return str(moment).removesuffix("T00:00:00")

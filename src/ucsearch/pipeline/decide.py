@@ -127,6 +127,8 @@ def run_decide(
             archive = None  # the first day
     if settings.gate.max_trace_age_s is not None and now is None:
         raise InputError("now", "nothing", "a time, because gate.max_trace_age_s is set")
+    if keep is not None and settings.fields:
+        raise InputError("keep", "an archive", f"none: outcomes have the fields {', '.join(settings.fields)}")
     decimal = settings.columns.decimal
     plan = Work(
         settings,
@@ -226,11 +228,16 @@ class Work:
     def _crossed(self, values: Values) -> Problem | None:
         if self.forecasts.layout.kind != "quantiles" or self.settings.forecast.crossing == "sort":
             return None
-        crossed = np.argwhere(np.diff(values.table, axis=1) < 0.0) if values.table is not None else np.zeros((0, 2))
+        if values.table is None:
+            return None
+        # With a row for each variable there is one name for the columns of all; with columns for each, one of each.
+        names, levels = self.forecasts.layout.values, len(self.forecasts.layout.levels)
+        by_field = values.table.reshape(len(values.table), -1, levels)
+        crossed = np.argwhere(np.diff(by_field, axis=2) < 0.0)
         if not len(crossed):
             return None
-        step, k = (int(x) for x in crossed[0])
-        names = self.forecasts.layout.values
+        step, field, k = (int(x) for x in crossed[0])
+        k += field * levels % len(names)
         text = f"crossed quantiles at step {step + 1}: below {names[k]}; forecast.crossing = 'sort' would repair it"
         return Problem(str(self.forecasts.table.path), "", names[k + 1], values.series, text)
 
@@ -346,7 +353,7 @@ def _decide_group(
         np.stack([v.table.T for v in values if v.table is not None]).transpose(0, 2, 1), plan.forecasts.layout.kind,
         plan.forecasts.layout.levels, settings.forecast,
         [v.cutoff for v in values] if values[0].cutoff else None,
-        [v.issued for v in values] if values[0].issued else None, values[0].model,
+        [v.issued for v in values] if values[0].issued else None, values[0].model, kind.task.fields,
     )  # fmt: skip
     recalibrated = None
     if plan.fixes is not None:

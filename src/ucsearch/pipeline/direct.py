@@ -6,7 +6,8 @@ A row is what a line of the states file says, and its forecast:
      "forecast": {"members": [[4, 6, 5], [7, 9, 8]], "issued": "2024-05-20T06:00:00Z"}}
 
 `forecast` holds `members` (J lists of H values), or `mean` and `std`, or `q0.1`, `q0.5`, ... (H values each); and may
-say `cutoff`, `issued`, `model`, and `date` (H dates). All rows of a call have the same kind of forecast.
+say `cutoff`, `issued`, `model`, and `date` (H dates). All rows of a call have the same kind of forecast. Of outcomes
+of several fields, `members` are J lists of H lists of a value for each field; the others are `price_mean`, and so on.
 """
 
 from __future__ import annotations
@@ -98,6 +99,8 @@ class _Given(ForecastFile):
 
 def _quick(asked: Mapping[str, Mapping[str, Any]], settings: Settings) -> ForecastFile | None:
     """The forecasts as arrays, when all are of one shape and every value is a plain number that can be used."""
+    if settings.fields:
+        return None
     names, tables, said = settings.columns, {}, set()
     arrays: dict[str, Any] = {}
     columns: tuple[str, ...] = ()
@@ -182,7 +185,8 @@ def _steps(series: str, forecast: Mapping[str, Any], i: int, settings: Settings)
         if name == "members":
             if not isinstance(value, Sequence) or not all(isinstance(path, Sequence) for path in value):
                 raise InputError(f"rows[{i}].forecast.members", type(value).__name__, "lists of values, one per member")
-            columns.update({f"{names.members}{j + 1}": list(path) for j, path in enumerate(value)})
+            for j, path in enumerate(value):
+                columns.update(_member(path, f"{names.members}{j + 1}", settings.fields, f"{i}].forecast.members[{j}"))
         elif name in _SAID:
             said[getattr(names, name)] = value
         elif isinstance(value, list | tuple):
@@ -198,6 +202,17 @@ def _steps(series: str, forecast: Mapping[str, Any], i: int, settings: Settings)
         for h, row in enumerate(made):
             row[names.step] = h + 1
     return made
+
+
+def _member(path: Sequence[Any], name: str, fields: Sequence[str], where: str) -> dict[str, list[Any]]:
+    """A member's values by column: one, or one for each field."""
+    if not fields:
+        return {name: list(path)}
+    for h, value in enumerate(path):
+        if not isinstance(value, list | tuple) or len(value) != len(fields):
+            seen = f"{len(value)} values" if isinstance(value, list | tuple) else type(value).__name__
+            raise InputError(f"rows[{where}][{h}]", seen, f"a value for each of {', '.join(fields)}")
+    return {f"{field}_{name}": [value[k] for value in path] for k, field in enumerate(fields)}
 
 
 class _Rows:

@@ -26,10 +26,11 @@ from ucsearch.pipeline.retold import plain, retell
 from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.chain import Row
-from ucsearch.records.inputs import built_in_task, recorded_inputs
+from ucsearch.records.inputs import recorded_inputs
 from ucsearch.records.reader import AuditReader
 from ucsearch.segments.reader import SegmentReader
 from ucsearch.settings import Settings
+from ucsearch.settings.own import recorded_task
 from ucsearch.task import Task
 from ucsearch.tasks import inventory_rules as rules
 from ucsearch.tasks.checks import NO_LIMIT
@@ -73,7 +74,7 @@ def explain_row(reader: AuditReader, row: Row, settings: Settings | None = None)
     said = reader.overrides_of(row) if isinstance(reader, SegmentReader) else reader.overrides(row.seq)
     overrides = [r.record for r in said]
     shared = allocation_words(reader, row)
-    binds = _binds(reader, row)
+    binds = _binds(reader, row, settings)
     try:
         told = _tell(row, blobs, overrides, settings, binds)
         return replace(told, text=f"{told.text}\n{shared}") if shared else told
@@ -81,11 +82,11 @@ def explain_row(reader: AuditReader, row: Row, settings: Settings | None = None)
         raise RecordError(f"entry {row.seq} of {log} is no decision this version can read ({error!r})") from error
 
 
-def _binds(reader: AuditReader, row: Row) -> list[str]:
+def _binds(reader: AuditReader, row: Row, settings: Settings | None) -> list[str]:
     """Which limit left nothing to send, or no plan, and what it would have to be."""
     record = row.record
     outcome = record.get("outcome")
-    task = built_in_task(record.get("task", {}))
+    task = recorded_task(record.get("task", {}), settings)
     if task is None or record.get("kind") != "decision" or not isinstance(outcome, dict):
         return []
     if outcome.get("outcome") != "HOLD" and outcome.get("cause") != "dead_end":
@@ -102,11 +103,11 @@ def _tell(
 ) -> Told:  # fmt: skip
     record = row.record
     if record["kind"] == "refusal":
-        return _tell_refusal(row, overrides)
+        return _tell_refusal(row, overrides, settings)
     outcome, claim = record["outcome"], record["claim"]
     trace = record["inputs"]["trace"]
     members, weights = blobs[trace["members"]["$blob"]][0], blobs[trace["weights"]["$blob"]][0]
-    task = built_in_task(record["task"])
+    task = recorded_task(record["task"], settings)
     units = settings.units if settings is not None else "units"
     money = settings.currency if settings is not None and settings.currency else ""
     words = task_words(record["task"]["name"], units, money) if task is not None else None
@@ -127,7 +128,7 @@ def _tell(
         *_overridden(overrides, record, task),
         "",
         *_situation(task, record, units, words),
-        _forecast_line(members, trace["meta"], units if words is None else words.outcome_unit),
+        _forecast_line(members, trace["meta"], units if words is None else words.outcome_unit, task),
     ]
     if plan:
         sizes = ", ".join(f"{x:g}" for x in orders)
@@ -151,13 +152,13 @@ def _tell(
     )  # fmt: skip
 
 
-def _tell_refusal(row: Row, overrides: list[dict[str, Any]]) -> Told:
+def _tell_refusal(row: Row, overrides: list[dict[str, Any]], settings: Settings | None) -> Told:
     """There is no forecast to show: it, or the state, was refused."""
     record = row.record
     outcome, series = record["outcome"], record["series"]
     title = f"{series or row.id[:12]}: {outcome['outcome']}"
     when = f", written {row.written_at}" if row.written_at else ""
-    task = built_in_task(record.get("task", {}))
+    task = recorded_task(record.get("task", {}), settings)
     lines = [
         f"{title}, entry {row.seq} of the log{when}",
         "",
@@ -241,15 +242,22 @@ def _params(task: Task, record: dict[str, Any]) -> Any:
     return Layout(type(task.params), tuple(inputs["params_lengths"])).build(values)
 
 
-def _forecast_line(members: Floats, meta: dict[str, Any], units: str) -> str:
+def _forecast_line(members: Floats, meta: dict[str, Any], units: str, task: Task | None) -> str:
     if members.shape[0] == 0:
         return "The forecast gave scores of actions, no outcomes."
-    first = members[:, 0, 0]
-    low, high = np.quantile(first, [0.05, 0.95])
+    several = members.shape[2] > 1
+    names: Sequence[str] = [f"field {k + 1}" for k in range(members.shape[2])]
+    if task is not None and task.outcome is not None:
+        names = task.outcome._fields
+    parts = []
+    for name, values in zip(names, members[:, 0].T, strict=True):
+        low, high = np.quantile(values, [0.05, 0.95])
+        told = f"{name} {values.mean():.4g}" if several else f"{values.mean():.4g} {units}"
+        parts.append(f"{told} on average, 5 to 95 %: {low:.4g} to {high:.4g}")
     text = f"Forecast: {members.shape[0]} members over {members.shape[1]} steps"
     text += f" by {meta['model']}" if meta["model"] else ""
     text += f", made {', '.join(meta['issued'])}" if meta["issued"] else ""
-    return f"{text}; the next step {first.mean():.4g} {units} on average, 5 to 95 %: {low:.4g} to {high:.4g}."
+    return f"{text}; the next step {'; '.join(parts)}."
 
 
 def _alternatives(record: dict[str, Any], money: str) -> list[str]:
@@ -283,14 +291,16 @@ def _follow(
     task: Task | None, record: dict[str, Any], members: Floats, plan: tuple[float, ...]
 ) -> tuple[Floats | None, tuple[float, ...], str]:
     """The first state field along the plan for every member, and what is ordered on the way at the mean forecast."""
-    if task is None or not plan or not members.shape[0] or task.outcome is not None:
+    if task is None or not plan or not members.shape[0]:
         return None, plan, ""
     inputs = record["inputs"]
     layout = Layout(task.state, tuple(inputs["state_lengths"]))
     start = layout.build([float(decode_number(x)) for x in inputs["state"]])
     params = None if task.params is None else _params(task, record)
     tracks = np.empty((members.shape[0], len(plan) + 1))
-    for j, outcomes in enumerate(members[:, :, 0].tolist()):
+    kind = task.outcome
+    for j, path in enumerate(members.tolist()):
+        outcomes = [y[0] if kind is None else kind(*y) for y in path]
         state = start
         tracks[j, 0] = layout.flatten(state, "state")[0]
         for h, action in enumerate(plan):

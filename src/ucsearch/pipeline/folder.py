@@ -23,6 +23,7 @@ from ucsearch.records.audit import AuditLog
 from ucsearch.records.canonical import canonical, digest, encode_number, loads
 from ucsearch.records.files import whole_file
 from ucsearch.settings import Settings
+from ucsearch.settings.own import OwnTask
 
 if TYPE_CHECKING:
     from ucsearch.pipeline.decide import Chunk
@@ -97,6 +98,8 @@ def fingerprint_of(settings: Settings, *files: str | Path) -> str:
     """Everything that decisions and their records depend on."""
     versions = f"{version('ucsearch')}\0{platform.python_version()}\0{np.__version__}\0{','.join(COLUMNS)}"
     sha = hashlib.sha256(f"{versions}\0{settings.digest}".encode())
+    if isinstance(settings.task, OwnTask):
+        sha.update(repr(settings.task).encode())  # its rules stand in another file
     for name in files:
         with open(name, "rb") as file:
             sha.update(hashlib.file_digest(file, "sha256").digest())

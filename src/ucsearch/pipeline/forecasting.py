@@ -21,11 +21,12 @@ from ucsearch.errors import DataError, InputError
 from ucsearch.forecast.auto import Auto
 from ucsearch.forecast.base import Forecaster
 from ucsearch.forecast.outliers import clip_outliers
+from ucsearch.forecast.pairing import pair_paths
 from ucsearch.forecast.recalibrate import Archive
 from ucsearch.forecast.streams import draw_key, series_stream
 from ucsearch.forecast.walked import past_forecasts
 from ucsearch.pipeline.archive import Past, write_archive
-from ucsearch.pipeline.forecasts import later
+from ucsearch.pipeline.periods import day_text, later
 from ucsearch.pipeline.sales import History, Sales, ended_early, read_sales
 from ucsearch.pipeline.tables import Problem, check_writable, refuse_overwriting, write_table
 from ucsearch.settings import Settings
@@ -77,7 +78,7 @@ class Plan:
 class _Made(NamedTuple):
     history: History
     model: str
-    members: Floats  # (J, H)
+    members: Floats  # (J, H), or (J, H, F)
     clipped: int
     past: Archive | None
     begin: int  # index of the first origin of `past`
@@ -97,10 +98,10 @@ def plan_forecast(
     for h in sales.histories:
         text = ""
         if h.series in early:
-            text = f"saw {_day(h.last)} as its last date, expected {_day(early[h.series])} as in the other series "
-            text += "(columns.gaps = 'zero' counts missing periods as no demand)"
-        elif h.y.size < needed:
-            text = f"saw {h.y.size} periods, expected at least {needed} for {settings.forecaster.name}, season {cycle}"
+            text = f"saw {day_text(h.last)} as its last date, expected {day_text(early[h.series])} as in the other "
+            text += "series (columns.gaps = 'zero' counts missing periods as no demand)"
+        elif len(h.y) < needed:
+            text = f"saw {len(h.y)} periods, expected at least {needed} for {settings.forecaster.name}, season {cycle}"
         elif h.y.min() < 0.0 <= getattr(settings.forecaster, "floor", -np.inf):
             text = f"saw {h.y.min():g}, expected demand of at least 0 (or a forecaster without floor = 0)"
         if text:
@@ -120,7 +121,7 @@ def _needed(settings: Settings) -> int:
 def _usual(sales: Sales) -> int:
     """The period's usual season, where histories hold three of them."""
     season = SEASONS.get(sales.period, 1)
-    longest = max((h.y.size for h in sales.histories), default=0)
+    longest = max((len(h.y) for h in sales.histories), default=0)
     return season if longest >= 3 * season else 1
 
 
@@ -133,6 +134,8 @@ def run_forecast(
     inputs = {"the settings": settings.file or None, "the sales": data}
     refuse_overwriting({"the forecasts": out, "the archive": archive}, inputs)
     check_writable(out)
+    if archive is not None and settings.fields:
+        raise InputError("archive", "a file", f"none: outcomes have the fields {', '.join(settings.fields)}")
     if archive is not None:
         check_writable(archive)
     plan = plan_forecast(settings, data, horizon=horizon, season=season, clip=clip, seed=seed)
@@ -171,6 +174,8 @@ def _all(plan: Plan, with_past: bool) -> Iterator[_Made]:
 
 
 def _forecast(plan: Plan, history: History, with_past: bool) -> _Made:
+    if history.y.ndim == 2:
+        return _together(plan, history)
     y, far = clip_outliers(history.y) if plan.clip else (history.y, np.zeros(0, np.int64))
     model, last, stream = plan.model, y.size - 1, plan.stream(history.series)
     common: dict[str, Any] = dict(horizon=plan.horizon, season=plan.season, stream=stream)
@@ -183,6 +188,15 @@ def _forecast(plan: Plan, history: History, with_past: bool) -> _Made:
     past, members = past_forecasts(model, y, first, last, 1, **common)
     whole = past._replace(y=history.y)  # what really happened, far out or not
     return _Made(history, model.name, members[0], int(far.size), whole if with_past else None, first)
+
+
+def _together(plan: Plan, history: History) -> _Made:
+    """Each field by its own model, and their paths put together as they were in the past."""
+    fields = [_forecast(plan, history._replace(y=np.ascontiguousarray(y)), False) for y in history.y.T]
+    size = min(one.members.shape[0] for one in fields)
+    paths = pair_paths(np.stack([one.members[:size] for one in fields], axis=-1), history.y)
+    models = " + ".join(dict.fromkeys(one.model for one in fields))
+    return _Made(history, models, paths, sum(one.clipped for one in fields), None, 0)
 
 
 def _past(one: _Made, plan: Plan) -> Past:
@@ -205,20 +219,17 @@ def _write(out: Path, made: Sequence[_Made], plan: Plan, issued: str) -> None:
     size = min(one.members.shape[0] for one in made)
     head: dict[str, type] = {"series": str, "date" if dated else "step": str if dated else int, "model": str}
     head |= ({"cutoff": str} if dated else {}) | ({"issued": str} if issued else {})
-    head |= {f"member_{j + 1}": float for j in range(size)}
+    fields = [f"{field}_" for field in plan.settings.fields] or [""]
+    head |= {f"{field}member_{j + 1}": float for field in fields for j in range(size)}
 
     def rows() -> Iterator[Sequence[Any]]:
         for one in made:
             h = one.history
             times = [] if h.last is None else [later(h.last, i + 1, plan.sales.period) for i in range(plan.horizon)]
             for i in range(plan.horizon):
-                row: list[Any] = [h.series, _day(times[i]) if dated else i + 1, one.model]
-                row += [_day(h.last)] if dated else []
+                row: list[Any] = [h.series, day_text(times[i]) if dated else i + 1, one.model]
+                row += [day_text(h.last)] if dated else []
                 row += [issued] if issued else []
-                yield [*row, *one.members[:size, i].tolist()]
+                yield [*row, *one.members[:size, i].T.ravel().tolist()]
 
     write_table(out, head, rows)
-
-
-def _day(moment: Any) -> str:
-    return str(moment).removesuffix("T00:00:00")

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 from ucsearch.dispatch.decision import Decision, Outcome
 from ucsearch.dispatch.view import score_of
 from ucsearch.pipeline.cases import ORDERING_TASK, Case, StateFile, expected_loss, order_size, ordered_by, row_note
-from ucsearch.pipeline.forecasts import ForecastFile, later
+from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
+from ucsearch.pipeline.periods import day_text, later
 from ucsearch.pipeline.plans import plan_orders
 from ucsearch.pipeline.tables import Problem
 from ucsearch.settings import Settings
@@ -99,7 +100,7 @@ class Rows:
         date = self._date(series)
         row: list[Any] = ["" if kind is str else None for kind in COLUMNS.values()]
         stock = case.state.on_hand if case is not None and case.kind.task.name == ORDERING_TASK else None
-        given |= {"series": series, "date": _day(date), "outcome": outcome, "certificate": id, "stock": stock}
+        given |= {"series": series, "date": day_text(date), "outcome": outcome, "certificate": id, "stock": stock}
         if given.get("order"):
             given["arrival"] = self._arrival(date, case)
         for name, value in given.items():
@@ -117,14 +118,10 @@ class Rows:
         period = self.files.settings.period
         if date is None or case is None or period == "any":  # nobody knows how long a period is
             return ""
-        return _day(later(date, case.kind.lead_time, period))
+        return day_text(later(date, case.kind.lead_time, period))
 
     def _binds(self, d: Decision) -> str:
         if not is_blocked(d):
             return ""
         self.explained += 1
         return blocked_words(asked_of(d)) if self.explained <= _EXPLAINED else "ucsearch explain says which limit binds"
-
-
-def _day(moment: Any) -> str:
-    return "" if moment is None else str(moment).removesuffix("T00:00:00")

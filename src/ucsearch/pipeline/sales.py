@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.columns import usual_names
-from ucsearch.pipeline.forecasts import ForecastFile, is_regular
+from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.numbers import parse_dates
+from ucsearch.pipeline.periods import day_text, is_regular
 from ucsearch.pipeline.tables import Block, Problem, Table, open_table
 from ucsearch.settings import Settings
 
@@ -36,7 +37,7 @@ class History(NamedTuple):
     """One series: demand of consecutive periods, and when the first and the last one were."""
 
     series: str
-    y: Floats  # (T,)
+    y: Floats  # (T,); of outcomes of F fields (T, F)
     first: Any  # datetime64[s]; None where the file counts steps
     last: Any
 
@@ -55,7 +56,7 @@ def read_sales(path: str | Path, settings: Settings) -> Sales:
     table = open_table(path, settings.columns.decimal)
     names = usual_names(table, settings.columns)
     long = names.series in table.columns and names.demand in table.columns
-    if long:
+    if long or settings.fields:
         return _long(table, settings, names.date in table.columns and names.step not in table.columns)
     found = _wide_times(table, settings)
     series = next((n for n in (names.series, *_IDS) if n in table.columns), None)
@@ -81,7 +82,7 @@ def _long(table: Table, settings: Settings, dated: bool) -> Sales:
     period: str = settings.period
     if dated and period == "any":
         period = _sniffed(table, settings)
-    file = ForecastFile.history(table, settings, period)
+    file = ForecastFile.history(table, settings, period, settings.fields)
     found, problems = [], list(file.problems)
     for values in file.values():
         if values.table is None:
@@ -92,7 +93,8 @@ def _long(table: Table, settings: Settings, dated: bool) -> Sales:
         if file.fills:
             last = max(span[1] for span in file.spans.values())
         dates = (first, last) if file.layout.dated else (None, None)
-        found.append(History(values.series, np.ascontiguousarray(values.table[:, 0]), *dates))
+        y = values.table if settings.fields else values.table[:, 0]
+        found.append(History(values.series, np.ascontiguousarray(y), *dates))
     return Sales(tuple(found), tuple(problems), period if file.layout.dated else "any")
 
 
@@ -131,7 +133,7 @@ def _check_axis(table: Table, time: Any, settings: Settings) -> str:
     period = infer_period(time) if settings.period == "any" else settings.period
     if period == "any" or not is_regular(time, period).all():
         at = 1 if period == "any" else int(np.argmin(is_regular(time, period))) + 1
-        seen = f"{_day(time[at])} after {_day(time[at - 1])}"
+        seen = f"{day_text(time[at])} after {day_text(time[at - 1])}"
         raise InputError(str(table.path), seen, f"ascending dates, one {period} apart (period in the settings)")
     return period
 
@@ -225,10 +227,6 @@ def _trimmed(
         return Problem(str(table.path), place, "", name, "saw an infinite or huge value, expected numbers within 1e15")
     dated = np.issubdtype(time.dtype, np.datetime64)
     return History(name, y, time[begin] if dated else None, time[-1] if dated else None)
-
-
-def _day(moment: Any) -> str:
-    return str(moment).removesuffix("T00:00:00")
 
 
 def ended_early(sales: Sales) -> Iterator[tuple[History, Any]]:

@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import RecordError
 from ucsearch.layout import Layout
-from ucsearch.pipeline.forecasts import later
 from ucsearch.pipeline.numbers import parse_dates
+from ucsearch.pipeline.periods import later
 from ucsearch.pipeline.tables import check_writable, refuse_overwriting, write_table
 from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import decode_number
-from ucsearch.records.inputs import built_in_task, recorded_inputs
+from ucsearch.records.inputs import recorded_inputs
 from ucsearch.segments.reader import SegmentReader
 from ucsearch.settings import Settings
+from ucsearch.settings.own import recorded_task
 from ucsearch.tasks.checks import NO_LIMIT
 from ucsearch.tasks.words import task_words
 
@@ -79,7 +80,7 @@ def _plan_rows(
     record: dict[str, Any], name: str, blobs: dict[str, Floats], settings: Settings | None
 ) -> list[list[Any]]:  # fmt: skip
     outcome = record.get("outcome", {})
-    task = built_in_task(record.get("task", {}))
+    task = recorded_task(record.get("task", {}), settings)
     if record.get("kind") != "decision" or outcome.get("outcome") == "HOLD" or task is None:
         return []
     given = recorded_inputs(record, task)

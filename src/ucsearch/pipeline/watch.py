@@ -19,9 +19,9 @@ import numpy as np
 from ucsearch.errors import InputError, RecordError
 from ucsearch.monitor import Monitor, Settings, Status, rank_of
 from ucsearch.monitor.bets import LEAST_MEMBERS
-from ucsearch.pipeline.forecasts import later
 from ucsearch.pipeline.numbers import parse_dates
 from ucsearch.pipeline.outcomes import Outcomes, read_outcomes, wall_clock
+from ucsearch.pipeline.periods import later
 from ucsearch.pipeline.watch_segments import Forecast, entry_forecast, segment_forecasts, segment_of
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.reader import AuditReader

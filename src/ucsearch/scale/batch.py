@@ -192,12 +192,15 @@ def _forecasts(
     table: Any, series: list[str], names: Sequence[str], said: Sequence[str], settings: Settings
 ) -> ForecastFile:  # fmt: skip
     columns = settings.columns
+    if len(names) == 1 and settings.fields:
+        expected = f"a column for each field and member, such as {settings.fields[0]}_{columns.members}1"
+        raise InputError(f"column {names[0]}", "one value for each step", expected)
     if len(names) == 1:
         tables = _members(table.column(names[0]))
         layout = Layout("members", columns.step, False, (names[0],), (), tuple(said))
     else:
         fake: Any = _Columns("the batch", {n: [] for n in (columns.series, columns.step, *names)})
-        layout = forecast_layout(fake, columns, settings)[0]
+        layout = forecast_layout(fake, columns, settings, settings.fields)[0]
         tables = _by_step([table.column(n) for n in layout.values], layout)
     words = [[x or "" for x in table.column(n).to_pylist()] if n in said else [""] * len(series)
              for n in (columns.cutoff, columns.issued, columns.model)]  # fmt: skip
@@ -233,7 +236,7 @@ def _by_step(columns: Sequence[Any], layout: Layout) -> Iterator[Floats | str]:
             yield "saw lists of unequal lengths, or none, expected one value for each step"
             continue
         found = _usable(np.array([[np.nan if v is None else v for v in x] for x in cells], dtype=np.float64).T)
-        if not isinstance(found, str) and layout.kind == "mean" and (found[:, 1] < 0.0).any():
+        if not isinstance(found, str) and layout.kind == "mean" and (found[:, 1::2] < 0.0).any():
             found = "saw a negative standard deviation, expected at least 0"
         yield found
 

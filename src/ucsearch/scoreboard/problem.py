@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ucsearch.backtest.panel import Panel, Stretch
 from ucsearch.errors import DataError, InputError
-from ucsearch.forecast.pairing import pair_paths
+from ucsearch.forecast.pairing import forecast_paths
 from ucsearch.forecast.ridge import RidgePaths
 from ucsearch.forecast.streams import series_stream
 from ucsearch.settings import Columns
@@ -154,18 +154,13 @@ def read_file(path: Path, settings: Path | None, season: int | None, fields: Seq
     if not path.exists():
         raise DataError(f"{path}: no such file")
     length = (Backtest() if found is None else found.backtest).season if season is None else season
-    columns: list[dict[str, Floats]] = []
-    for name in fields or (names.columns.demand,):
-        one = names.columns.model_copy(update={"demand": name, "ignore": (*names.columns.ignore, *fields)})
-        table = ForecastFile.history(open_table(path, one.decimal), names._replace(columns=one))
-        columns.append({})
-        for values in table.values():
-            if values.table is None:
-                raise DataError(str(values.problem or f"{path}: series {values.series!r} cannot be used"))
-            columns[-1][values.series] = np.ascontiguousarray(values.table[:, 0])
-    if not fields:
-        return [Source(name, y, length) for name, y in columns[0].items()]
-    return [Source(name, np.stack([column[name] for column in columns], axis=1), length) for name in columns[0]]
+    sources = []
+    for values in ForecastFile.history(open_table(path, names.columns.decimal), names, fields=fields).values():
+        if values.table is None:
+            raise DataError(str(values.problem or f"{path}: series {values.series!r} cannot be used"))
+        y = values.table if fields else values.table[:, 0]
+        sources.append(Source(values.series, np.ascontiguousarray(y), length))
+    return sources
 
 
 def read_known(name: str, data_dir: Path | None, count: int, least: int) -> list[Source]:
@@ -198,7 +193,8 @@ def make_problem(
             known, marks = y[: at + steps], np.arange(at - 1, at - 1 + steps, dtype=np.int64)
             first = at + len(source.y) - len(y)
             stretches.append(Stretch("", source.name, w, first, steps, source.season, known, 1.0))
-            members.append(_forecast(model, known, marks, horizon, source, key))
+            stream = series_stream(key, source.name)
+            members.append(forecast_paths(model, known, marks, horizon, source.season, stream))
             realised.append(y[at : at + steps])
             future.append(known[np.minimum(marks[:, None] + 1 + np.arange(horizon), len(known) - 1)])
             before.append(y[:at])
@@ -211,18 +207,6 @@ def make_problem(
         setup.task, setup.config, layout, starts, tuple(stretches), np.stack(members), np.stack(realised),
         np.stack(future), tuple(before), model.name,
     )  # fmt: skip
-
-
-def _forecast(model: RidgePaths, y: Floats, marks: NDArray[np.int64], horizon: int, source: Source, key: int) -> Floats:
-    """(T, J, H) paths; of several fields (T, J, H, F), put together as they were in the past."""
-    stream = series_stream(key, source.name)
-    made = [
-        np.asarray(model.forecast(one, marks, horizon=horizon, season=source.season, stream=stream).expand().members)
-        for one in (np.ascontiguousarray(y.T) if y.ndim == 2 else (y,))
-    ]
-    if y.ndim == 1:
-        return made[0]
-    return np.stack([pair_paths(x, y[: at + 1]) for x, at in zip(np.stack(made, axis=-1), marks, strict=True)])
 
 
 def _check_fields(task: Task, source: Source) -> None:

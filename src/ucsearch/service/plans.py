@@ -17,9 +17,9 @@ from ucsearch.pipeline.direct import rows_work
 from ucsearch.records.requests import Request, Under
 from ucsearch.records.writer import Body
 from ucsearch.service.config import ConfigError, PlanTable
-from ucsearch.service.own import own_task
 from ucsearch.service.warm import Kernels, Warmed, warm_rows
 from ucsearch.settings import Settings, load_settings
+from ucsearch.settings.own import own_task
 
 __all__ = ["Item", "Plan", "load_plan"]
 

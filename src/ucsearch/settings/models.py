@@ -15,7 +15,19 @@ from pydantic import BaseModel, Field, create_model
 from ucsearch.dispatch.gate import Calibration, Gate
 from ucsearch.effort import Proof
 from ucsearch.policies import MCTS, CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, UCBeam
-from ucsearch.settings.tables import Actions, Backtest, Columns, Forecast, Log, Period, Run, SharedLimit, Table
+from ucsearch.settings.tables import (
+    OWN,
+    Actions,
+    Backtest,
+    Columns,
+    Forecast,
+    Log,
+    OwnObject,
+    Period,
+    Run,
+    SharedLimit,
+    Table,
+)
 
 __all__ = [
     "field_notes",
@@ -132,7 +144,7 @@ def file_model() -> type[BaseModel]:
         units=(str, Field("units", description="what quantities are counted in")),
         currency=(str, Field("", description="what costs are counted in")),
         period=(Period, Field("any", description="step between dates; any: only ascending")),
-        task=(_one_of(task_classes()), ...),
+        task=(_one_of({**task_classes(), OWN: OwnObject}), ...),
         policy=(_one_of(policy_classes()), ...),
         gate=(model_of(Gate, ""), Field(model_of(Gate, "")())),
         calibration=(model_of(Calibration, ""), Field(model_of(Calibration, "")())),

@@ -18,10 +18,8 @@ from ucsearch.dispatch.gate import Calibration, Gate
 from ucsearch.effort import Proof
 from ucsearch.errors import InputError, UCSearchError
 from ucsearch.settings.models import file_model, forecaster_classes, model_of, policy_classes, task_classes
-from ucsearch.settings.tables import (
-    Run,
-    Settings,
-)
+from ucsearch.settings.own import own_task
+from ucsearch.settings.tables import OWN, OwnObject, Run, Settings
 
 __all__ = ["SettingsError", "load_settings", "parse_settings"]
 
@@ -70,7 +68,11 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
             problems.append(f"{file}: {table}.{str(error).removeprefix(f'{table}.')}")
             return None
 
-    task = make("task", task_classes()[found.task.name], found.task)
+    kind = task_classes().get(found.task.name)
+    if kind is not None:
+        task = make("task", kind, found.task)
+    else:
+        task = _own(found.task.object, file, problems)
     policy = make("policy", policy_classes()[found.policy.name], found.policy)
     gate = make("gate", Gate, found.gate)
     calibration = make("calibration", Calibration, found.calibration)
@@ -78,10 +80,10 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
     forecaster = make("forecaster", forecaster_classes()[found.forecaster.name], found.forecaster)
     if found.policy.mode == "scores":
         problems.append(f"{file}: policy.mode: saw 'scores', expected 'mean' or 'members': files hold forecasts")
-    if found.actions.multiples is not None and not hasattr(task_classes()[found.task.name], "scaled"):
+    if found.actions.multiples is not None and not hasattr(kind or task, "scaled"):
         problems.append(f"{file}: actions.multiples: saw a list, expected nothing: {found.task.name} cannot be scaled")
     sizes = found.actions
-    if sizes.lots and (sizes.multiples is not None or not hasattr(task_classes()[found.task.name], "lots")):
+    if sizes.lots and (sizes.multiples is not None or not hasattr(kind or task, "lots")):
         problems.append(f"{file}: actions.lots: expected no multiples beside it, and a task with lots")
     if (sizes.periods or sizes.batch) and sizes.multiples is None:
         problems.append(f"{file}: actions.periods, actions.batch: expected multiples beside them")
@@ -93,6 +95,11 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
         problems.append(
             f"{file}: policy.mode: saw 'closed', expected 'members', because task.spoilage leaves the lattice"
         )
+    if task is not None and found.forecast.recalibrate != "off" and task.task().fields > 1:
+        problems.append(
+            f"{file}: forecast.recalibrate: saw {found.forecast.recalibrate!r}, expected 'off': outcomes have several "
+            "fields"
+        )
     if problems:
         raise SettingsError(problems)
     if policy.mode == "closed" and getattr(task, "unmet", "") == "lost" and not task.is_planned:
@@ -103,6 +110,15 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
         actions=found.actions, forecast=found.forecast, forecaster=forecaster, columns=found.columns,
         backtest=found.backtest, run=run, shared=found.shared, log=found.log,
     )  # fmt: skip
+
+
+def _own(text: str, file: str, problems: list[str]) -> Any:
+    """A task of one's own; a Python file is looked for beside the settings file."""
+    try:
+        return own_task(text, Path(file).parent)
+    except InputError as error:
+        problems.append(f"{file}: task.object: saw {error.seen}, expected {error.expected}")
+        return None
 
 
 # What a planning job does where its settings do not say: falls back to an action that looks at the forecast and the
@@ -178,7 +194,7 @@ def _names(table: str) -> str:
 
 def _named() -> dict[str, dict[str, type[Any]]]:
     """The tables that choose a class by name."""
-    return {"task": task_classes(), "policy": policy_classes(), "forecaster": forecaster_classes()}
+    return {"task": {**task_classes(), OWN: OwnObject}, "policy": policy_classes(), "forecaster": forecaster_classes()}
 
 
 def _allowed(loc: Sequence[str], wrong: str) -> str:

@@ -14,13 +14,36 @@ from ucsearch.effort import Run as Work
 from ucsearch.forecast.recalibrate import Recalibration
 from ucsearch.policies import Policy
 
-__all__ = ["Actions", "Backtest", "Columns", "Forecast", "Log", "Period", "Run", "Settings", "SharedLimit", "Table"]
+__all__ = [
+    "OWN",
+    "Actions",
+    "Backtest",
+    "Columns",
+    "Forecast",
+    "Log",
+    "OwnObject",
+    "Period",
+    "Run",
+    "Settings",
+    "SharedLimit",
+    "Table",
+]
 
 Period = Literal["15min", "30min", "hour", "day", "weekday", "week", "month", "any"]
 
 
 class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+OWN = "own"  # task.name of a task that does not ship with the package
+
+
+@dataclass(frozen=True)
+class OwnObject:
+    """A task of one's own: its code is run."""
+
+    object: str  # 'package.module:object', or 'file.py:object' beside the settings file: a uc.Task or its parameters
 
 
 class Columns(Table):
@@ -38,6 +61,9 @@ class Columns(Table):
     std: str = Field(default="std", description="forecasts: standard deviation of a step")
     quantiles: str = Field(
         default="q", description="forecasts: prefix of quantile columns, q0.1 or q10; 0.1 and model-lo-90 are known too"
+    )
+    variable: str = Field(
+        default="variable", description="forecasts and sales, outcomes of several fields: which of them a row is about"
     )
     cutoff: str = Field(default="cutoff", description="forecasts, optional: last observed time")
     issued: str = Field(default="issued", description="forecasts, optional: when the forecast was made")
@@ -168,6 +194,12 @@ class Settings:
     run: Run
     shared: tuple[SharedLimit, ...] = ()
     log: Log = field(default_factory=Log)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the outcome's fields where it has several, such as price and load; else none."""
+        kind = self.task.task().outcome
+        return () if kind is None or len(kind._fields) < 2 else tuple(kind._fields)
 
     @property
     def season(self) -> int:

@@ -1,0 +1,71 @@
+"""Periods of a calendar: how many lie between two times, which time comes so many later, and what follows what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["count_periods", "day_text", "is_regular", "later", "on_grid"]
+
+_STEPS = {
+    "15min": np.timedelta64(15, "m"),
+    "30min": np.timedelta64(30, "m"),
+    "hour": np.timedelta64(1, "h"),
+    "day": np.timedelta64(1, "D"),
+    "week": np.timedelta64(7, "D"),
+}
+
+
+def count_periods(time: Any, period: str) -> NDArray[np.int64]:
+    """(n,) how many periods lie between the first of `time` and each of them."""
+    if period == "month":
+        months = time.astype("datetime64[M]")
+        return np.asarray((months - months[0]).astype(np.int64))
+    if period == "weekday":
+        days = time.astype("datetime64[D]")
+        return np.asarray(np.busday_count(days[0], days), dtype=np.int64)
+    return np.asarray((time - time[0]) // _STEPS[period], dtype=np.int64)
+
+
+def later(time: Any, count: int, period: str) -> Any:
+    """The time `count` periods after `time`; "any" counts days."""
+    if period == "month":
+        month = time.astype("datetime64[M]")
+        rest = time.astype("datetime64[D]") - month.astype("datetime64[D]")
+        target = month + np.timedelta64(count, "M")
+        longest = (target + np.timedelta64(1, "M")).astype("datetime64[D]") - np.timedelta64(1, "D")
+        ends = time.astype("datetime64[D]") + np.timedelta64(1, "D") == (month + np.timedelta64(1, "M"))
+        day = longest if ends else min(target.astype("datetime64[D]") + rest, longest)
+        return day.astype("datetime64[s]")
+    if period == "weekday":
+        return np.busday_offset(time.astype("datetime64[D]"), count, roll="backward").astype("datetime64[s]")
+    return time + count * _STEPS.get(period, _STEPS["day"])
+
+
+def on_grid(time: Any, period: str) -> NDArray[np.bool_]:
+    """(n - 1,) whether a date follows the one before it by whole periods."""
+    if period in _STEPS:
+        return np.asarray(np.diff(time) % _STEPS[period] == np.timedelta64(0, "s"))
+    if period == "weekday":
+        return np.asarray(np.is_busday(time[1:].astype("datetime64[D]")))
+    return np.asarray(np.diff(time.astype("datetime64[M]")) > np.timedelta64(0, "M"))
+
+
+def is_regular(time: Any, period: str) -> NDArray[np.bool_]:
+    """(n - 1,) whether a date follows the one before it by one period."""
+    gaps = np.diff(time)
+    if period in _STEPS:
+        return np.asarray(gaps == _STEPS[period])
+    if period == "month":
+        return np.asarray(np.diff(time.astype("datetime64[M]")) == np.timedelta64(1, "M"))
+    if period == "weekday":
+        days = time.astype("datetime64[D]")
+        return np.asarray((np.busday_count(days[:-1], days[1:]) == 1) & np.is_busday(days[1:]))
+    return np.ones(gaps.size, bool)
+
+
+def day_text(moment: Any) -> str:
+    """A time as files have it: midnight is a date, no time is nothing."""
+    return "" if moment is None else str(moment).removesuffix("T00:00:00")
