@@ -22,6 +22,8 @@ PEERS := bench/peers/requirements.txt
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
+# The tests start hundreds of processes: without bytecode each of them compiles the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["climb", "compiled", "fill", "respond"]
+__all__ = ["climb", "compiled", "fill", "least_use", "movable", "respond"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -18,6 +18,20 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 def compiled(function: Function) -> Function:
     return cast(Function, njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+@compiled
+def least_use(values: Floats, use: Floats) -> Ints:
+    """(N,) the best of the actions that use least, the first on ties. `values` is -inf outside the action set."""
+    found = np.zeros(values.shape[0], np.int64)
+    for i in range(values.shape[0]):
+        least, best = np.inf, -np.inf
+        for a in range(values.shape[1]):
+            if not values[i, a] > -np.inf:
+                continue
+            if use[i, a] < least or (use[i, a] == least and values[i, a] > best):
+                least, best, found[i] = use[i, a], values[i, a], a
+    return found
 
 
 @compiled
@@ -61,6 +75,33 @@ def respond(values: Floats, uses: Floats, price: Floats, choice: Ints) -> float:
                 best, choice[i] = value, a
         total += best
     return total
+
+
+@compiled
+def movable(lower: Floats, uses: Floats, group: Ints, room: Floats, choice: Ints, price: Floats, rate: Floats) -> None:
+    """Fill `rate` (N,): the least loss at `price` (K, N) per change of what is paid, over a series' single moves that
+    gain and fit `room` (K, G). NaN where no move does, infinite where none of them changes what is paid."""
+    resources = uses.shape[0]
+    for i in range(lower.shape[0]):
+        rate[i], at = np.nan, choice[i]
+        for a in range(lower.shape[1]):
+            gain = lower[i, a] - lower[i, at]
+            if not gain > 0.0:
+                continue
+            paid, before, fits = 0.0, 0.0, True
+            for k in range(resources):
+                extra = uses[k, i, a] - uses[k, i, at]
+                if group[k, i] >= 0 and extra > 0.0 and not extra <= room[k, group[k, i]]:
+                    fits = False
+                    break
+                paid += price[k, i] * uses[k, i, a]
+                before += price[k, i] * uses[k, i, at]
+            if fits:
+                change = abs(paid - before)
+                loss = (lower[i, at] - before) - (lower[i, a] - paid)
+                each = loss / change if change > 0.0 else np.inf
+                if not rate[i] <= each:
+                    rate[i] = each
 
 
 @compiled

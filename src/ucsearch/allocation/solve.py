@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.allocation.kernels import climb, fill, respond
+from ucsearch.allocation.kernels import climb, fill, least_use, movable, respond
 from ucsearch.allocation.problem import Problem, Resource
 
 __all__ = ["Steps", "bound_at", "choose_at", "hull_steps", "prices_near", "solve"]
@@ -45,14 +45,6 @@ class Steps(NamedTuple):
     after: Ints  # (n,) action it leads to
     slope: Floats  # (n,) value per unit of use
     use: Floats  # (n,) use it adds
-
-
-def least_use(values: Floats, use: Floats) -> Ints:
-    """(N,) the best of the actions that use least. `values` is -inf outside the action set."""
-    inside = values > -np.inf
-    least = np.where(inside, use, np.inf).min(axis=1)
-    found: Ints = np.argmax(np.where(inside & (use == least[:, None]), values, -np.inf), axis=1)
-    return found
 
 
 def hull_steps(values: Floats, use: Floats, start: Ints) -> Steps:
@@ -150,7 +142,9 @@ def _descend(problem: Problem, upper: Floats, prices: Prices, lefts: list[Floats
         before, met = [p.copy() for p in prices], []
         for k, r in enumerate(problem.resources):
             rest = [np.zeros_like(p) if j == k else p for j, p in enumerate(prices)]
-            prices = [*prices[:k], _price(upper - problem.charge(rest), r, lefts[k]), *prices[k + 1 :]]
+            alone = all(not p.any() for p in rest)
+            values = upper if alone else upper - problem.charge(rest)
+            prices = [*prices[:k], _price(values, r, lefts[k]), *prices[k + 1 :]]
             met.append(prices)
         if all(np.allclose(a, b, rtol=_SETTLED, atol=0.0) for a, b in zip(before, prices, strict=True)):
             break
@@ -341,26 +335,18 @@ def _move(problem: Problem, choice: Ints, slack: list[Floats], rows: Ints, after
 
 def _fill(problem: Problem, lower: Floats, prices: Prices, choice: Ints, slack: list[Floats]) -> None:
     """Single moves that gain and fit, among the series that lose least by moving at these prices."""
-    charge = problem.charge(prices)
-    priced = lower - charge
     group = np.stack([r.group for r in problem.resources])
     room = np.zeros((len(slack), max(s.size for s in slack)))
     for k, s in enumerate(slack):
         room[k, : s.size] = s
+    paid, rate = problem.rows(prices), np.empty(choice.size)
     for _ in range(_FILLS):
-        gain = lower > problem.picked(lower, choice)[:, None]
-        for r, e, left in zip(problem.resources, _extra(problem, choice, slice(None)), room, strict=True):
-            own = np.where(r.group >= 0, left[np.maximum(r.group, 0)], np.inf)
-            gain &= (e <= own[:, None]) | (e <= 0.0)
-        rows = np.flatnonzero(gain.any(axis=1))
+        movable(lower, problem.uses, group, room, choice, paid, rate)
+        rows = np.flatnonzero(~np.isnan(rate))
         if not rows.size:
             break
         if rows.size > _NEAR:
-            loss = (problem.picked(priced, choice)[:, None] - priced)[rows]
-            paid = np.abs(charge - problem.picked(charge, choice)[:, None])[rows]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                rate = np.where(gain[rows], loss / np.where(paid > 0.0, paid, np.inf), np.inf).min(axis=1)
-            rows = np.sort(rows[np.argsort(rate, kind="stable")[:_NEAR]])
+            rows = np.sort(rows[np.argsort(rate[rows], kind="stable")[:_NEAR]])
         chosen = choice[rows]
         fill(lower[rows], np.ascontiguousarray(problem.uses[:, rows]), group[:, rows], room, chosen, _MOVES)
         choice[rows] = chosen
