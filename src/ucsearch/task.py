@@ -222,7 +222,7 @@ class Task:
         own = self.reward
         return own if "reward" in self.timed else lambda s, a, y, h, p: own(s, a, y, p)
 
-    @property
+    @cached_property
     def risk_aware_bound(self) -> bool:
         """Whether `bound` speaks of the risk-adjusted score rather than of reward."""
         return self.prepare is not None and _arity(self.prepare) == 3

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import math
 import random
+import threading
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,25 @@ def test_arming_looks_at_a_backtest_of_the_plans_own_forecaster(tmp_path: Path) 
     (tmp_path / "few.csv").write_text("\n".join(lines[:60]) + "\n")
     with pytest.raises(InputError, match="at least 500"):
         arm(made, tmp_path / "few.csv")
+
+
+def test_a_service_that_is_told_to_stop_while_a_kernel_is_made_ends_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiler aborts the process when Python ends under its feet."""
+    from ucsearch.cli import service as cli
+    from ucsearch.service import metrics, start, warm
+
+    ended: list[int] = []
+    monkeypatch.setattr(metrics, "set_up_logging", lambda: None)
+    monkeypatch.setattr(start, "run", lambda *_, **__: None)
+    monkeypatch.setattr(cli.os, "_exit", ended.append)
+    cli.run(tmp_path)
+    assert ended == []
+    done = threading.Event()
+    maker = threading.Thread(target=done.wait, name=warm._THREAD, daemon=True)
+    maker.start()
+    cli.run(tmp_path)
+    done.set()
+    maker.join()
+    assert ended == [0]

@@ -124,41 +124,46 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
     plan, e, c = panel.plan[w], panel.evidence, panel.claims
     index = int(panel.released[w])
     actions = plan.actions
-    table = plan.outputs.table[w]
+    # One row at a time as plain numbers: asking arrays for their elements takes longer than everything else here.
+    table, paths, upper_paths = plan.outputs.table[w].tolist(), panel.paths[w].tolist(), panel.upper_paths[w].tolist()
+    lower, upper, reward_only = e.lower[w].tolist(), e.upper[w].tolist(), e.reward_lower[w].tolist()
+    margins = None if panel.route is None else panel.route.margins[w].tolist()
+    lower_reward, lower_uncertainty = e.lower_reward[w].tolist(), e.lower_uncertainty[w].tolist()
+    reward_upper, certain_lower = e.reward_upper[w].tolist(), e.certain_lower[w].tolist()
+    certain_upper, lower_size = e.certain_upper[w].tolist(), e.lower_size[w].tolist()
+    upper_size, reward_size, certain_size = (x[w].tolist() for x in (e.upper_size, e.reward_size, e.certain_size))
+    there = e.actions[w].tolist()
     rivals = []
     for i in range(len(actions)):
-        if not e.actions[w, i]:
+        if not there[i]:
             continue
-        score = float(e.lower[w, i])
-        path = () if math.isnan(score) else tuple(int(x) for x in panel.paths[w, i])
-        upper_path = tuple(int(x) for x in panel.upper_paths[w, i])
-        margin = math.nan if panel.route is None else float(panel.route.margins[w, i])
+        score = lower[i]
+        retained = not math.isnan(score)
         rivals.append(
             Rival(
                 index=i,
                 action=actions[i],
                 label=plan.task.label(i, actions[i]),
-                retained=not math.isnan(score),
+                retained=retained,
                 score=score,
-                reward=float(e.lower_reward[w, i]),
-                uncertainty=float(e.lower_uncertainty[w, i]),
-                upper=float(e.upper[w, i]),
-                path=path,
-                release_margin=margin,
-                reward_only_score=float(e.reward_lower[w, i]),
-                reward_only_upper=float(e.reward_upper[w, i]),
-                certain_score=float(e.certain_lower[w, i]),
-                certain_upper=float(e.certain_upper[w, i]),
-                step_score=float(table[i, Col.STEP_REWARD] - plan.settings.risk * table[i, Col.STEP_UNCERTAINTY]),
-                size=math.nan if math.isnan(score) else float(e.lower_size[w, i]),
-                upper_size=math.nan if math.isnan(e.upper[w, i]) else float(e.upper_size[w, i]),
-                reward_only_size=float(e.reward_size[w, i]),
-                certain_size=float(e.certain_size[w, i]),
-                upper_path=() if -1 in upper_path else upper_path,
+                reward=lower_reward[i],
+                uncertainty=lower_uncertainty[i],
+                upper=upper[i],
+                path=tuple(paths[i]) if retained else (),
+                release_margin=math.nan if margins is None else margins[i],
+                reward_only_score=reward_only[i],
+                reward_only_upper=reward_upper[i],
+                certain_score=certain_lower[i],
+                certain_upper=certain_upper[i],
+                step_score=table[i][Col.STEP_REWARD] - plan.settings.risk * table[i][Col.STEP_UNCERTAINTY],
+                size=lower_size[i] if retained else math.nan,
+                upper_size=math.nan if math.isnan(upper[i]) else upper_size[i],
+                reward_only_size=reward_size[i],
+                certain_size=certain_size[i],
+                upper_path=() if -1 in upper_paths[i] else tuple(upper_paths[i]),
             )
         )
-    reward_only = [float(x) for x in e.reward_lower[w]]
-    known = [i for i, x in enumerate(reward_only) if e.actions[w, i] and not math.isnan(x)]
+    known = [i for i, x in enumerate(reward_only) if there[i] and not math.isnan(x)]
     baseline = max(known, key=lambda i: (reward_only[i], -i), default=-1)
     if panel.route is not None:
         baseline = int(panel.route.baseline[w])

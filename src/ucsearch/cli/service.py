@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -63,9 +65,15 @@ def run(
     """
     from ucsearch.service.metrics import set_up_logging
     from ucsearch.service.start import run as serve
+    from ucsearch.service.warm import making
 
     set_up_logging()
     serve(folder, store=store, bind=bind, ready=lambda address: typer.echo(f"ready: {address}"))
+    if making():
+        # Everything is closed. Python's own way out would take the compiler's memory away under its feet: an abort.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 @service_app.command()

@@ -72,9 +72,8 @@ def explain_release(c: Certificate, label: str, pass_kind: str) -> str:
         text += f" (near-optimal: at most {c.regret_bound:.6g} is given up)"
     if c.risk_active:
         text += ". Uncertainty decided it: every reward-only choice is worse at this risk setting"
-    blocked = sum(not f.feasible for f in c.plan.first_actions)
-    if blocked:
-        text += f". {blocked} of {len(c.plan.first_actions)} actions are not allowed now"
+    if blocked := c.plan.blocked:
+        text += f". {blocked} of {len(c.plan.actions)} actions are not allowed now"
     return text + "."
 
 

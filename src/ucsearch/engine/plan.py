@@ -178,6 +178,11 @@ class Plan:
             action=self.actions[action],
         )
 
+    @property
+    def blocked(self) -> int:
+        """How many of this window's actions the rules do not allow now."""
+        return sum(not bits & First.FEASIBLE for bits in self.outputs.flags[self.window].tolist())
+
     @cached_property
     def first_actions(self) -> tuple[FirstAction, ...]:
         """Every action of this window: allowed or not, its best retained path, and what bounds it."""

@@ -133,6 +133,9 @@ class Kinds:
         self._configs: dict[tuple[tuple[str, Any], ...], Any] = {}
         self._params: dict[int, Any] = {}  # by id of a config, which `_configs` keeps alive
 
+    def __len__(self) -> int:
+        return len(self._configs)
+
     def config(self, changes: dict[str, Any]) -> Any:
         """The settings' task with some parameters changed."""
         key = tuple(sorted(changes.items()))
@@ -162,9 +165,9 @@ class Kinds:
 class StateFile:
     """A states file, read as a whole."""
 
-    def __init__(self, table: Table, settings: Settings) -> None:
+    def __init__(self, table: Table, settings: Settings, kinds: Kinds | None = None) -> None:
         self.table, self.settings = table, settings
-        self.kinds = Kinds(settings)
+        self.kinds = Kinds(settings) if kinds is None else kinds
         self.cases: dict[str, Case] = {}
         self.places: dict[str, str] = {}  # every series named, in file order
         self.refused: dict[str, Problem] = {}

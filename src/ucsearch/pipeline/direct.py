@@ -14,25 +14,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ucsearch.errors import InputError
-from ucsearch.pipeline.cases import StateFile, state_columns
-from ucsearch.pipeline.columns import forecast_layout, usual_names
+from ucsearch.pipeline.cases import Kinds, StateFile, state_columns
+from ucsearch.pipeline.columns import Layout, forecast_layout, usual_names
 from ucsearch.pipeline.decide import Standing, Work, decided, logged
 from ucsearch.pipeline.forecasts import LARGEST, ForecastFile, Values
 from ucsearch.pipeline.rows import shown_columns
-from ucsearch.pipeline.tables import Block
+from ucsearch.pipeline.tables import Block, Problem
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.requests import Request, as_request
-from ucsearch.settings import Settings
+from ucsearch.settings import Columns, Settings
 
-__all__ = ["decide_cases", "rows_work"]
+__all__ = ["Known", "decide_cases", "rows_work"]
 
 _NUMBERS = frozenset({float, int})
+_LISTS = frozenset({list})
+_KEPT = 4_096  # sets of parameters
+_SHAPES = 64  # of forecasts
 _SAID = ("cutoff", "issued", "model")  # once for a whole forecast
 
 
@@ -50,10 +55,39 @@ def decide_cases(
     return [{name: row[i] for name, i in columns.items()} for row in out]
 
 
+class Known:
+    """What calls with the same settings have in common, so that it is found once: tasks by their parameters, and which
+    columns hold a forecast. For one thread at a time."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._kinds = Kinds(settings)
+        self._layouts: dict[tuple[str, ...], tuple[Columns, Layout, list[Problem]]] = {}
+
+    def kinds(self) -> Kinds:
+        """For one call: parameters that differ from series to series must not be kept for ever."""
+        if len(self._kinds) > _KEPT:
+            self._kinds = Kinds(self.settings)
+        return self._kinds
+
+    def layout(self, columns: tuple[str, ...]) -> tuple[Columns, Layout, list[Problem]]:
+        """Which of these columns of a forecast hold what."""
+        if (found := self._layouts.get(columns)) is None:
+            shape = _Rows("forecasts", [])
+            shape.columns = columns
+            used = usual_names(shape, self.settings.columns)
+            found = (used, *forecast_layout(shape, used, self.settings))
+            if len(self._layouts) < _SHAPES:
+                self._layouts[columns] = found
+        return found
+
+
 def rows_work(
-    settings: Settings, rows: Iterable[Mapping[str, Any]], now: datetime | None, standing: Standing | None = None
+    settings: Settings, rows: Iterable[Mapping[str, Any]], now: datetime | None, standing: Standing | None = None,
+    known: Known | None = None,
 ) -> Work:  # fmt: skip
-    """The rows, ready to be decided by `decided`."""
+    """The rows, ready to be decided by `decided`. `known` is of calls before with the same settings."""
+    common = Known(settings) if known is None else known
     if settings.gate.max_trace_age_s is not None and now is None:
         raise InputError("now", "nothing", "a time, because gate.max_trace_age_s is set")
     given = list(rows)
@@ -81,11 +115,12 @@ def rows_work(
         state.pop("forecast")
         states.append(_spread_out(state, i, lists))
         asked[series] = forecast
-    forecasts = _quick(asked, settings)
+    forecasts = _quick(asked, settings, common)
     if forecasts is None:  # something is unusual: cell by cell, as in a file
         cells = [row for i, (s, f) in enumerate(asked.items()) for row in _steps(s, f, i, settings)]
         forecasts = ForecastFile.open(_Rows("forecasts", cells), settings)
-    return Work(settings, forecasts, StateFile(_Rows("states", states), settings), now, None, standing=standing)
+    book = StateFile(_Rows("states", states), settings, common.kinds())
+    return Work(settings, forecasts, book, now, None, standing=standing)
 
 
 class _Given(ForecastFile):
@@ -97,7 +132,7 @@ class _Given(ForecastFile):
         yield from (self.tables[series] for series in self.order[start:])
 
 
-def _quick(asked: Mapping[str, Mapping[str, Any]], settings: Settings) -> ForecastFile | None:
+def _quick(asked: Mapping[str, Mapping[str, Any]], settings: Settings, common: Known) -> ForecastFile | None:
     """The forecasts as arrays, when all are of one shape and every value is a plain number that can be used."""
     if settings.fields:
         return None
@@ -117,8 +152,7 @@ def _quick(asked: Mapping[str, Mapping[str, Any]], settings: Settings) -> Foreca
     shape.columns = (names.series, names.step, *(getattr(names, n) for n in _SAID if n in said), *columns)
     if len(set(shape.columns)) != len(shape.columns):
         return None
-    used = usual_names(shape, names)
-    layout, problems = forecast_layout(shape, used, settings)
+    used, layout, problems = common.layout(shape.columns)
     if problems or layout.dated or layout.time != names.step or layout.kind == "sample":
         return None
     order = [columns.index(name) for name in layout.values]
@@ -146,21 +180,26 @@ def _table(forecast: Mapping[str, Any], prefix: str) -> tuple[tuple[str, ...], A
         elif not isinstance(value, list) or not value:
             return (), None
         elif name == "members":
-            columns += [f"{prefix}{j + 1}" for j in range(len(value))]
+            columns += _numbered(prefix, len(value))
             lists += value
         else:
             columns.append(name)
             lists.append(value)
-    length = len(lists[0]) if lists and isinstance(lists[0], list) else 0
-    if not length or not all(type(x) is list and len(x) == length for x in lists):
+    if not lists or not _LISTS.issuperset(map(type, lists)):
         return (), None
-    if not all(_NUMBERS.issuperset(map(type, values)) for values in lists):
+    lengths = set(map(len, lists))
+    if len(lengths) != 1 or 0 in lengths or not _NUMBERS.issuperset(map(type, chain.from_iterable(lists))):
         return (), None
     try:
         table = np.array(lists, dtype=np.float64).T
     except OverflowError:
         return (), None
     return (tuple(columns), table) if bool((np.abs(table) <= LARGEST).all()) else ((), None)
+
+
+@lru_cache(maxsize=256)
+def _numbered(prefix: str, count: int) -> tuple[str, ...]:
+    return tuple(f"{prefix}{j + 1}" for j in range(count))
 
 
 def _spread_out(state: Mapping[str, Any], i: int, lists: set[str]) -> dict[str, Any]:

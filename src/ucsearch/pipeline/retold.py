@@ -58,12 +58,12 @@ class _Recorded:
         self.rivals = [SimpleNamespace(**{k: _number(v) for k, v in r.items()}) for r in record["rivals"]]
         self.closed = _closed(claim)
         allowed = _allowed(record, task)
-        first = [SimpleNamespace(feasible=one) for one in allowed]
         settings = record["settings"]
         mode = next((name for name, code in MODES.items() if code == settings["mode"]), "")
         self.plan = SimpleNamespace(
-            settings=SimpleNamespace(**settings), first_actions=first, policy=SimpleNamespace(mode=mode)
-        )
+            settings=SimpleNamespace(**settings), actions=allowed, blocked=sum(not one for one in allowed),
+            policy=SimpleNamespace(mode=mode),
+        )  # fmt: skip
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name not in self._claim:

@@ -26,7 +26,7 @@ from ucsearch.records.requests import Request, Under
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["SCHEMA", "decision_record", "measured"]
+__all__ = ["SCHEMA", "decision_record", "measured", "unsealed_record"]
 
 SCHEMA = "ucsearch.decision/2"
 REFUSAL_SCHEMA = "ucsearch.refusal/2"
@@ -45,6 +45,15 @@ def decision_record(
 ) -> tuple[dict[str, Any], Blobs]:
     """The sealed record of `decision` and the blobs it refers to. `where` names the task object, "package:object";
     `recalibration` is how its members came about (its own blobs are the caller's to add)."""
+    record, blobs = unsealed_record(decision, series, where, recalibration, request, under)
+    return seal(record), blobs
+
+
+def unsealed_record(
+    decision: Decision, series: str, where: str, recalibration: Mapping[str, Any] | None = None,
+    request: Request | None = None, under: Under | None = None,
+) -> tuple[dict[str, Any], Blobs]:  # fmt: skip
+    """As `decision_record`, without its id, for whoever seals it into bytes."""
     c = decision.certificate
     asked: dict[str, Any] = {} if request is None else {"request": request.content()}
     asked |= {} if under is None else under.content()
@@ -104,7 +113,7 @@ def decision_record(
     }
     if recalibration is not None:
         record["recalibration"] = {k: _value(v) for k, v in recalibration.items()}
-    return seal(record), blobs
+    return record, blobs
 
 
 # Members that records have only where a service watches the forecaster.
@@ -155,11 +164,12 @@ def _outcome(decision: Decision) -> dict[str, Any]:
 
 
 def _task(task: Task, actions: Sequence[float], where: str) -> dict[str, Any]:
+    text_hash = task.text_hash
     return {
         "name": task.name,
         "version": task.version,
         "source_hash": task.source_hash,
-        **({"text_hash": task.text_hash} if task.text_hash else {}),
+        **({"text_hash": text_hash} if text_hash else {}),
         "object": where or _where(task),
         "actions": [_value(a) for a in actions],
         "labels": [task.label(i, a) for i, a in enumerate(actions)],
@@ -190,7 +200,7 @@ def _refusal(decision: Decision, series: str, where: str, asked: dict[str, Any])
             "params": [] if params is None else [_value(x) for x in params.flatten(known.params, "params")],
             "params_lengths": [] if params is None else list(params.lengths),
         }
-    return seal(record)
+    return record
 
 
 @lru_cache(maxsize=1)
@@ -224,6 +234,8 @@ def _trace(trace: Trace, blobs: Blobs) -> dict[str, Any]:
 
 def _value(value: Any) -> Any:
     """JSON-able: NaN is null, unbounded numbers and big integers are strings, -0.0 is 0."""
+    if type(value) is float and math.isfinite(value):  # as a rule
+        return value + 0.0
     if isinstance(value, bool | str) or value is None:
         return value
     if isinstance(value, float | np.floating):

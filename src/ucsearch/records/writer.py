@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from ucsearch.dispatch.decision import Decision, DecisionPanel
 from ucsearch.errors import RecordError
 from ucsearch.records.blobs import blob_id, encode_array
 from ucsearch.records.canonical import canonical, digest_bytes, seal_bytes
-from ucsearch.records.decisions import decision_record, measured
+from ucsearch.records.decisions import measured, unsealed_record
 from ucsearch.records.requests import Request, Under
 from ucsearch.trace import Trace
 
@@ -59,9 +59,7 @@ def decision_body(
 ) -> Body:
     """The record of one decision, or of one whose inputs were refused."""
     part = None if extra is None else extra.part
-    record, blobs = decision_record(
-        decision, series=series, where=where, recalibration=part, request=request, under=under
-    )
+    record, blobs = unsealed_record(decision, series, where, part, request, under)
     name, body = seal_bytes(record)
     more = {} if extra is None else extra.blobs
     trace = {} if decision.certificate is None else record["inputs"]["trace"]
@@ -114,21 +112,24 @@ class _Writer:
         self, decision: Decision, series: str, where: str, shared: dict[str, tuple[str, bytes]],
         under: Under | None = None,
     ) -> None:  # fmt: skip
-        record, _ = decision_record(decision, series=series, where=where)
+        record, _ = unsealed_record(decision, series, where)
         self.shared = shared
         task, gate, inputs = record["task"], record["gate"], record["inputs"]
         self.claim = [(k, _key(k)) for k in sorted(record["claim"])]
         self.rival = [(k, _key(k)) for k in sorted(Rival.__dataclass_fields__)]
-        self.gate_head = _members(gate, {"rows", "calibration"})
+        # What stands before the calibration, between it and the rows, and after them.
+        self.gate = _around(gate, ("calibration", "rows"))
         self.plan = "" if under is None else f'"plan":{_json(under.plan)},'
         self.until = "" if under is None else f'"valid_until":{_json(under.valid_until)},'
         self.settings = _json(record["settings"])
         self.lengths = (_json(inputs["params_lengths"]), _json(inputs["state_lengths"]))
-        self.task_rest = {k: _json(v) for k, v in task.items() if k not in ("actions", "labels")}
+        self.task = _around(task, ("actions", "labels"))
         self.ends = {k: _json(record[k]) for k in ("kind", "schema", "versions")}
         self.outcome = [(k, _key(k)) for k in sorted(record["outcome"])]
         self.hash_head = b"ucsearch.trace.v1\0"
         self.meta: dict[tuple[Any, ...], tuple[str, bytes]] = {}
+        self.tasks: dict[bytes, str] = {}  # by the bytes of a row of actions: most windows have the same
+        self.params: dict[bytes, str] = {}
 
     def __call__(
         self, decision: Decision, series: str, request: Request | None, extra: Recalibrated | None = None
@@ -138,7 +139,6 @@ class _Writer:
             raise RecordError("a decision whose trace was refused has no inputs to record; log the refusal itself")
         trace, refs, blobs = self._trace(c.plan.trace)
         plan, w = c.plan, c.plan.window
-        params = plan.inputs.params[w if plan.inputs.params.shape[0] > 1 else 0].tolist()
         changed = "" if extra is None else f'"recalibration":{_text(extra.part)},'
         if extra is not None:
             refs = tuple(dict.fromkeys([*refs, *extra.blobs]))
@@ -148,7 +148,7 @@ class _Writer:
         claims = vars(c) if c.closed is None else {**vars(c), **vars(c.closed)}
         head = f'"claim":{_object(claims, self.claim)},"gate":{self._gate(decision)},'
         tail = (
-            f'"inputs":{{"params":{_list(params)},"params_lengths":{self.lengths[0]},'
+            f'"inputs":{{"params":{self._params(plan.inputs.params, w)},"params_lengths":{self.lengths[0]},'
             f'"state":{_list(plan.inputs.states[w].tolist())},"state_lengths":{self.lengths[1]},"trace":{trace}}},'
             f'"kind":{self.ends["kind"]},"outcome":{_object(vars(decision), self.outcome)},'
             f'{self.plan}{changed}{asked}"rivals":[{",".join([_object(vars(r), self.rival) for r in c.rivals])}],'
@@ -165,15 +165,24 @@ class _Writer:
             f'"pass":{"true" if r.passed else "false"},"right":{_text(r.right)}}}'
             for r in decision.rows
         ]
-        parts = {**self.gate_head, "calibration": _text(measured(decision)), "rows": f"[{','.join(rows)}]"}
-        return f"{{{','.join([_key(k) + parts[k] for k in sorted(parts)])}}}"
+        before, between, after = self.gate
+        return f"{before}{_text(measured(decision))}{between}[{','.join(rows)}]{after}"
 
     def _task(self, c: Certificate) -> str:
         plan = c.plan
-        actions = plan.actions
+        row = _row(plan.inputs.actions, plan.window)
+        key = row.tobytes()
+        if (known := self.tasks.get(key)) is not None:
+            return known
+        actions = row.tolist()
         labels = ",".join([encode_basestring(plan.task.label(i, a)) for i, a in enumerate(actions)])
-        parts = {**self.task_rest, "actions": _list(actions), "labels": f"[{labels}]"}
-        return f"{{{','.join([_key(k) + parts[k] for k in sorted(parts)])}}}"
+        before, between, after = self.task
+        return _kept(self.tasks, key, f"{before}{_list(actions)}{between}[{labels}]{after}")
+
+    def _params(self, params: Any, w: int) -> str:
+        row = _row(params, w)
+        key = row.tobytes()
+        return self.params.get(key) or _kept(self.params, key, _list(row.tolist()))
 
     def _trace(self, trace: Trace) -> tuple[str, tuple[str, ...], dict[str, bytes]]:
         """The trace's text; each array is turned into bytes once, for its blob and for the trace's hash."""
@@ -224,8 +233,21 @@ def _json(value: Any) -> str:
     return canonical(value).decode("utf-8")
 
 
-def _members(value: dict[str, Any], without: set[str]) -> dict[str, str]:
-    return {k: _json(v) for k, v in value.items() if k not in without}
+def _around(value: dict[str, Any], without: tuple[str, ...]) -> list[str]:
+    """An object's text, cut where the values of these members stand. JSON's text holds no zero byte."""
+    parts = [_key(k) + ("\0" if k in without else _json(value[k])) for k in sorted(value)]
+    return f"{{{','.join(parts)}}}".split("\0")
+
+
+def _row(rows: Any, w: int) -> Any:
+    """Row w, or the one that all windows share."""
+    return rows[w if rows.shape[0] > 1 else 0]
+
+
+def _kept(known: dict[bytes, str], key: bytes, text: str) -> str:
+    if len(known) < 4096:
+        known[key] = text
+    return text
 
 
 @lru_cache(maxsize=1024)
@@ -252,27 +274,47 @@ def _list(values: Sequence[float]) -> str:
 
 
 def _object(values: dict[str, Any], keys: list[tuple[str, str]]) -> str:
-    return f"{{{','.join([p + (_float(v) if type(v := values[k]) is float else _text(v)) for k, p in keys])}}}"
+    return f"{{{','.join([p + _TEXTS[type(v := values[k])](v) for k, p in keys])}}}"
 
 
 def _text(value: Any) -> str:
-    kind = type(value)
-    if kind is float:
-        return _float(value)
-    if kind is bool:
-        return "true" if value else "false"
-    if kind is int:
-        return str(value) if -(2**53) <= value <= 2**53 else f'"{value}"'
-    if value is None:
-        return "null"
+    return _TEXTS[type(value)](value)
+
+
+def _int(value: int) -> str:
+    return str(value) if -(2**53) <= value <= 2**53 else f'"{value}"'
+
+
+def _dict(value: dict[str, Any]) -> str:
+    return f"{{{','.join([_key(k) + _text(value[k]) for k in sorted(value)])}}}"
+
+
+def _sequence(value: Sequence[Any]) -> str:
+    return f"[{','.join([_TEXTS[type(v)](v) for v in value])}]"
+
+
+def _rare(value: Any) -> str:
+    """Words of an enumeration, numbers of NumPy, other sequences; anything else is refused."""
     if isinstance(value, str):
         return encode_basestring(str(getattr(value, "value", value)))
-    if kind is dict:
-        return f"{{{','.join([_key(k) + _text(value[k]) for k in sorted(value)])}}}"
     if isinstance(value, float | np.floating):
         return _float(float(value))
     if isinstance(value, int | np.integer):
-        return _text(int(value))
+        return _int(int(value))
     if isinstance(value, Sequence):
-        return f"[{','.join([_text(v) for v in value])}]"
-    raise RecordError(f"cannot record a {kind.__name__}")
+        return _sequence(value)
+    raise RecordError(f"cannot record a {type(value).__name__}")
+
+
+class _Texts(dict[type, Callable[[Any], str]]):
+    def __missing__(self, kind: type) -> Callable[[Any], str]:
+        return _rare
+
+
+# By exact type: this is the inner loop of every record.
+_TEXTS = _Texts(
+    {
+        float: _float, int: _int, str: encode_basestring, bool: {True: "true", False: "false"}.__getitem__,
+        type(None): lambda _: "null", dict: _dict, tuple: _sequence, list: _sequence,
+    }
+)  # fmt: skip

@@ -3,10 +3,10 @@ bytes for ever."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from ucsearch.errors import UCSearchError
 from ucsearch.pipeline.cases import ORDERING_TASK
@@ -55,12 +55,19 @@ def order_of(record: Mapping[str, Any], action: Any) -> float | None:
     task = _named(str(recorded.get("object", "")))
     if task is None or task.params is None:
         return None
+    inputs, kind = record["inputs"], cast(Hashable, type(task.params))
     try:
-        state = build_recorded(task.state, record["inputs"], "state")
-        params = build_recorded(type(task.params), record["inputs"], "params")
+        state = build_recorded(task.state, inputs, "state")
+        params = _params(kind, tuple(inputs["params"]), tuple(inputs["params_lengths"]))
         return float(rules.ordered(state, float(decode_number(action)), params))
     except (UCSearchError, ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
         return None
+
+
+@lru_cache(maxsize=1024)
+def _params(kind: Any, values: tuple[Any, ...], lengths: tuple[int, ...]) -> Any:
+    """Parameters as they were recorded; most decisions of a plan have the same."""
+    return build_recorded(kind, {"params": values, "params_lengths": lengths}, "params")
 
 
 @lru_cache(maxsize=256)

@@ -162,7 +162,7 @@ def _forecast(given: ForecastBody, i: int, limits: Limits, prefix: str) -> dict[
     }  # fmt: skip
     out = {name: values for name, values in lists.items() if values is not None}
     paths = given.members if given.members is not None else list(out.values())
-    longest = max((len(path) for path in paths), default=0)
+    longest = max(map(len, paths), default=0)
     if len(paths) > limits.members or longest > limits.steps or len(paths) * longest > limits.numbers:
         raise Refusal(
             "too_large",

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from ucsearch.dispatch.gate import Calibration
 from ucsearch.errors import InputError, UCSearchError
 from ucsearch.monitor import Settings as Watching
 from ucsearch.pipeline.decide import Standing, bodies_of, decided
-from ucsearch.pipeline.direct import rows_work
+from ucsearch.pipeline.direct import Known, rows_work
 from ucsearch.records.requests import Request, Under
 from ucsearch.records.writer import Body
 from ucsearch.service.config import ConfigError, PlanTable
@@ -47,6 +48,11 @@ class Plan:
     watching: Watching | None
     kernels: Kernels = dataclasses.field(default_factory=Kernels, compare=False)
 
+    @cached_property
+    def known(self) -> Known:
+        """What its batches have in common; the deciding thread's alone."""
+        return Known(self.settings)
+
     @property
     def period_s(self) -> float:
         """Seconds of a period; NaN where nobody knows."""
@@ -68,7 +74,7 @@ class Plan:
         """Records of these items, in order; every series once. What is wrong with all of them is an `InputError`."""
         names = self.settings.columns
         rows = [{**item.row, names.series: item.series} for item in items]
-        work = rows_work(self.settings, rows, now, Standing(calibrations, paused))
+        work = rows_work(self.settings, rows, now, Standing(calibrations, paused), self.known)
         self.kernels.choose(work, self.settings, rows, self.table.allow_plain)
         asked = {item.series: item.request for item in items}
         made: dict[str, Body] = {}

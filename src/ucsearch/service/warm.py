@@ -22,13 +22,14 @@ from ucsearch.service.problems import Refusal
 from ucsearch.settings import Settings
 from ucsearch.task import Task
 
-__all__ = ["Kernels", "Warmed", "sample_row", "warm_rows"]
+__all__ = ["Kernels", "Warmed", "making", "sample_row", "warm_rows"]
 
 _log = logging.getLogger("ucsearch.service")
 _MEMBERS = 4
 _SHAPES = 32  # of a plan, beyond those it announces
 _PLAINLY = 300_000  # edges that the plain engine evaluates in a second or two
 _MAKING_S = 15  # about as long as a kernel takes
+_THREAD = "ucsearch-kernel"
 
 
 class Warmed(NamedTuple):
@@ -83,7 +84,7 @@ class Kernels:
                 return "failed"
             self._known[_shape(case)] = (case.kind.task, "making")
         # A daemon: a service that is told to stop does not wait for a kernel.
-        threading.Thread(target=self._aside, args=(settings, row), name="ucsearch-kernel", daemon=True).start()
+        threading.Thread(target=self._aside, args=(settings, row), name=_THREAD, daemon=True).start()
         return "making"
 
     def _aside(self, settings: Settings, row: Mapping[str, Any]) -> None:
@@ -114,6 +115,11 @@ class Kernels:
         if failed:
             return Warmed("python", note)
         return Warmed("compiled", f"kernel ready after {time.perf_counter() - started:.1f} s")
+
+
+def making() -> bool:
+    """Whether a kernel is being made aside just now."""
+    return any(thread.name == _THREAD for thread in threading.enumerate())
 
 
 def _shape(case: Case) -> _Shape:
