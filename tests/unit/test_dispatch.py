@@ -200,6 +200,29 @@ def test_aggregates_of_a_panel() -> None:
     assert found["hold_rate"] == 0.5
 
 
+def test_a_fallback_is_asked_for_where_it_is_needed_and_once() -> None:
+    asked: list[float] = []
+
+    def fallback(s: Stock, p: Any) -> float:
+        asked.append(s.on_hand)
+        return 0.0
+
+    task = dataclasses.replace(stock, fallback=fallback)
+    many = uc.Trace.from_members(np.stack([trace().members[0, :, :, 0]] * 3))
+    states = [STATE._replace(on_hand=x) for x in (4.0, 5.0, 6.0)]
+    panel = uc.decide_panel(task, states, many, WIDE, engine="python")
+    assert set(panel.outcome) == {"RELEASED"}
+    panel.aggregates()
+    assert asked == []
+    assert panel[1].fallback_action == 0.0
+    assert asked == [5.0]
+    alone = [panel[w].fallback_cost for w in range(3)]
+    assert panel.fallback.tolist() == [0.0, 0.0, 0.0]
+    assert panel.fallback_feasible.all()
+    assert panel.fallback_cost.tolist() == alone
+    assert sorted(asked) == [4.0, 5.0, 6.0]
+
+
 def bet_reward(s: Clock, a: float, y: float, p: Any) -> float:
     return 1.0 if a == 0.0 else a * y
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.backtest.panel import Panel
-from ucsearch.dispatch.api import checked_fallback
+from ucsearch.dispatch.fallbacks import checked_fallback
 from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import TaskError
 from ucsearch.layout import Layout
@@ -177,7 +177,9 @@ def parts_of(panel: Panel, done: Walk) -> dict[str, Floats]:
 
 def _fallback(simulator: Simulator, layout: Layout, row: Floats, n: int, actions: Floats, stuck: str) -> float:
     """The task's own fallback; NaN where even that is not allowed."""
-    action, good = checked_fallback(simulator.task, layout.build(row.tolist()), simulator.params_of(n), actions)
+    action, good = checked_fallback(
+        simulator.task, layout.build(row.tolist()), simulator.params_of(n), actions.tolist()
+    )
     if good:
         return float(action)
     if stuck == "raise":

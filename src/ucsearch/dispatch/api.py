@@ -13,16 +13,15 @@ from typing import Any, Protocol, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucsearch.answers import as_allowed, as_number, guarded
 from ucsearch.certificate.api import CertifiedPanel, Words, certify_panel
 from ucsearch.dispatch.conditions import evaluate, unconfirmed
 from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome, Refused
+from ucsearch.dispatch.fallbacks import Fallbacks, checked_fallback
 from ucsearch.dispatch.gate import Calibration, Context, Gate, Reason
 from ucsearch.dispatch.last_look import last_look
 from ucsearch.dispatch.watch import Watch
 from ucsearch.dispatch.words import explain_fallback
 from ucsearch.effort import Proof, Run, no_more, one_record
-from ucsearch.engine.arrays import Col
 from ucsearch.errors import InputError
 from ucsearch.policies import Policy
 from ucsearch.task import CHECKED, Task
@@ -160,7 +159,8 @@ def decide_panel(
         conditions = (*conditions, unconfirmed(doubts, len(certified)))
         cause = _causes(conditions, len(certified))
     released = np.array([c is Reason.NONE for c in cause])
-    fallback, feasible = _fallbacks(task, certified)
+    fallbacks = Fallbacks(certified)
+    fallback, feasible = fallbacks.ask(~released)
     chosen = np.where(released, _released_actions(certified), np.where(feasible, fallback, np.nan))
     outcome = np.where(released, Outcome.RELEASED.value, np.where(feasible, Outcome.FALLBACK.value, Outcome.HOLD.value))
     panel = DecisionPanel(
@@ -171,9 +171,7 @@ def decide_panel(
         outcome=outcome,
         action=chosen,
         cause=cause,
-        fallback=fallback,
-        fallback_feasible=feasible,
-        fallback_cost=_fallback_cost(certified, fallback),
+        fallbacks=fallbacks,
         now=moment,
         doubts=doubts,
     )
@@ -229,46 +227,6 @@ def _released_actions(certified: CertifiedPanel) -> NDArray[np.float64]:
     return grid[rows, index]
 
 
-def _fallbacks(task: Task, certified: CertifiedPanel) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The task's own fallback in every window, checked: one of the available actions, and feasible."""
-    plan = certified.plan
-    count = len(plan)
-    action, feasible = np.full(count, np.nan), np.zeros(count, bool)
-    layout, params_layout, inputs = plan.layout, task.params_layout, plan.inputs
-    shared = None if params_layout is None else params_layout.build(inputs.params[0].tolist())
-    rows = inputs.states.tolist()
-    for w in range(count):
-        p = shared
-        if params_layout is not None and inputs.params.shape[0] > 1:
-            p = params_layout.build(inputs.params[w].tolist())
-        available = inputs.actions[w if inputs.actions.shape[0] > 1 else 0]
-        action[w], feasible[w] = checked_fallback(task, layout.build(rows[w]), p, available)
-    return action, feasible
-
-
-def checked_fallback(task: Task, state: Any, params: Any, available: NDArray[np.float64]) -> tuple[float, bool]:
-    """The fallback and whether it may be sent; a fallback that raises or is no action may not."""
-    try:
-        action = as_number(guarded(task.fallback, state, params))
-        if not bool((available == action).any()):
-            return math.nan, False
-        return action, as_allowed(guarded(task.feasible_at, state, action, 0, params))
-    except Exception:  # whatever user code raises here means the same: there is no fallback to rely on
-        return math.nan, False
-
-
-def _fallback_cost(certified: CertifiedPanel, fallback: NDArray[np.float64]) -> NDArray[np.float64]:
-    """First step of the rejected candidate against the one-step fallback, in risk-adjusted reward."""
-    plan = certified.plan
-    table = plan.outputs.table
-    step = table[:, :, Col.STEP_REWARD] - plan.settings.risk * table[:, :, Col.STEP_UNCERTAINTY]
-    match = plan.inputs.actions == fallback[:, None]
-    of_fallback = np.where(match.any(axis=1), step[np.arange(len(plan)), np.argmax(match, axis=1)], np.nan)
-    candidate = np.where(certified.released >= 0, step[np.arange(len(plan)), np.maximum(certified.released, 0)], np.nan)
-    cost: NDArray[np.float64] = candidate - of_fallback
-    return cost
-
-
 def _ages(trace: Trace, now: datetime | None) -> tuple[float, ...]:
     """Seconds since issue, one per recorded issue time; NaN when unknown, which fails every age limit."""
     if now is None or not trace.issued:
@@ -314,7 +272,7 @@ def refuse(
     grid = task.action_array if actions is None else np.asarray(actions, dtype=np.float64).reshape(-1)
     if grid.size not in (0, len(task.actions)):
         raise InputError("actions", f"{grid.size} actions", f"{len(task.actions)}, or none when they are not known")
-    action, feasible = (math.nan, False) if state is None else checked_fallback(task, state, p, grid)
+    action, feasible = (math.nan, False) if state is None else checked_fallback(task, state, p, grid.tolist())
     fallback = None if math.isnan(action) else action
     shown = None if not feasible or fallback is None else task.label(grid.tolist().index(fallback), fallback)
     return Decision(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from ucsearch.certificate.api import CertifiedPanel
 from ucsearch.certificate.record import Certificate
 from ucsearch.dispatch.conditions import Checked
+from ucsearch.dispatch.fallbacks import Fallbacks
 from ucsearch.dispatch.gate import FAILURES, IN_TIME, Context, Gate, Reason
 from ucsearch.dispatch.view import brief, brief_panel, frame_of, html_of, html_panel
 from ucsearch.dispatch.words import (
@@ -137,15 +139,28 @@ class DecisionPanel:
     outcome: NDArray[np.str_]  # (W,)
     action: NDArray[np.float64]  # (W,) NaN on HOLD
     cause: tuple[Reason, ...]  # (W,)
-    fallback: NDArray[np.float64]  # (W,) NaN when it raised or is no action
-    fallback_feasible: NDArray[np.bool_]  # (W,)
-    fallback_cost: NDArray[np.float64]  # (W,)
+    fallbacks: Fallbacks  # asked where needed
     now: str
     doubts: Mapping[int, str] = field(default_factory=dict)  # windows the last look did not confirm, and why
     records: tuple[str, ...] = ()  # (W,) ids of the records in the log; () when there was none
 
     def __len__(self) -> int:
         return len(self.certified)
+
+    @property
+    def fallback(self) -> NDArray[np.float64]:
+        """(W,) NaN when it raised or is no action."""
+        return self.fallbacks.ask()[0]
+
+    @property
+    def fallback_feasible(self) -> NDArray[np.bool_]:
+        """(W,) whether it may be sent."""
+        return self.fallbacks.ask()[1]
+
+    @cached_property
+    def fallback_cost(self) -> NDArray[np.float64]:
+        """(W,) one-step score of the candidate's first step minus the fallback's; NaN unknown."""
+        return self.fallbacks.cost()
 
     def __repr__(self) -> str:
         return brief_panel(self)
@@ -169,7 +184,8 @@ class DecisionPanel:
         plan = certificate.plan
         released = outcome is Outcome.RELEASED
         pass_kind = ("exact" if certificate.certificate_pass else "near") if released else ""
-        fallback = None if math.isnan(self.fallback[w]) else float(self.fallback[w])
+        own, may_leave, cost = self.fallbacks.at(w)
+        fallback = None if math.isnan(own) else own
         cause = self.cause[w]
         if released:
             label = plan.task.label(certificate.action_index, float(self.action[w]))
@@ -192,8 +208,8 @@ class DecisionPanel:
             regret_bound=certificate.regret_bound,
             rejected_action=None if released else certificate.action,
             fallback_action=fallback,
-            fallback_feasible=bool(self.fallback_feasible[w]),
-            fallback_cost=float(self.fallback_cost[w]),
+            fallback_feasible=may_leave,
+            fallback_cost=cost,
             now=self.now,
             last_look=self.doubts.get(w, ""),
             record_id=self.records[w] if self.records else "",
@@ -220,7 +236,8 @@ class DecisionPanel:
         released = self.outcome == Outcome.RELEASED.value
         bound = self.certified.claims.regret_bound
         among = bound[released]
-        cost = self.fallback_cost[(self.outcome == Outcome.FALLBACK.value) & np.isfinite(self.fallback_cost)]
+        cost = self.fallbacks.cost(self.outcome == Outcome.FALLBACK.value)
+        cost = cost[np.isfinite(cost)]
         return {
             "decisions": len(self),
             "release_rate": float(released.mean()),

@@ -1,0 +1,83 @@
+"""The tasks' own fallbacks, checked. They are plain Python of the user's: asked where one is needed, once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucsearch.answers import as_allowed, as_number, guarded
+from ucsearch.certificate.api import CertifiedPanel
+from ucsearch.engine.arrays import Col
+from ucsearch.task import Task
+
+__all__ = ["Fallbacks", "checked_fallback"]
+
+
+def checked_fallback(task: Task, state: Any, params: Any, available: Sequence[float]) -> tuple[float, bool]:
+    """The fallback and whether it may be sent; a fallback that raises or is no action may not."""
+    try:
+        action = as_number(guarded(task.fallback, state, params))  # finite, so that `in` compares by value
+        if action not in available:
+            return math.nan, False
+        return action, as_allowed(guarded(task.feasible_at, state, action, 0, params))
+    except Exception:  # whatever user code raises here means the same: there is no fallback to rely on
+        return math.nan, False
+
+
+class Fallbacks:
+    """Fallbacks of a panel. A window that is released asks for its own only when somebody looks."""
+
+    def __init__(self, certified: CertifiedPanel) -> None:
+        count = len(certified)
+        self._certified = certified
+        self._asked = np.zeros(count, bool)
+        self._action, self._feasible = np.full(count, np.nan), np.zeros(count, bool)
+
+    def ask(self, windows: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Actions and whether they may be sent, (W,), certain where `windows` says so; None: everywhere."""
+        rest = np.flatnonzero(~self._asked if windows is None else windows & ~self._asked)
+        if rest.size:
+            self._fill(rest)
+        return self._action, self._feasible
+
+    def _fill(self, rest: NDArray[np.int64]) -> None:
+        plan = self._certified.plan
+        task, inputs, params_layout = plan.task, plan.inputs, plan.task.params_layout
+        rows = inputs.states[rest].tolist()
+        grids = (inputs.actions if inputs.actions.shape[0] == 1 else inputs.actions[rest]).tolist()
+        own = (inputs.params if inputs.params.shape[0] == 1 else inputs.params[rest]).tolist()
+        params = [None if params_layout is None else params_layout.build(row) for row in own]
+        for k, w in enumerate(rest.tolist()):
+            self._action[w], self._feasible[w] = checked_fallback(
+                task, plan.layout.build(rows[k]), params[k if len(params) > 1 else 0], grids[k if len(grids) > 1 else 0]
+            )
+        self._asked[rest] = True
+
+    def at(self, w: int) -> tuple[float, bool, float]:
+        """Action (NaN: none), whether it may be sent, and its cost, of one window."""
+        if not self._asked[w]:
+            self._fill(np.array([w]))
+        one = np.array([w])
+        return float(self._action[w]), bool(self._feasible[w]), float(self._cost(one)[0])
+
+    def cost(self, windows: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+        """Of those windows, or all: first step of the candidate against the one-step fallback, in risk-adjusted reward;
+        NaN unknown."""
+        self.ask(windows)
+        return self._cost(np.arange(self._asked.size) if windows is None else np.flatnonzero(windows))
+
+    def _cost(self, windows: NDArray[np.int64]) -> NDArray[np.float64]:
+        plan = self._certified.plan
+        table, rows = plan.outputs.table[windows], np.arange(windows.size)
+        step = table[:, :, Col.STEP_REWARD] - plan.settings.risk * table[:, :, Col.STEP_UNCERTAINTY]
+        grid = plan.inputs.actions if plan.inputs.actions.shape[0] == 1 else plan.inputs.actions[windows]
+        match = grid == self._action[windows, None]
+        of_fallback = np.where(match.any(axis=1), step[rows, np.argmax(match, axis=1)], np.nan)
+        first = self._certified.released[windows]
+        candidate = np.where(first >= 0, step[rows, np.maximum(first, 0)], np.nan)
+        cost: NDArray[np.float64] = candidate - of_fallback
+        return cost
