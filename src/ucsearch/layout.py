@@ -18,6 +18,7 @@ from ucsearch.errors import InputError
 __all__ = ["Layout", "is_named_tuple_type"]
 
 Floats = NDArray[np.float64]
+_FLOATS = {float}
 
 
 def is_named_tuple_type(kind: object) -> bool:
@@ -64,10 +65,27 @@ class Layout:
             out.extend([name] if length == 0 else [f"{name}[{i}]" for i in range(length)])
         return tuple(out)
 
+    def quick(self, value: Any) -> list[float] | None:
+        """The flat row where all is as it should be; None where something has to be looked at, or refused."""
+        row: list[float] = []
+        for length, item in zip(self.lengths, value, strict=False):
+            if length == 0:
+                row.append(item)
+            elif type(item) is tuple and len(item) == length:
+                row += item
+            else:
+                return None
+        # A finite sum has finite parts; one that overflows is looked at part by part.
+        good = len(value) == len(self.lengths) and set(map(type, row)) == _FLOATS and math.isfinite(sum(row))
+        return row if good else None
+
     def flatten(self, value: Any, field: str) -> list[float]:
         """A flat row of finite floats, or an `InputError` naming the field at fault."""
         if len(value) != len(self.lengths):
             raise InputError(field, f"{len(value)} fields", f"{len(self.lengths)} fields {self.kind._fields}")
+        quick = self.quick(value)
+        if quick is not None:
+            return quick
         row: list[float] = []
         for name, length, item in zip(self.kind._fields, self.lengths, value, strict=True):
             if type(item) is float and length == 0 and math.isfinite(item):  # as a rule

@@ -87,9 +87,33 @@ class Reach:
         self.contents: list[tuple[Any, Any]] = []  # container, a shallow copy
         self.arrays: list[tuple[Any, bytes]] = []
         self.sizes: list[tuple[Any, int]] = []  # attributes of classes and functions: how many there were
+        self.functions: list[tuple[Any, Any, Any, Any]] = []  # function, its code, defaults and keyword defaults
+        self.known: list[tuple[dict[str, Any], str, Any]] = []  # of `names`: plain dictionaries that have the name
+        self.absent: list[tuple[dict[str, Any], str]] = []  # of `names`: plain dictionaries that have it not
+        self.empty: list[Any] = []  # of `sizes` and `contents`: plain dictionaries without anything
+        self.alive: tuple[Any, ...] = ()  # what the walk began at: ids stay valid
 
     def unchanged(self) -> bool:
-        """Whether the same objects, with the same content, are reached now. Microseconds; no user code runs."""
+        """Whether the same objects, with the same content, are reached now. Microseconds; no user code runs. Every
+        search asks for this: what is asked most often is asked in the shortest way."""
+        try:
+            for mapping, key, value in self.known:
+                if mapping[key] is not value:
+                    return False
+        except KeyError:
+            return False
+        for function, code, defaults, named in self.functions:
+            if (
+                function.__code__ is not code
+                or function.__defaults__ is not defaults
+                or function.__kwdefaults__ is not named
+            ):
+                return False
+        for mapping, key in self.absent:
+            if key in mapping:
+                return False
+        if any(self.empty):
+            return False
         for mapping, key, value in self.names:
             if mapping.get(key, _MISSING) is not value:
                 return False
@@ -109,11 +133,18 @@ class Reach:
 
     def settle(self) -> Reach:
         """Look at nothing twice."""
-        self.names = list({(id(m), key): (m, key, v) for m, key, v in self.names}.values())
+        names = list({(id(m), key): (m, key, v) for m, key, v in self.names}.values())
+        self.known = [one for one in names if type(one[0]) is dict and one[2] is not _MISSING]
+        self.absent = [(m, key) for m, key, v in names if type(m) is dict and v is _MISSING]
+        self.names = [one for one in names if type(one[0]) is not dict]
         self.parts = list({(id(o), name): (o, name, v) for o, name, v in self.parts}.values())
         self.cells = list({id(c): (c, v) for c, v in self.cells}.values())
-        self.contents = list({id(c): (c, v) for c, v in self.contents}.values())
-        self.sizes = list({id(h): (h, n) for h, n in self.sizes}.values())
+        contents = list({id(c): (c, v) for c, v in self.contents}.values())
+        self.contents = [(c, v) for c, v in contents if v or type(c) is not dict]
+        self.functions = list({id(one[0]): one for one in self.functions}.values())
+        sizes = list({id(h): (h, n) for h, n in self.sizes}.values())
+        self.empty = [h for h, n in (*sizes, *contents) if not n and type(h) is dict]
+        self.sizes = [one for one in sizes if one[1] or type(one[0]) is not dict]
         self.arrays = list({id(a): (a, v) for a, v in self.arrays}.values())
         return self
 
@@ -159,7 +190,9 @@ def reach_of(roles: dict[str, Any]) -> Reach:
     if all(_lives_on(value) for value in roles.values()):
         if len(_shared) >= _MOST_SHARED:
             _shared.clear()
-        found.parts.extend((value, "__class__", type(value)) for value in roles.values())  # ids stay valid
+        found.alive = tuple(roles.values())
+        others = [x for x in roles.values() if not isinstance(x, types.FunctionType)]
+        found.parts.extend((x, "__class__", type(x)) for x in others)
         _shared[key] = found
     return found
 
@@ -253,8 +286,7 @@ class _Walk:
         code = function.__code__
         if name != "__repr__" and (unseen := sorted(attributes(code) & _UNSEEN)):
             raise Unhashable(f"{path}: reads {unseen[0]}, which may lead anywhere")
-        for part in ("__code__", "__defaults__", "__kwdefaults__"):
-            self.found.parts.append((function, part, getattr(function, part)))
+        self.found.functions.append((function, code, function.__defaults__, function.__kwdefaults__))
         if self.by_text:
             try:
                 yield definition_text(function)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -30,7 +31,9 @@ __all__ = ["search", "search_panel", "thread_count"]
 Floats = NDArray[np.float64]
 Faults = dict[int, TaskFault]  # by window
 
-_TASK_ERROR, _CLOSED = int(Status.TASK_ERROR), MODES["closed"]  # plain numbers: an enum compares slowly
+# Plain numbers: an enum compares slowly.
+_TASK_ERROR, _CLOSED, _STATUS = int(Status.TASK_ERROR), MODES["closed"], int(OutI.STATUS)
+_BRANCHES = 2  # of a closed-loop policy: after low and after high outcomes
 _PREPARED = 64  # combinations of policy and shapes remembered for a task
 
 
@@ -48,18 +51,13 @@ def search(
     """Search one window. A dead end is an answer (`plan.action` is None); a broken task raises `TaskError`. The engine
     may come with `run`."""
     engine = engine if run is None else run.engine
-    known = _known(task, state, trace, policy, params, actions, engine)
-    settings, layout = known.settings, known.layout
-    grid, own = known.grid, known.params
-    inputs = Inputs(_row(layout.flatten(state, "state")), own, grid, *_forecast(trace, settings))
-    kernel = None
-    if known.compiled:
-        kernel = ready_kernel(task, layout, settings)
-        if kernel is None:  # the rules have changed
-            kernel = choose_kernel(task, layout, settings, engine, known.edges)
-    outputs = Outputs.empty(1, grid.shape[1], settings.depth, True, _branches(settings))
+    known, row = _known(task, state, trace, policy, params, actions, engine)
+    settings, layout, kernel = known.settings, known.layout, known.kernel
+    inputs = Inputs(_row(row), known.params, known.grid, *_forecast(trace, settings))
+    closed = settings.mode == _CLOSED
+    outputs = Outputs.empty(1, known.grid.shape[1], settings.depth, True, _BRANCHES if closed else 0)
     faults = Faults()
-    if settings.mode == _CLOSED and _unstructured(trace, settings).any():
+    if closed and _unstructured(trace, settings).any():
         outputs.blank(0, Status.NO_STRUCTURE)
     elif kernel is None:
         _plain(task, settings, layout, inputs, outputs, 0, faults)
@@ -68,11 +66,11 @@ def search(
             call_single(kernel, settings, inputs, outputs)
         except Exception:  # a rule raised in compiled code: the plain engine says where
             _plain(task, settings, layout, inputs, outputs, 0, faults)
-    plan = Plan(
+    plan = Plan.trusted(
         task, trace, policy, settings, layout, inputs, outputs, 0,
         "python" if kernel is None else "compiled", faults[0].detail if faults else "",
     )  # fmt: skip
-    if int(outputs.out_i[0, OutI.STATUS]) == _TASK_ERROR:
+    if outputs.out_i.item(_STATUS) == _TASK_ERROR:
         error = plan.error
         cause = faults[0].__cause__ if faults else None  # the user's own traceback
         raise (error or TaskError("unknown fault", task=task.name)) from cause
@@ -204,14 +202,16 @@ class _Known(NamedTuple):
     settings: Settings
     params: Floats
     grid: Floats
-    compiled: bool
+    kernel: Any  # None: the plain engine
+    reach: Any  # the rules of which the kernel was made
     edges: int  # of one call
     total: int = 0  # evaluated by the plain engine so far
 
 
 def _known(
     task: Task, state: Any, trace: Trace, policy: Policy, params: Any, actions: ArrayLike | None, engine: Engine
-) -> _Known:
+) -> tuple[_Known, list[float]]:
+    """And the state as a flat row."""
     if not isinstance(task, Task):
         raise InputError("task", type(task).__name__, "a uc.Task")
     if not isinstance(trace, Trace):
@@ -219,32 +219,43 @@ def _known(
     if params is not None or actions is not None or getattr(policy, "mode", "") == "closed":
         return _prepare(task, state, trace, policy, params, actions, engine)
     calls: dict[Any, _Known] = task.__dict__.setdefault("_kept_calls", {})
-    key = (id(policy), trace.members.shape, trace.mean.shape, trace.q.shape, trace.panel, type(state), str(engine))
+    key = (id(policy), _shapes(trace), type(state), str(engine))
     known = calls.get(key)
-    if (
-        known is None
-        or known.policy is not policy
-        or known.layout.lengths != tuple([len(x) if isinstance(x, tuple) else 0 for x in state])
-    ):
-        known = _prepare(task, state, trace, policy, params, actions, engine)
-        if len(calls) >= _PREPARED:
-            calls.clear()
-        calls[key] = known
-    elif not known.compiled and engine == "auto":
-        # A kernel may have been loaded since, or the plain engine may have worked long enough to be worth one.
-        known = known._replace(total=known.total + known.edges)
-        kernel = ready_kernel(task, known.layout, known.settings)
-        if kernel is None and known.total >= WORTH_COMPILING:
-            before = known.total - known.edges
-            kernel = choose_kernel(task, known.layout, known.settings, engine, known.edges, before)
-            known = known._replace(total=0)
-        calls[key] = known = known._replace(compiled=kernel is not None)
-    return known
+    if known is not None and known.policy is policy and (row := known.layout.quick(state)) is not None:
+        if known.kernel is not None:
+            if known.reach is task.reach():  # else the rules have changed
+                return known, row
+        elif engine != "auto":
+            return known, row
+        else:
+            # A kernel may have been loaded since, or the plain engine may have worked long enough to be worth one.
+            known = known._replace(total=known.total + known.edges)
+            kernel = ready_kernel(task, known.layout, known.settings)
+            if kernel is None and known.total >= WORTH_COMPILING:
+                before = known.total - known.edges
+                kernel = choose_kernel(task, known.layout, known.settings, engine, known.edges, before)
+                known = known._replace(total=0)
+            calls[key] = known = known._replace(kernel=kernel, reach=task.reach())
+            return known, row
+    known, row = _prepare(task, state, trace, policy, params, actions, engine)
+    if len(calls) >= _PREPARED:
+        calls.clear()
+    calls[key] = known
+    return known, row
+
+
+def _shapes(trace: Trace) -> tuple[Any, ...]:
+    """What a search prepares itself by; looked at once for each trace."""
+    found: tuple[Any, ...] | None = trace.__dict__.get("_kept_shapes")
+    if found is None:
+        found = (trace.members.shape, trace.mean.shape, trace.q.shape, trace.panel)
+        trace.__dict__["_kept_shapes"] = found
+    return found
 
 
 def _prepare(
     task: Task, state: Any, trace: Trace, policy: Policy, params: Any, actions: ArrayLike | None, engine: Engine
-) -> _Known:
+) -> tuple[_Known, list[float]]:
     if trace.panel and trace.windows != 1:
         raise InputError(
             "trace", f"{trace.windows} windows", "one window",
@@ -254,16 +265,17 @@ def _prepare(
     grid = _actions(task, actions, 1)
     settings = resolve(policy, task, trace, grid.shape[1])
     own = _params(task, params, 1)
-    inputs = _inputs(_row(layout.flatten(state, "state")), own, grid, trace, settings)
+    row = layout.flatten(state, "state")
+    inputs = _inputs(_row(row), own, grid, trace, settings)
     edges = edges_asked(policy, task, settings, inputs)
+    reach = task.reach()
     kernel = choose_kernel(task, layout, settings, engine, edges)
-    return _Known(policy, layout, settings, inputs.params, inputs.actions, kernel is not None, edges)
+    return _Known(policy, layout, settings, inputs.params, inputs.actions, kernel, reach, edges), row
 
 
 def _row(values: list[float]) -> Floats:
-    row = np.array([values])
-    row.flags.writeable = False
-    return row
+    """(1, n), read-only as bytes are."""
+    return np.ndarray((1, len(values)), np.float64, struct.pack(f"{len(values)}d", *values))
 
 
 def _inputs(states: Floats, params: Floats, actions: Floats, trace: Trace, settings: Settings) -> Inputs:
@@ -293,7 +305,7 @@ def _read_only(array: Floats) -> Floats:
 
 def _branches(settings: Settings) -> int:
     """Rows of `paths` beside those of the first actions."""
-    return 2 if settings.mode == MODES["closed"] else 0
+    return _BRANCHES if settings.mode == _CLOSED else 0
 
 
 def _unstructured(trace: Trace, settings: Settings) -> NDArray[np.bool_]:

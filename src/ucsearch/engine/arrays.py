@@ -62,6 +62,7 @@ class Col(IntEnum):
     GROSS = 6  # sum of absolute rewards
 
 
+_I8, _I4, _U1 = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.uint8)  # made once: single searches ask for them
 OUT_I, OUT_F, TABLE = len(OutI), len(OutF), len(Col)
 
 
@@ -88,14 +89,14 @@ class Outputs(NamedTuple):
 
     @classmethod
     def empty(cls, windows: int, actions: int, depth: int, keep_paths: bool, branches: int = 0) -> Outputs:
-        paths = np.empty((windows if keep_paths else 0, actions + branches, depth), np.int32)
+        paths = np.empty((windows if keep_paths else 0, actions + branches, depth), _I4)
         paths.fill(-1)
         return cls(
-            np.empty((windows, OUT_I), np.int64),
+            np.empty((windows, OUT_I), _I8),
             np.empty((windows, OUT_F)),
-            np.empty((windows, actions), np.uint8),
+            np.empty((windows, actions), _U1),
             np.empty((windows, actions, TABLE)),
-            np.empty((windows, depth), np.int32),
+            np.empty((windows, depth), _I4),
             paths,
         )
 
