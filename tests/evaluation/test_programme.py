@@ -23,7 +23,7 @@ from ucsearch.evaluation.suite import load_suite, parse_suite
 from ucsearch.inventory.backorder import optimise_s_s
 from ucsearch.inventory.demand import poisson
 
-WALKED = ("retail-lots-mini", "battery-mini", "capacity-mini", "fresh-mini")
+WALKED = ("retail-lots-mini", "battery-fine-mini", "capacity-mini", "fresh-mini")
 OTHERS = ("known-optimum-mini", "where-search-helps-mini", "shared-truck-mini")
 
 
@@ -48,6 +48,10 @@ def test_a_suite_runs_from_end_to_end(name: str, tmp_path: Path) -> None:
         assert value < page.index('<section id="tested"')
         timing = json.loads((run.folder / "timing.json").read_text())
         assert "cem-time on test" in timing
+        practice = [name for name in timing if name.endswith("-tuned on test")]
+        assert len(practice) == len(load_suite(name).settings.practitioners)
+        assert all(timing[one]["us_per_decision"] > 0.0 for one in practice)
+        assert timing["whole run"]["seconds"] >= timing["uc"]["seconds"]
     else:
         assert predicate["verdict"]["value"]["class"] == "not asked"
 

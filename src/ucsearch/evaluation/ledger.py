@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -163,13 +164,25 @@ def before(looks: Sequence[Mapping[str, Any]], own: Mapping[str, Any]) -> tuple[
         count += look["suite"] == own["suite"]
         shared = {}
         for dataset, series in own["opened"].items():
-            for one, (start, stop) in series.items():
-                seen = look["opened"].get(dataset, {}).get(one)
-                if seen is not None and seen[0] < stop and start < seen[1]:
-                    shared[f"{dataset}/{one}"] = [max(start, seen[0]), min(stop, seen[1])]
+            places = [_place(one, span) for one, span in look["opened"].get(dataset, {}).items()]
+            for one, span in series.items():
+                whole, start, stop = _place(one, span)
+                touched = [(a, b) for other, a, b in places if other == whole and a < stop and start < b]
+                if touched:
+                    first, last = min(a for a, _ in touched), max(b for _, b in touched)
+                    shift = start - span[0]
+                    shared[f"{dataset}/{one}"] = [max(start, first) - shift, min(stop, last) - shift]
         if shared:
             found.append({"look": look["look"], "suite": look["suite"], "periods": shared})
     return count, found
+
+
+def _place(one: str, span: Sequence[int]) -> tuple[str, int, int]:
+    """What was opened of which series. Blocks of one series, cut here or there, are told by their hours in it."""
+    block = re.fullmatch(r"hours (\d+)-\d+", one)
+    if block is None:
+        return one, span[0], span[1]
+    return "hours", int(block[1]) + span[0], int(block[1]) + span[1]
 
 
 def code_sha256() -> str:

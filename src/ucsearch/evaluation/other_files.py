@@ -2,7 +2,8 @@
 
 Accepted are a folder laid out as the data folder is, and one file (CSV, gzipped or not, or Parquet) in one of the forms
 that the built-in data have: long (`series`, `value`, optionally `cluster`; or `unique_id`, `y`), a row per series
-(`id`, then one column per period), or a column per series beside a `date` or `timestamp`. Rows are in time order.
+(`id`, then one column per period), or a column per series beside a `date` or `timestamp`. Rows are in time order;
+where a file says times, they are checked. Sales (M5 and generated demand) are never below 0.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import gzip
 import hashlib
 import io
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from operator import lt
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +33,8 @@ Floats = NDArray[np.float64]
 _LONG = (("series", "value"), ("unique_id", "y"))
 _TIMES = ("date", "timestamp", "ds", "time")
 PRICE = "zonal_price"
+_SALES = ("m5-", "sample-")
+_CLOCK = 4000  # rows: in so many hours clocks are put back at most once, and an hour occurs twice
 
 
 def load_replaced(name: str, path: Path) -> Family:
@@ -46,26 +52,33 @@ def load_replaced(name: str, path: Path) -> Family:
     series = _series(name, path, columns)
     if not series:
         raise DataError(f"{path}: no series for {name}")
+    if name.startswith(_SALES):
+        for one in series:
+            if not one.y.min() >= 0.0:
+                raise DataError(f"{path}: series {one.id!r}: saw {one.y.min():g}, expected sales of at least 0")
     digest = hashlib.sha256(body).hexdigest()
     file = ResolvedFile(f"{name}/{path.name}", path, digest, len(body), "unverified", "--family", "other file", True)
     return Family(name, f"{dataset}@{digest[:12]}", series, (file,))
 
 
 def _series(name: str, path: Path, columns: Mapping[str, Sequence[Any]]) -> tuple[Series, ...]:
+    time = next((one for one in _TIMES if one in columns), None)
     for key, value in _LONG:
         if key in columns and value in columns:
+            if time is not None:
+                _check_times(path, time, columns[time], columns[key])
             return _long(name, path, columns[key], columns[value], columns.get("cluster"))
     if "id" in columns:
         return _rows(name, path, columns)
-    time = next((one for one in _TIMES if one in columns), None)
     if time is None:
         wanted = "series and value; unique_id and y; id and a column per period; or date and a column per series"
         raise DataError(f"{path}: row 1: saw {', '.join(list(columns)[:8])}, expected the columns {wanted}")
+    _check_times(path, time, columns[time])
     names = [one for one in columns if one != time]
     if name.startswith("gefcom-"):
         names = [PRICE] if PRICE in names else names[:1]
     table = np.array([_numbers(path, one, columns[one]) for one in names]).T
-    return price_blocks(table[:, 0]) if name.startswith("gefcom-") else column_series(name, names, table)
+    return price_blocks(name, table[:, 0]) if name.startswith("gefcom-") else column_series(name, names, table)
 
 
 def _long(
@@ -85,13 +98,57 @@ def _long(
     return tuple(Series(one, np.array(y), "", season, 1, len(y), groups[one]) for one, y in sorted(values.items()))
 
 
+def _check_times(path: Path, column: str, stamps: Sequence[Any], ids: Sequence[Any] | None = None) -> None:
+    """Times of each series go forward. An hour that occurs twice now and then is a clock put back."""
+    latest: dict[Any, Any] = {}
+    again: Counter[Any] = Counter()
+    for n, cell in enumerate(stamps, start=2):
+        one = None if ids is None else ids[n - 2]
+        now, before = _moment(cell), latest.get(one)
+        if now is None or now != now:
+            raise DataError(f"{path}: row {n}: {column}: saw nothing, expected a time")
+        if before is not None and type(now) is type(before):
+            again[one] += now == before
+            # Of text that is no time only repeats can be told.
+            if (now < before and not isinstance(now, str)) or again[one] > 1 + len(stamps) // _CLOCK:
+                whose = "" if one is None else f" of series {one!r}"
+                raise DataError(f"{path}: row {n}: {column}: saw {cell}{whose} out of order or twice, "
+                                "expected times in order, each once")  # fmt: skip
+        latest[one] = now
+
+
+def _moment(cell: Any) -> Any:
+    """A time as something to compare: seconds, a number, or the text itself; None for an empty cell."""
+    if cell is None or cell == "":
+        return None
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        pass
+    try:
+        when = datetime.fromisoformat(str(cell))
+    except ValueError:
+        return str(cell)
+    # Without a zone all are taken alike, whatever the zone of this machine.
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+
 def _rows(name: str, path: Path, columns: Mapping[str, Sequence[Any]]) -> tuple[Series, ...]:
     """A row per series. What is missing at its beginning is 0, as in M5. Where ids name the family's store, only its
     own are taken."""
     ids = [str(one) for one in columns["id"]]
+    twice = next((one for one, count in Counter(ids).items() if count > 1), None)
+    if twice is not None or not all(ids):
+        raise DataError(f"{path}: id {twice or ''!r}: saw it in several rows or empty, expected an id for each row")
     store = name.partition("-")[2]
     own = [i for i, one in enumerate(ids) if f"_{store}" in one] or list(range(len(ids)))
-    periods = [one for one in columns if one != "id"]
+    # Columns of words only (department, state) describe the series, as in M5's own file.
+    periods = [one for one in columns if one != "id" and not all(map(_is_word, columns[one]))]
+    times = [_moment(one) for one in periods]
+    if all(isinstance(one, float) for one in times) and not all(map(lt, times, times[1:])):
+        raise DataError(f"{path}: row 1: periods are out of order, expected the oldest first")
+    for i, p in ((i, p) for p in periods for i in own if _is_word(columns[p][i])):
+        raise DataError(f"{path}: row {i + 2}: {p}: saw {columns[p][i]!r}, expected a number")
     table = np.array([[_number(columns[p][i]) for p in periods] for i in own])
     found = []
     for i, y in zip(own, table, strict=True):
@@ -109,6 +166,12 @@ def _numbers(path: Path, column: str, cells: Sequence[Any]) -> Floats:
         n = int(np.argmin(np.isfinite(found)))
         raise DataError(f"{path}: row {n + 2}: {column}: saw {cells[n]!r}, expected a number")
     return found
+
+
+def _is_word(cell: Any) -> bool:
+    """Neither a number nor missing."""
+    text = "" if cell is None else str(cell).strip().lower()
+    return text not in ("", "nan") and not math.isfinite(_number(cell))
 
 
 def _number(cell: Any) -> float:

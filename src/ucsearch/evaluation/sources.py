@@ -60,7 +60,8 @@ def by_hash(ids: Sequence[str], salt: str = SALT) -> list[str]:
 
 def load_family(name: str, data_dir: Path | None) -> Family:
     """All series of a family: `m4-weekly`, `m5-TX_1`, `ett-ETTh1`, `ett-ETTh-loads` (both files),
-    `ltsf-exchange_rate`, `gefcom-price` (cut into blocks of six weeks), or `sample-daily` (embedded)."""
+    `ltsf-exchange_rate`, `gefcom-price` (cut into blocks of six weeks; `gefcom-price-624`: from hour 624 on), or
+    `sample-daily` (embedded)."""
     dataset, _, part = name.partition("-")
     if dataset == "m4":
         from ucsearch.data.m4 import load_m4
@@ -86,7 +87,7 @@ def load_family(name: str, data_dir: Path | None) -> Family:
 
         table = load_gefcom_price(data_dir=data_dir)
         price = np.asarray(table.values[:, table.columns.index("zonal_price")], np.float64)
-        return Family(name, dataset, price_blocks(price), tuple(table.report.files))
+        return Family(name, dataset, price_blocks(name, price), tuple(table.report.files))
     if dataset in ("ett", "ltsf"):
         from ucsearch.data.ett import load_ett
         from ucsearch.data.ltsf import load_ltsf
@@ -126,13 +127,18 @@ def item_series(one: Series) -> Series:
     return Series(one.id, one.y, one.frequency, one.seasonal_period, one.horizon, one.n_train, department)
 
 
-def price_blocks(price: Floats) -> tuple[Series, ...]:
-    """Six weeks of hours each, nothing shared; the cluster is the quarter year."""
+def price_blocks(name: str, price: Floats) -> tuple[Series, ...]:
+    """Six weeks of hours each, nothing shared, from the hour on that the family's name ends in; the cluster is the
+    quarter year."""
+    part = name.partition("-")[2]
+    first = part.removeprefix("price").removeprefix("-") or "0"
+    if not (part.startswith("price") and first.isascii() and first.isdigit()):
+        raise InputError("family", repr(name), "gefcom-price, or gefcom-price-<first hour>")
+    starts = range(int(first), len(price) - _BLOCK + 1, _BLOCK)
     return tuple(
-        Series(f"hours {k * _BLOCK}-{(k + 1) * _BLOCK - 1}", price[k * _BLOCK : (k + 1) * _BLOCK], "hourly", 24, 1,
-               _BLOCK, f"quarter {k * _BLOCK // 2191}")
-        for k in range(len(price) // _BLOCK)
-    )  # fmt: skip
+        Series(f"hours {k}-{k + _BLOCK - 1}", price[k : k + _BLOCK], "hourly", 24, 1, _BLOCK, f"quarter {k // 2191}")
+        for k in starts
+    )
 
 
 def season_of(name: str) -> int:

@@ -119,7 +119,8 @@ class _Run:
         for name in self.s.families:
             other = self.job.families.get(name)
             family = load_family(name, self.job.data_dir) if other is None else load_replaced(name, other)
-            chosen = pool.busy(family.series, s.busy, DAYS)
+            fresh = [one for one in family.series if one.id not in self.s.seen]
+            chosen = pool.busy(fresh, s.busy, DAYS)
             count = s.counts.get(name, s.per_family)
             if count is not None:
                 chosen = choose(chosen, s.skip + count, pool.least, "evaluation", SALT)[s.skip :]
@@ -253,7 +254,10 @@ class _Run:
         best = self._hindsight(panel, depth)
         samples = self.s.value_gate.time_samples
         rivals = Rivals(few, self.binding, self.s, judged, samples, self.suite.seed, self.job.threads)
-        walks = tuned_walks(panel, self.s, tuned, self.job.threads)
+        walks = {}
+        for name, (one, seconds) in tuned_walks(panel, self.s, tuned, self.job.threads).items():
+            walks[name] = one
+            self.job.timing(f"{name} on {split}", seconds, panel.decisions * len(panel) * len(one))
         walks["fallback"] = [always_fallback(panel, self.s.engine)]
         found: dict[str, list[Any]] = {name: list(self._mean(one, best)) for name, one in walks.items()}
         told = best if few is panel else self._hindsight(few, depth)

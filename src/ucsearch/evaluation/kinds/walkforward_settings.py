@@ -15,7 +15,9 @@ from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam,
 __all__ = ["Candidates", "Comparators", "Items", "Option", "Splits", "WalkForwardSettings"]
 
 
-_LATER: dict[str, Any] = {"audit_over": "first", "levels": [], "leads": False, "power": False}
+_LATER: dict[str, Any] = {
+    "audit_over": "first", "levels": [], "leads": False, "power": False, "seen": [], "forecaster": "ridge",
+}  # fmt: skip
 
 
 class _Table(BaseModel):
@@ -189,6 +191,10 @@ class WalkForwardSettings(_Table):
     levels: tuple[float, ...] = Field(default=(), description="coverage of central intervals is counted at these")
     leads: bool = Field(default=False, description="utility over every other policy, with an interval by data sets")
     power: bool = Field(default=False, description="power of the paper's gate before the look")
+    seen: tuple[str, ...] = Field(default=(), description="ids that were looked at before: for design only, too")
+    forecaster: Literal["ridge", "unbiased"] = Field(
+        default="ridge", description="ridge paths, or those without their own mean error by phase of the season"
+    )
     sampled: int = Field(default=6, ge=1, description="decisions drawn for the verifier")
     items: Items | None = Field(default=None, description="order in lots; then there are no multiples")
     lattice: float | None = Field(
@@ -218,6 +224,8 @@ class WalkForwardSettings(_Table):
     def _both_or_none(self) -> WalkForwardSettings:
         if not all(0.0 < level < 1.0 for level in self.levels):
             raise ValueError("levels must lie between 0 and 1")
+        if self.forecaster != "ridge" and (self.traces is not None or self.recalibrate != "off"):
+            raise ValueError("forecaster goes without traces, and its members are not recalibrated again")
         if self.power and not (self.gate and self.comparators.validation):
             raise ValueError("power of the gate needs the gate, and samplers on validation")
         if (self.value_gate is None) != (not self.practitioners):

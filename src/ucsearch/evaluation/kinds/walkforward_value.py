@@ -89,13 +89,15 @@ def _walked(name: str, panel: Panel) -> Panel:
 
 def tuned_walks(
     panel: Panel, s: WalkForwardSettings, tuned: Mapping[str, Mapping[str, Any]], threads: int | None
-) -> dict[str, list[Walk]]:
-    """The practitioners at their tuned settings."""
+) -> dict[str, tuple[list[Walk], float]]:
+    """The practitioners at their tuned settings, and the seconds they took."""
     entries = _entries(panel, s, threads)
     found = {}
     for name, entry in entries.items():
         makers = entry.choosers(**tuned[f"{name}-tuned"]["settings"])
-        found[f"{name}-tuned"] = [walk(_walked(name, panel), make(), engine=s.engine) for make in makers]
+        world, begun = _walked(name, panel), process_time()
+        walks = [walk(world, make(), engine=s.engine) for make in makers]
+        found[f"{name}-tuned"] = walks, process_time() - begun
     return found
 
 

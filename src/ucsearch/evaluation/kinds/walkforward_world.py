@@ -16,7 +16,7 @@ from ucsearch.backtest.walk import Seen
 from ucsearch.errors import InputError
 from ucsearch.evaluation.kinds.walkforward_settings import Items, WalkForwardSettings
 from ucsearch.evaluation.kinds.walkforward_traces import StoredTraces
-from ucsearch.forecast import RidgePaths
+from ucsearch.forecast import RidgePaths, UnbiasedRidge
 from ucsearch.forecast.base import Forecaster, PathForecast
 from ucsearch.forecast.recalibrate import Recalibration
 from ucsearch.forecast.walked import walk_recalibrated
@@ -54,6 +54,8 @@ class World:
         floor = -math.inf if self.s.floor is None else self.s.floor
         if self.s.traces is not None:
             return StoredTraces(self.s.traces, floor)
+        if self.s.forecaster == "unbiased":
+            return UnbiasedRidge(paths=self.s.paths, floor=floor)
         made = RidgePaths(paths=self.s.paths, floor=floor)
         return made if self.s.recalibrate == "off" else _Recalibrated(made, floor)
 
