@@ -7,7 +7,8 @@ import json
 import random
 from typing import Any
 
-from tests.kit.hostile import Case, decision, exported, genuine_log, override, refusal, resealed, text
+from tests.kit.hostile import Case, _digest, decision, exported, genuine_log, override, refusal, resealed, text
+from tests.kit.stories import STORIES, renamed
 
 CODES = frozenset({0, 1, 2, 3, 64})
 KINDS = ("beam", "members", "route", "exact", "mcts")
@@ -21,7 +22,9 @@ VALUES: tuple[Any, ...] = (
 
 def mutated(seed: int) -> Case:
     rng = random.Random(seed)
-    make = rng.choice((_records, _records, _records, _lines, _bytes, _log_pages, _log_bytes))
+    make = rng.choice(
+        (_records, _records, _records, _lines, _bytes, _log_pages, _log_bytes, _stories, _stories, _stories)
+    )
     return Case(f"{make.__name__} {seed}", make(rng), CODES)
 
 
@@ -75,6 +78,27 @@ def _records(rng: random.Random) -> bytes:
             out.append((resealed(changed), blobs))
         except Exception:  # what the log's own form cannot hold
             out.append((record, blobs))
+    return text(*exported(*out))
+
+
+def _stories(rng: random.Random) -> bytes:
+    """Entries about other entries: what names a changed one by id and digest is made to name it again."""
+    named: dict[str, str] = {}
+    out: list[tuple[Any, dict[str, bytes]]] = []
+    for record, blobs in STORIES[rng.choice(sorted(STORIES))]():
+        changed = renamed(record, named)
+        for _ in range(rng.choice((0, 0, 1, 1, 2, 4))):
+            _mutate(changed, rng)
+        try:
+            sealed = resealed(changed)
+            named |= {record["id"]: sealed["id"], _digest(record): _digest(sealed)}
+        except Exception:  # what the log's own form cannot hold
+            sealed = record
+        out.append((sealed, blobs))
+    if rng.random() < 0.2:
+        rng.shuffle(out)
+    elif rng.random() < 0.2:
+        out.insert(rng.randrange(len(out)), rng.choice(out))
     return text(*exported(*out))
 
 

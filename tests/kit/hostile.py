@@ -820,4 +820,6 @@ def logs() -> Iterator[Case]:
 
 @cache
 def corpus() -> tuple[Case, ...]:
-    return (*records(), *lines(), *checkpoints(), *logs())
+    from tests.kit import stories  # it makes its entries from these
+
+    return (*records(), *lines(), *checkpoints(), *logs(), *stories.cases())

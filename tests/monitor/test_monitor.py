@@ -154,7 +154,16 @@ def test_evidence_never_overflows() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"alpha": 0.0}, {"within": 0}, {"lags": True}, {"calm": 1e9}, {"watch": "all"}, {"max_undercoverage": -1.0}]
+    "bad",
+    [
+        {"alpha": 0.0},
+        {"within": 0},
+        {"lags": True},
+        {"lags": 1_001},
+        {"calm": 1e9},
+        {"watch": "all"},
+        {"max_undercoverage": -1.0},
+    ],
 )
 def test_settings_are_checked(bad: dict[str, object]) -> None:
     with pytest.raises(InputError):

@@ -217,6 +217,13 @@ def test_the_command_rotates_and_verify_follows(tmp_path: Path) -> None:
     assert (done.exit_code, "decisions.0002.db" in done.output) == (0, True), done.output
     checked = run(app, ["log", "verify", "--log", str(tmp_path / "log/decisions.0002.db")])
     assert (checked.exit_code, "2 files" in checked.output) == (0, True), checked.output
-    assert run(app, ["log", "rotate", str(tmp_path / LOG), "--why", " "]).exit_code == 2
+    for words, told in (
+        (["--why", " "], "--why: saw ' ', expected printable text of at least 3 characters"),
+        (["--why", "a"], "--why: saw 'a', expected printable text of at least 3 characters"),
+        (["--why", "a\tb c"], "printable text"),
+        (["--why", "a month", "--who", ""], "--who: saw '', expected printable text of at least 1 character"),
+    ):
+        refused = run(app, ["log", "rotate", str(tmp_path / LOG), *words])
+        assert (refused.exit_code, told in refused.output) == (2, True), refused.output
     with AuditReader(tmp_path / LOG) as log:
         assert log.list(newest_first=True, limit=1)[0].record["why"] == "a new month"

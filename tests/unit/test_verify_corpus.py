@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.kit.fuzz import mutated
-from tests.kit.hostile import BUDGET, Case, corpus
+from tests.kit.hostile import BUDGET, Case, corpus, exported, text
+from tests.kit.stories import STORIES
+from ucsearch.verify import verify_file
 from ucsearch.verify.__main__ import main
 
 SHARDS = 8
@@ -60,6 +62,15 @@ def test_a_sample_as_processes(tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, timeout=60, check=False)
         assert done.returncode in case.codes, (case.name, done.stdout[:500], done.stderr[:500])
         assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", sorted(STORIES))
+def test_exports_of_entries_about_entries_are_valid(name: str, tmp_path: Path) -> None:
+    """An outcome is ranked by the members of its decision, which are in another line."""
+    path = tmp_path / "file"
+    path.write_bytes(text(*exported(*STORIES[name]())))
+    found = [verdict.status for verdict in verify_file(path)]
+    assert found == ["weaker" if name == "rows" and k == 0 else "valid" for k in range(len(found))]
 
 
 def test_some_mutations_get_a_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -184,6 +184,9 @@ def test_what_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     story.journal.add(few)
     story.add(story.decision("A"))
     assert story.watch.doubt == ""
+    narrow = {**story.outcomes("A", 2.5, 1.0)[0], "rank": [0.3, math.nextafter(0.3, 1.0)], "series": "B"}
+    with pytest.raises(Invalid, match="an honest forecast"):
+        copy.deepcopy(story.watch).add(narrow, lambda: None, lambda _: None)
     refusal = story.outcomes("A", 3.0, 1.0)[0]
     with pytest.raises(Invalid, match=r"outcome\.rank"):
         story.watch.add(refusal, lambda: {"kind": "refusal"}, lambda _: None)
@@ -231,6 +234,10 @@ def test_pauses_hold_until_they_end(monkeypatch: pytest.MonkeyPatch) -> None:
     story.add(story.decision("A", left=0, now=START))
     story.add(story.decision("A", left=1, now=START + timedelta(1)))
     story.refused(story.decision("A", left=0, now=START + timedelta(1)), "gate.rows[0].left")
+    for now in ("", "2024-01-01"):
+        timeless = story.decision("A")
+        timeless["gate"]["now"] = now
+        story.refused(timeless, "gate.now")
     story.add({**control, "action": "resume"})
     story.add(story.decision("A"))
     other = {**story.decision("A", left=0), "plan": "Q"}

@@ -10,6 +10,8 @@ import typer
 from ucsearch.cli.log import log_app
 from ucsearch.cli.log_words import UNUSABLE
 
+LEAST_WHY = 3  # characters of a reason
+
 __all__ = ["copy_entries", "rotate_file"]
 
 Place = Annotated[str, typer.Argument(help="A log's file, or postgresql://...")]
@@ -47,15 +49,17 @@ def rotate_file(
     """
     from datetime import UTC, datetime
 
-    from ucsearch.errors import UCSearchError
+    from ucsearch.errors import InputError, UCSearchError
     from ucsearch.pipeline.rotating import rotate_log
     from ucsearch.records.reader import AuditReader
     from ucsearch.records.rotation import newest_file
 
     try:
-        if len(why.strip()) < 3 or not why.isprintable() or not who.strip() or not who.isprintable():
-            typer.echo("Error: --who and --why are printable text", err=True)
-            raise typer.Exit(UNUSABLE)
+        for name, text, least in (("--who", who, 1), ("--why", why, LEAST_WHY)):
+            if len(text.strip()) < least or not text.isprintable():
+                raise InputError(
+                    name, repr(text), f"printable text of at least {least} character{'s' if least > 1 else ''}"
+                )
         with AuditReader(newest_file(log)) as reader:
             report = reader.verify()
         if not report.ok:

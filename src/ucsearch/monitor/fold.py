@@ -14,6 +14,7 @@ from ucsearch.monitor.streams import Stream
 __all__ = ["Monitor", "Settings", "Status", "Trip"]
 
 POOL = ""  # the stream of all series together
+LONGEST = 1_000  # steps that a target may sum up; every stream holds as many processes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,8 @@ class Settings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InputError(f"monitor.{name}", repr(value), "a whole number of at least 1")
+        if self.lags > LONGEST:
+            raise InputError("monitor.lags", self.lags, f"at most {LONGEST} steps")
         if not 0.0 < self.alpha < 1.0:
             raise InputError("monitor.alpha", self.alpha, "a number in (0, 1)")
         if not 0.0 < self.calm < self.limit:

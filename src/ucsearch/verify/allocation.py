@@ -19,6 +19,7 @@ from ucsearch.verify.replay import CLOSED
 SMALL, ROUNDING = 1e-9, 8 * 2.0**-52  # of the tolerance of two figures
 ADDED = 1e-12  # of a total's
 LATER = "ucsearch.allocation/2"  # with limits at later steps
+ARRAYS = ("members", "weights", "mean", "q", "u", "node")  # of a decision's trace
 MOST_NODES = 10_000  # of a tree of parts
 Targets = list[tuple[Record, bytes]]
 
@@ -93,6 +94,9 @@ def verify_allocation(
     require("later", later is None or r["claim"]["served"], "paths", "nothing was shared out")
     needed = r["schema"] == LATER and r["claim"]["served"]
     require("later", (later is not None) == needed, "nothing", "prices and paths of later steps")
+    for i, (m, (t, _)) in enumerate(zip(r["members"] if r["schema"] == LATER else (), targets, strict=False)):
+        own = t["inputs"]["trace"]
+        expect(f"members[{i}].trace", m["trace"], [own[name] for name in ARRAYS if name in own])
     if needed:
         free = [i for i, m in enumerate(members) if m.takes_part]
         allocated.paths = paths = Paths(r, blobs, free)

@@ -239,6 +239,7 @@ def _fault(message: str) -> Entry:
 def _lines(path: Path) -> Iterator[Entry]:
     # Of the records that a line holds, by id and by number too; filled when an override asks.
     places: dict[tuple[str, int | None], int] = {}
+    last: list[Blobs] = [lambda name: None]  # of the line that was found last: an outcome is ranked by its decision's
 
     def find(name: str, number: int | None) -> tuple[int, bytes] | None:
         if not places:
@@ -254,11 +255,15 @@ def _lines(path: Path) -> Iterator[Entry]:
         with path.open("rb") as file:
             file.seek(at)
             entry = _exported(file.readline().rstrip(b"\r\n"), find)
+        last[:] = [entry.blobs]
         return None if entry.fault else (entry.seq or 0, entry.body)
+
+    def both(own: Blobs) -> Blobs:
+        return lambda name: own(name) or last[0](name)
 
     for number, (_, line) in enumerate(lines(path), 1):
         entry = _exported(line, find)
-        yield _fault(f"line {number}: {entry.fault}") if entry.fault else entry
+        yield _fault(f"line {number}: {entry.fault}") if entry.fault else entry._replace(blobs=both(entry.blobs))
 
 
 def _exported(line: bytes | None, find: Find) -> Entry:

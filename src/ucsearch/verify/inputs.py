@@ -7,10 +7,11 @@ import json
 import math
 import sys
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from ucsearch.verify.formats import Blobs, Invalid, Malformed, Record, digest, expect, is_close, num, read_blob, require
+from ucsearch.verify.monitor import verify_watching
 from ucsearch.verify.replay import CLOSED, CVAR, MEMBERS, SCORES, VARIANCE, Problem, mean_and_spread, shape, timed_rules
 from ucsearch.verify.schema import version_of
 from ucsearch.verify.verdict import describe
@@ -224,7 +225,8 @@ def _about(kind: str, r: Record, target: Record, body: bytes) -> None:
 
 def _dated(where: str, text: str) -> None:
     try:
-        dated = datetime.fromisoformat(text).utcoffset() is not None
+        moment = datetime.fromisoformat(text)
+        dated = moment.utcoffset() is not None and moment.astimezone(UTC).year >= 1
     except (ValueError, OverflowError):
         dated = False
     require(where, dated, text, "a time with its offset from UTC")
@@ -267,6 +269,8 @@ def verify_event(r: Record) -> None:
     _dated("monitor.at", r["at"])
     require("monitor.plan", r["plan"].strip() != "", r["plan"], "text")
     require("monitor.why", r["by"] == "" or r["why"].strip() != "", r["why"], "text")
+    if "settings" in r:
+        verify_watching(r["settings"])
 
 
 def verify_control(r: Record) -> None:

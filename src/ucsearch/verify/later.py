@@ -123,7 +123,8 @@ class Paths:
 
     def __init__(self, r: Record, blobs: Blobs, free: list[int]) -> None:
         self.r, self.later, self.free = r, r["later"], free
-        self.steps = 1 + max(len(x) for s in r["shared"] for x in s["later"].values())
+        self.steps = 1 + max((len(x) for s in r["shared"] for x in s["later"].values()), default=0)
+        require("shared.later", self.steps > 1, "none", "limits at later steps")
         shape, _, flat = read_blob(self.later["choices"]["$blob"], blobs)
         if len(shape) != 3 or shape[2] != len(free):
             raise Malformed(f"later.choices: {shape} do not fit {len(free)} series that take part")

@@ -23,6 +23,7 @@ BETS = (
 )  # fmt: skip
 SECONDS = {"15min": 900, "30min": 1800, "hour": 3600, "day": 86400, "weekday": 86400}
 REMEMBERED = 64  # periods of a series
+LONGEST = 1_000  # steps that a target may sum up
 LEAST = 50  # members below which nothing is ranked
 TOP = 1e300
 
@@ -46,6 +47,18 @@ def rank(sums: list[float], weights: list[float], total: float) -> tuple[float, 
     less = math.fsum(w for x, w in zip(sums, weights, strict=True) if x < total)
     upto = math.fsum(w for x, w in zip(sums, weights, strict=True) if x <= total)
     return min(less / (1.0 + one), 1.0), min((upto + one) / (1.0 + one), 1.0)
+
+
+def verify_watching(s: Record) -> None:
+    """What a monitor may watch by."""
+    for name in ("within", "lags", "probation"):
+        require(f"monitor.settings.{name}", s[name] >= 1, s[name], "at least 1")
+    require("monitor.settings.lags", s["lags"] <= LONGEST, s["lags"], f"at most {LONGEST}")
+    require("monitor.settings.alpha", 0.0 < s["alpha"] < 1.0, s["alpha"], "a number in (0, 1)")
+    under = s["max_undercoverage"]
+    require("monitor.settings.max_undercoverage", 0.0 <= under < 0.9, under, "a number from 0 to below 0.9")
+    limit = s["within"] / s["alpha"]
+    require("monitor.settings.calm", 0.0 < s["calm"] < limit, s["calm"], f"a number above 0 and below {limit:g}")
 
 
 class _Stream:
@@ -153,7 +166,9 @@ class _Plan:
             self._count("", [x / self.count for x in self.sums])
             self.open = None
         a, b = _place(low) / self.wider, _place(high) / self.wider
-        gains = [0.5 + 0.5 * _mass((a - m) / k, (b - m) / k) / _mass(a, b) for m, k, _ in self.bets]
+        honest = _mass(a, b)
+        require("outcome.rank", honest > 0.0, [low, high], "an interval that an honest forecast can meet")
+        gains = [0.5 + 0.5 * _mass((a - m) / k, (b - m) / k) / honest for m, k, _ in self.bets]
         self._count(series, gains)
         if self.open is None and (not self.last or key > self.last):
             self.open = self.last = key
@@ -232,7 +247,12 @@ class Watch:
         last = self.pauses.get(plan)
         if last is None or last["action"] != "pause":
             return False
-        return "until" not in last or datetime.fromisoformat(now) < datetime.fromisoformat(last["until"])
+        if "until" not in last:
+            return True
+        try:
+            return datetime.fromisoformat(now) < datetime.fromisoformat(last["until"])
+        except (ValueError, TypeError):  # no time, or one without its offset
+            raise Invalid("gate.now", now, f"a time to be compared with {last['until']}") from None
 
     def _event(self, r: Record) -> None:
         plan = self.plans.get(r["plan"])
@@ -267,15 +287,15 @@ class Watch:
         made = _Plan(r["settings"])
         try:
             made.restore(r["state"])
-            seen, own = made.content(), None if plan is None else plan.content()
-        except (KeyError, TypeError, ValueError, AttributeError):
+            own = None if plan is None else plan.content()
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise Invalid("monitor.state", "another form", "what a monitor carries over") from None
         if plan is None or own is None:
             self.plans[r["plan"]] = made
             self.doubt = "the monitor's state, which is of a file that was not given"
             return
         require("monitor.settings", r["settings"] == plan.s, r["settings"], plan.s)
-        require("monitor.state", _alike(seen, own), "another state", "what follows from the file before")
+        require("monitor.state", _alike(r["state"], own), "another state", "what follows from the file before")
         require("monitor.state", not plan.told, plan.told[:1], "recorded before the file was closed")
 
     def _outcome(self, r: Record, find: Callable[[], Record | None], blobs: Blobs) -> None:
@@ -328,4 +348,4 @@ def _alike(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(_alike(x, y) for x, y in zip(a, b, strict=True))
     if type(a) in (int, float) and type(b) in (int, float):
         return bool(abs(a - b) <= CLOSE * max(1.0, abs(b)))
-    return bool(a == b)
+    return bool(type(a) is type(b) and a == b)
