@@ -493,6 +493,8 @@ def graft(path: str, source: str, mark: Callable[[int], None] | None = None) -> 
             for part, value in vars(new).items():
                 if isinstance(value, types.FunctionType) and value.__globals__ is fresh:
                     setattr(old, part, _method(value, old, vars(module)))
+                elif part == "__new__" and isinstance(value, staticmethod) and part in vars(old):  # of a NamedTuple
+                    vars(old)[part].__func__.__defaults__ = value.__func__.__defaults__
                 elif isinstance(value, classmethod | staticmethod) and value.__func__.__globals__ is fresh:
                     setattr(old, part, type(value)(_method(value.__func__, old, vars(module))))
                 elif isinstance(value, cached_property) and value.func.__globals__ is fresh:
