@@ -5,6 +5,7 @@ TX_1, TX_2 and WI_1 are reported. Every policy sees the same forecast. Costs: ho
 time 2; with fixed cost: 8 days of demand an order, packs of 0.75 day. A delta is (their cost - ours) / (sum of both).
 
     UCSEARCH_DATA=... python -m bench.retail --items 80
+    UCSEARCH_DATA=... python -m bench.retail --items 80 --case lots --forecaster ridge_paths
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from ucsearch.backtest.walk import Chooser, Seen, walk
 from ucsearch.data import load_m5
 from ucsearch.forecast.ridge import RidgePaths
 from ucsearch.forecast.streams import series_stream
+from ucsearch.forecast.unbiased import UnbiasedRidge
 from ucsearch.student import student_quantile
 from ucsearch.tasks import LeadTimeInventory
 
 TUNED_ON, TESTED_ON = ("CA_3",), ("TX_1", "TX_2", "WI_1")
 DAYS, HORIZON, DEPTH, LOTS, POINTS = 42, 14, 8, 8, 9
 SETTINGS_TRIED = 24  # per rule
+FORECASTERS = {"unbiased_ridge": UnbiasedRidge, "ridge_paths": RidgePaths}  # the first is that of `ucsearch new`
 
 
 def items(store: str, count: int, seed: int) -> list[tuple[str, Any]]:
@@ -39,7 +42,9 @@ def items(store: str, count: int, seed: int) -> list[tuple[str, Any]]:
     return [found[i] for i in chosen]
 
 
-def make_panel(stores: tuple[str, ...], count: int, *, fixed: float, pack: float) -> tuple[Panel, list[str]]:
+def make_panel(
+    stores: tuple[str, ...], count: int, *, fixed: float, pack: float, model: str
+) -> tuple[Panel, list[str]]:
     """Episodes that end four weeks before the data do; `fixed` and `pack` in days of demand."""
     named = [(store, *item) for store in stores for item in items(store, count, 7)]
     config = LeadTimeInventory(
@@ -52,7 +57,7 @@ def make_panel(stores: tuple[str, ...], count: int, *, fixed: float, pack: float
     mean = np.maximum(y[:, start - 60 : start].mean(axis=1), 0.1)
     packs = np.maximum(1.0, np.round(pack * mean)) if pack else np.zeros(len(y))
     marks = np.arange(start - 1, start - 1 + DAYS)
-    forecaster = RidgePaths(paths=40, floor=0.0)
+    forecaster = FORECASTERS[model](paths=40, floor=0.0)
     members = np.stack([
         forecaster.forecast(v, marks, horizon=HORIZON, season=7, stream=series_stream(1, name)).expand().members
         for _, name, v in named
@@ -101,15 +106,16 @@ def costs(panel: Panel, make: Callable[[], Chooser]) -> Any:
     return -done.totals
 
 
-def delta(own: Any, other: Any, stores: list[str]) -> dict[str, float]:
-    """Mean and 95 % interval by item, and by store."""
+def delta(own: Any, other: Any, stores: list[str]) -> dict[str, Any]:
+    """Mean and 95 % interval by item, by store, and every store's own mean."""
     d = (other - own) / (other + own)
     half = student_quantile(0.975, len(d) - 1) * d.std(ddof=1) / np.sqrt(len(d))
     means = np.array([d[np.array(stores) == s].mean() for s in dict.fromkeys(stores)])
     wide = (
         student_quantile(0.975, len(means) - 1) * means.std(ddof=1) / np.sqrt(len(means)) if len(means) > 1 else np.nan
     )
-    return {"mean": d.mean(), "low": d.mean() - half, "high": d.mean() + half, "low by store": means.mean() - wide}
+    by_store = {"low": means.mean() - wide, "high": means.mean() + wide, "means": [round(m, 4) for m in means.tolist()]}
+    return {"mean": d.mean(), "low": d.mean() - half, "high": d.mean() + half, "by store": by_store}
 
 
 def rules(panel: Panel) -> dict[str, Entry]:
@@ -130,9 +136,9 @@ def tuned(entry: Entry, panel: Panel) -> tuple[dict[str, Any], int]:
     return min(tried, key=lambda t: float((t[1] / best).mean()))[0], len(tried)
 
 
-def run(count: int, *, fixed: float, pack: float) -> dict[str, Any]:
-    panel, stores = make_panel(TESTED_ON, count, fixed=fixed, pack=pack)
-    train, _ = make_panel(TUNED_ON, count, fixed=fixed, pack=pack)
+def run(count: int, *, fixed: float, pack: float, model: str) -> dict[str, Any]:
+    panel, stores = make_panel(TESTED_ON, count, fixed=fixed, pack=pack, model=model)
+    train, _ = make_panel(TUNED_ON, count, fixed=fixed, pack=pack, model=model)
     own_walk = walk(panel, closed(panel))
     own = -own_walk.totals
     out: dict[str, Any] = {
@@ -142,6 +148,7 @@ def run(count: int, *, fixed: float, pack: float) -> dict[str, Any]:
     }  # fmt: skip
     beam = UCBeam(depth=7, width=24, mode="members")
     out["members mode, beam of 24"] = delta(own, costs(panel, lambda: Searched(panel.task, beam)), stores)
+    print(json.dumps(out), flush=True)
     for name, entry in rules(panel).items():
         out[name] = delta(own, costs(panel, entry.make), stores)
         knobs, tries = tuned(rules(train)[name], train)
@@ -156,10 +163,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.retail", description=__doc__)
     parser.add_argument("--items", type=int, default=80, help="per store")
     parser.add_argument("--case", choices=("lots", "plain", "both"), default="both")
+    parser.add_argument("--forecaster", choices=tuple(FORECASTERS), default=next(iter(FORECASTERS)))
     arguments = parser.parse_args()
     for name, fixed, pack in (("lots", 8.0, 0.75), ("plain", 0.0, 0.0)):
         if arguments.case in (name, "both"):
-            print(name, json.dumps(run(arguments.items, fixed=fixed, pack=pack), indent=1), flush=True)
+            print(
+                name,
+                json.dumps(run(arguments.items, fixed=fixed, pack=pack, model=arguments.forecaster), indent=1),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.cases import state_columns
 from ucsearch.pipeline.decide import StrictError, run_decide
 from ucsearch.pipeline.explain import explain_series
-from ucsearch.pipeline.rows import COLUMNS
+from ucsearch.pipeline.rows import COLUMNS, sentence_in
 from ucsearch.records.reader import AuditReader
 from ucsearch.settings import parse_settings
 from ucsearch.tasks import TASKS, LeadTimeInventory
@@ -73,7 +73,7 @@ def test_a_row_is_what_decide_says(tmp_path: Path) -> None:
         assert row["reason"] == d.reason.value
         assert float(row["margin"]) == d.release_margin
         assert float(row["regret_bound"]) == d.regret_bound
-        assert row["sentence"] == d.sentence
+        assert row["sentence"] == sentence_in(d, "EUR")
         assert float(row["order"]) == d.action
 
 
@@ -242,7 +242,9 @@ def test_crossed_quantiles_refuse_a_series_or_are_sorted(tmp_path: Path) -> None
     report = decide(tmp_path)
     assert report.reasons["invalid_trace"] == 1
     assert report.needs_a_person
-    assert "column q0.5, series B: crossed quantiles at step 2: below q0.1" in str(report.problems[0])
+    assert "column q0.5, series B: saw crossed quantiles at step 2, 5 below q0.1 (7), expected ascending" in str(
+        report.problems[0]
+    )
     sorted_too = decide(tmp_path, make_settings("[forecast]\ncrossing = 'sort'\n"))
     assert "invalid_trace" not in sorted_too.reasons
     with AuditReader(tmp_path / "log.db") as reader:

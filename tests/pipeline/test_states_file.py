@@ -101,7 +101,7 @@ def test_a_grid_that_fits_each_series(tmp_path: Path) -> None:
         (["B", "", 5], "line 3, column on_hand, series B: saw nothing, expected a number"),
         (["B", "inf", 5], "line 3, column on_hand, series B: saw 'inf', expected a number"),
         (["B", -1, 5], "line 3, column on_hand, series B: saw -1.0, expected a number "),
-        (["B", 1, -5], "line 3, column open_orders, series B: saw -5.0, expected a number "),
+        (["B", 1, -5], "line 3, column open_orders_1, series B: saw -5.0, expected a number "),
         (["A", 1, 5], "line 3, column series, series A: the series twice, expected it once (line 2 has it too)"),
         (["", 1, 5], "line 3, column series: saw nothing, expected a series"),
         (["B", 1], "line 3, series B: saw 2 cells, expected 3 as in the header"),

@@ -104,7 +104,9 @@ def put_in_place(
     by = "" if withdraw else f" by {made['label'] or made['action']}{off}"
     if done.order is not None and done.order != made["action"]:
         by += f"; that orders {done.order:g}"
-    typer.echo(f"entry {done.seq}, id {done.id}: {plain(who)} {what} {done.row.id[:12]}{plain(by)}")
+    series = done.row.record.get("series") or ""
+    of = f"{plain(series)} (decision {done.row.id[:12]})" if series else done.row.id[:12]
+    typer.echo(f"entry {done.seq}, id {done.id}: {plain(who)} {what} {of}{plain(by)}")
 
 
 def load_task(spec: str) -> Task:

@@ -147,9 +147,8 @@ def decide(
     for reason, count in report.reasons.items():
         if reason != "none":
             typer.echo(f"  {count} {reason}")
-    if count := report.outcomes.get("FALLBACK", 0):
-        money = found.currency or "units of reward"
-        typer.echo(f"falling back is expected to cost {report.fallback_cost:,.2f} {money} ({count} series)")
+    if report.fallback_words:
+        typer.echo(report.fallback_words)
     if html is not None:
         typer.echo(f"page in {html}")
     typer.echo(f"decisions in {report.out}, records in {report.log}")

@@ -11,7 +11,15 @@ from ucsearch.dispatch.gate import Reason
 from ucsearch.policies import MODES
 from ucsearch.task import SITE, Condition
 
-__all__ = ["explain_condition", "explain_fallback", "explain_keeping", "explain_mode", "explain_release"]
+__all__ = [
+    "at_most",
+    "explain_condition",
+    "explain_fallback",
+    "explain_keeping",
+    "explain_mode",
+    "explain_release",
+    "scores",
+]
 
 STRONG_RATIO = 1.5  # above it the variance of a sum is far from what independent steps give
 _CONDITIONS = {one.name: one.words for one in BUILT_IN}
@@ -55,21 +63,43 @@ def explain_keeping(share: float, weights: Sequence[float], mode: int) -> str:
     return f"keeps every rule in members of {100.0 * share:.3g} % weight"
 
 
-def explain_release(c: Certificate, label: str, pass_kind: str) -> str:
-    """Why the searched action leaves."""
+def scores(score: float, money: str = "", risk: float = 0.0) -> str:
+    """What a plan scores; where rewards are `money`, what it costs or earns."""
+    if not money:
+        return f"scores {score:.6g}"
+    verb = "cost" if score < 0.0 else "earn"
+    if risk != 0.0:
+        return f"{verb}s {abs(score):.6g} {money}, its risk counted,"
+    return f"is expected to {verb} {abs(score):.6g} {money}"
+
+
+def at_most(upper: float, money: str = "") -> str:
+    """What a plan cannot score."""
+    if not money:
+        return f"cannot score more than {upper:.6g}"
+    return f"cannot {'cost less' if upper < 0.0 else 'earn more'} than {abs(upper):.6g} {money}"
+
+
+def _amount(value: float, money: str) -> str:
+    return f"{value:.6g} {money}".rstrip()
+
+
+def explain_release(c: Certificate, label: str, pass_kind: str, money: str = "") -> str:
+    """Why the searched action leaves; scores in `money` where rewards are some."""
     mine = next(r for r in c.rivals if r.index == c.action_index)
-    text = f"{label} is released: it scores {mine.score:.6g} over {c.plan.settings.depth} steps"
+    settings = c.plan.settings
+    text = f"{label} is released: it {scores(mine.score, money, settings.risk)} over {settings.depth} steps"
     if c.sole_action:
         return text + ", and it is the only action that keeps the rules to the end."
     rival = _strongest(c)
     if rival is not None:
-        text += f"; {rival.label}, the best alternative, cannot score more than {rival.upper:.6g}"
+        text += f"; {rival.label}, the best alternative, {at_most(rival.upper, money)}"
     if c.closed is not None:
         text += f". It is the best among all policies under this forecast{_under(c.closed)}"
         if c.closed.flexibility == c.closed.flexibility:
-            text += f". Re-planning is worth {c.closed.flexibility:.6g} against the best fixed plan"
+            text += f". Re-planning is worth {_amount(c.closed.flexibility, money)} against the best fixed plan"
     if pass_kind == "near":
-        text += f" (near-optimal: at most {c.regret_bound:.6g} is given up)"
+        text += f" (near-optimal: at most {_amount(c.regret_bound, money)} is given up)"
     if c.risk_active:
         text += ". Uncertainty decided it: every reward-only choice is worse at this risk setting"
     if blocked := c.plan.blocked:
@@ -89,10 +119,12 @@ def _under(closed: Closed) -> str:
     return text + ")"
 
 
-def explain_fallback(reason: Reason, c: Certificate | None, detail: str, fallback: str | None) -> str:
+def explain_fallback(
+    reason: Reason, c: Certificate | None, detail: str, fallback: str | None, money: str = ""
+) -> str:  # fmt: skip
     """Why it does not, what leaves instead, and what would change that."""
     why = _WHY.get(reason, "A condition of the gate does not hold ({detail}).").format(
-        detail=detail or "unknown", **_figures(c)
+        detail=detail or "unknown", **_figures(c, money)
     )
     hint = _NEXT.get(reason, "")
     if reason is Reason.DEAD_END and c is not None and c.plan.policy.mode == "members":
@@ -113,16 +145,16 @@ _WHY = {
         "The forecast's members do not say what is learned when, so policies cannot be valued under it."
     ),
     Reason.SEARCH_EXHAUSTED: "The search lost every path although some action may keep the rules to the end.",
-    Reason.NOT_PROVED: "{label} scores {score:.6g}, but some alternative could not be bounded, so nothing is proved.",
-    Reason.NOT_OPTIMAL: "{label} scores {score:.6g}, but {rival} may reach {upper:.6g}, {regret:.6g} more.",
-    Reason.NOT_ROBUST: "{label} leads {rival} by {gap:.6g} only, within twice the claimed model error {eps_m:.6g}.",
-    Reason.MARGIN_NOT_POSITIVE: "{label} has no positive release margin ({margin:.6g}).",
+    Reason.NOT_PROVED: "{label} {scores}, but some alternative could not be bounded, so nothing is proved.",
+    Reason.NOT_OPTIMAL: "{label} {scores}, but {rival} may {reach}, {regret} {better}.",
+    Reason.NOT_ROBUST: "{label} leads {rival} by {gap} only, within twice the claimed model error {eps_m}.",
+    Reason.MARGIN_NOT_POSITIVE: "{label} has no positive release margin ({margin}).",
     Reason.NOT_RISK_ACTIVE: (
         "{label} is optimal, but a reward-only planner would choose no worse: uncertainty changed nothing."
     ),
     Reason.MEMBERS_INFEASIBLE: "The plan that begins with {label} breaks a rule in too many members ({detail}).",
     Reason.REGRET_ABOVE_LIMIT: (
-        "{label} may be worse than the best action by up to {regret:.6g}, more than the limit allows."
+        "{label} may be worse than the best action by up to {regret}, more than the limit allows."
     ),
     Reason.INVALID_TRACE: "The forecast was refused: {detail}.",
     Reason.STALE_TRACE: "The forecast is too old, or its issue time is unknown or in the future ({detail}).",
@@ -155,22 +187,23 @@ _NEXT = {
 }
 
 
-def _figures(c: Certificate | None) -> dict[str, object]:
-    blank = dict(label="?", score=math.nan, rival="another", upper=math.nan, regret=math.nan, gap=math.nan, eps_m=0.0)
-    if c is None or c.action_index < 0:
-        return dict(blank, margin=math.nan)
-    mine = next((r for r in c.rivals if r.index == c.action_index), None)
-    rival = _strongest(c)
+def _figures(c: Certificate | None, money: str) -> dict[str, str]:
+    nan = math.nan
+    label, rival, score, upper, regret, gap, eps_m, margin, risk = "?", "another", nan, nan, nan, nan, 0.0, nan, 0.0
+    if c is not None and c.action_index >= 0:
+        mine, other = next((r for r in c.rivals if r.index == c.action_index), None), _strongest(c)
+        label, score = (mine.label, mine.score) if mine else (label, score)
+        rival, upper = (other.label, other.upper) if other else (rival, upper)
+        regret, gap, eps_m, risk = c.regret_bound, c.gap, c.eps_m, c.plan.settings.risk
+        margin = c.release_margin if not math.isnan(c.release_margin) else c.gap
+    reach = f"reach {upper:.6g}"
+    if money:
+        reach = f"{'cost only' if upper < 0.0 else 'earn'} {abs(upper):.6g} {money}"
     return dict(
-        label=mine.label if mine else "?",
-        score=mine.score if mine else math.nan,
-        rival=rival.label if rival else "another",
-        upper=rival.upper if rival else math.nan,
-        regret=c.regret_bound,
-        gap=c.gap,
-        eps_m=c.eps_m,
-        margin=c.release_margin if not math.isnan(c.release_margin) else c.gap,
-    )
+        label=label, scores=scores(score, money, risk), rival=rival, reach=reach,
+        better="better" if money else "more", regret=_amount(regret, money), gap=_amount(gap, money),
+        eps_m=_amount(eps_m, money), margin=_amount(margin, money),
+    )  # fmt: skip
 
 
 def _strongest(c: Certificate) -> Rival | None:

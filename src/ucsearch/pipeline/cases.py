@@ -281,6 +281,13 @@ class StateFile:
         self.problems.append(problem)
         self.refused.setdefault(series, problem)
 
+    def _column(self, field: str) -> str:
+        """The file's column that gave a field such as `on_hand` or `open_orders[0]`."""
+        name, _, index = field.partition("[")
+        if name in self._arguments.several and index.rstrip("]").isdecimal():
+            name = f"{name}_{int(index.rstrip(']')) + 1}"
+        return next((column for column, ours in self._columns.items() if ours == name), name)
+
     def _case(self, series: str, place: str, row: dict[str, Any]) -> None:
         a = self._arguments
         given: dict[str, Any] = {}
@@ -310,7 +317,7 @@ class StateFile:
             config = self.kinds.config(changes)
             state = config.state(**given)
         except InputError as error:
-            self._refuse(series, place, error.field.partition("[")[0], f"saw {error.seen}, expected {error.expected}")
+            self._refuse(series, place, self._column(error.field), f"saw {error.seen}, expected {error.expected}")
             return
         self.cases[series] = Case(self.kinds.kind(config, changes), state, self.kinds.params(config), config)
 

@@ -29,10 +29,15 @@ _SAID = {
     "demand": ("sales", "sold", "quantity", "qty", "units_sold", "unit_sales"),
 }
 _PREFIXES = ("member", "sample_", "sample", "path_", "path")
+# Spellings that are too far for `near`.
+_MEANT = {"std": ("stdev", "stddev", "std_dev", "sd", "sigma"), "mean": ("average", "avg", "mu", "forecast")}
 _NEAR = 0.8  # of difflib's ratio
+_NAMED = 16  # columns listed in a message
 _PART = re.compile(
     r"(?P<model>.+?)[-_](?:(?P<side>lo|hi)-(?P<level>\d+(?:\.\d+)?)|q-(?P<q>\d+(?:\.\d+)?)|ql-?(?P<ql>0?\.\d+)|median)"
 )
+
+_PATH = re.compile(r"(?P<model>.+?)[-_](?:sample|path)[-_](?P<number>\d+)")
 
 
 class Named(Protocol):
@@ -163,7 +168,8 @@ def _recognised(
     have: list[str], file: str, names: Columns, settings: Settings
 ) -> tuple[Kind, tuple[str, ...], tuple[float, ...], str]:  # fmt: skip
     """What kind of forecast these columns hold, which of them, their levels, and the model they name."""
-    prefix = next((p for p in (names.members, *_PREFIXES) if any(_numbered(n, p) for n in have)), names.members)
+    prefixes = (names.members, *_PREFIXES, *_sample_prefixes(have, file, settings))
+    prefix = next((p for p in prefixes if any(_numbered(n, p) for n in have)), names.members)
     members = sorted((n for n in have if _numbered(n, prefix)), key=lambda n: int(n[len(prefix) :]))
     quantiles, model = _quantiles(have, file, names, settings)
     value = (names.value,) if names.value in have else _sample_value(have, names)
@@ -175,11 +181,12 @@ def _recognised(
     }
     found = [kind for kind, values in choices.items() if values]
     if len(found) != 1:
+        close = [] if found else _nearly(have, (names.mean, names.std, names.sample, names.value))
         raise InputError(
-            file, " and ".join(found) or f"columns {', '.join(have)}",
+            file, " and ".join(found) or f"columns {_listed(have)}",
             f"one kind of forecast: {names.members}1, {names.members}2, ...; {names.sample} and {names.value}; "
             f"{names.mean} and {names.std}; or {names.quantiles}0.1, {names.quantiles}0.5, ... (also q10, 0.1, "
-            "model-lo-90)",
+            "model-lo-90)", hint=" ".join(close),
         )  # fmt: skip
     kind = found[0]
     if kind == "quantiles" and len(quantiles) < 2:
@@ -222,7 +229,23 @@ def _require(table: Table, name: str, key: str) -> None:
     hint = f"It has {close!r}; rename it, or say {key} = {close!r}." if close else ""
     if len(said) > 1:
         hint = f"It has {' and '.join(map(repr, said))}; say which by {key}."
-    raise InputError(str(table.path), f"columns {', '.join(table.columns)}", f"a column {name!r} ({key})", hint=hint)
+    raise InputError(str(table.path), f"columns {_listed(table.columns)}", f"a column {name!r} ({key})", hint=hint)
+
+
+def _nearly(have: Sequence[str], ours: Sequence[str]) -> list[str]:
+    """For names of ours that are missing: which column must have been meant."""
+    found = []
+    for name in ours:
+        close = near(name, have) or next((x for x in have if x.lower() in _MEANT.get(name, ())), None)
+        if name not in have and close is not None and close not in ours:
+            found.append(f"It has {close!r}; rename it to {name!r}.")
+    return found
+
+
+def _listed(columns: Sequence[str]) -> str:
+    """All names, or the first of many."""
+    rest = len(columns) - _NAMED
+    return ", ".join(columns[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _time_layout(
@@ -233,7 +256,10 @@ def _time_layout(
     have, file = table.columns, str(table.path)
     times = [n for n in (names.step, names.date) if n in have]
     if not times:
-        raise InputError(file, f"columns {', '.join(have)}", f"a column {names.step!r} or {names.date!r}")
+        raise InputError(
+            file, f"columns {_listed(have)}", f"a column {names.step!r} or {names.date!r}",
+            hint=" ".join(_nearly(have, (names.step, names.date))),
+        )  # fmt: skip
     extra = tuple(n for n in (names.cutoff, names.issued, names.model) if n in have)
     variable = names.variable if fields and names.variable in have else ""
     used = {names.series, *times, *values, *extra, *names.ignore, *known, variable}
@@ -262,6 +288,14 @@ def _time_layout(
 
 def _numbered(name: str, prefix: str) -> bool:
     return name.startswith(prefix) and name[len(prefix) :].isdecimal()
+
+
+def _sample_prefixes(have: Sequence[str], file: str, settings: Settings) -> list[str]:
+    """What stands before the numbers of a model's sample paths, AutoETS-sample-1: one model's, or the one named."""
+    found = {part["model"]: part[0][: part.start("number")] for n in have if (part := _PATH.fullmatch(n)) is not None}
+    if len(found) > 1 and settings.forecast.model not in found:
+        raise InputError(file, f"models {', '.join(found)}", "one model, or its name in forecast.model")
+    return [found[settings.forecast.model]] if settings.forecast.model in found else list(found.values())
 
 
 def _sample_value(have: Sequence[str], names: Columns) -> tuple[str, ...]:

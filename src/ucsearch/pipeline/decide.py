@@ -74,6 +74,7 @@ class DecideReport:
     more_problems: int  # beyond those kept
     resumed: int  # series taken over from a run that was cut off
     fallback_cost: float  # expected cost of falling back, all series for which it is known
+    fallback_unknown: int  # series that fell back without a usable forecast, so that nobody knows what that costs
     settings: Settings
     out: Path
     log: Path
@@ -81,6 +82,19 @@ class DecideReport:
     @property
     def fallback_share(self) -> float:
         return self.outcomes.get("FALLBACK", 0) / max(1, sum(self.outcomes.values()))
+
+    @property
+    def fallback_words(self) -> str:
+        """What falling back is expected to cost, as far as it is known; "" where nothing fell back."""
+        known, money = self.outcomes.get("FALLBACK", 0) - self.fallback_unknown, self.settings.currency
+        told = []
+        if known > 0:
+            cost = f"{self.fallback_cost:,.2f} {money or 'units of reward'}"
+            told.append(f"falling back is expected to cost {cost} ({known} series)")
+        if self.fallback_unknown > 0:
+            count = self.fallback_unknown
+            told.append(f"what falling back costs is not known for {count} series without a usable forecast")
+        return "; ".join(told)
 
     @property
     def falls_back_too_often(self) -> bool:
@@ -175,7 +189,10 @@ class Work:
         self.standing = standing
         how = settings.recalibration
         if how.active and archive is None and not begins:
-            raise InputError("archive", "nothing", f"past forecasts, because forecast.recalibrate is {how.method!r}")
+            raise InputError(
+                "archive", "nothing", f"past forecasts, because forecast.recalibrate is {how.method!r}",
+                hint="`ucsearch forecast --archive FILE` writes some; --keep FILE begins with today's.",
+            )  # fmt: skip
         self.fixes = read_corrections(archive, settings, forecasts) if archive is not None and how.active else None
         self.problems = [*forecasts.problems, *states.problems, *date_problems(forecasts, states, now, usual)]
         known = set(forecasts.order)
@@ -237,8 +254,10 @@ class Work:
         if not len(crossed):
             return None
         step, field, k = (int(x) for x in crossed[0])
+        low, high = by_field[step, field, k : k + 2].tolist()
         k += field * levels % len(names)
-        text = f"crossed quantiles at step {step + 1}: below {names[k]}; forecast.crossing = 'sort' would repair it"
+        text = f"saw crossed quantiles at step {step + 1}, {high:g} below {names[k]} ({low:g}), "
+        text += "expected ascending ones (forecast.crossing = 'sort' would repair it)"
         return Problem(str(self.forecasts.table.path), "", names[k + 1], values.series, text)
 
     def refuse(self, series: str, problem: Problem, now: datetime | None) -> Decision:
@@ -429,11 +448,13 @@ def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: 
     outcomes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     losses: list[float] = []
+    unknown = 0
     found = list(plan.problems)
     shown = shown_columns(plan.has_orders)
     places, page = tuple(shown.values()), DecidePage()
 
     def rows() -> Iterator[Sequence[Any]]:
+        nonlocal unknown
         for number in range(len(plan.chunks)):
             part = read_part(folder, number)
             found.extend(Problem(**p) for p in part["problems"])
@@ -442,6 +463,7 @@ def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: 
                 reasons[row[PLACE["reason"]]] += 1
                 if row[PLACE["fallback_cost"]] is not None:
                     losses.append(row[PLACE["fallback_cost"]])
+                unknown += row[PLACE["outcome"]] == "FALLBACK" and row[PLACE["fallback_cost"]] is None
                 if html is not None:
                     page.add(row)
                 yield [row[i] for i in places]
@@ -450,8 +472,9 @@ def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: 
     write_table(out, {name: kinds[i] for name, i in shown.items()}, rows)
     report = DecideReport(
         dict(sorted(outcomes.items())), dict(sorted(reasons.items())), tuple(found[:_SHOWN]),
-        max(0, len(found) - _SHOWN), resumed, math.fsum(losses), plan.settings, out, log,
+        max(0, len(found) - _SHOWN), resumed, math.fsum(losses), unknown, plan.settings, out, log,
     )  # fmt: skip
     if html is not None:
-        page.write(html, report.outcomes, report.fallback_cost, plan.settings, out, log, orders=plan.has_orders)
+        cost = (report.fallback_cost, report.fallback_unknown)
+        page.write(html, report.outcomes, cost, plan.settings, out, log, orders=plan.has_orders)
     return report

@@ -95,16 +95,19 @@ class DecidePage:
         return [row for _, rows in found for _, row in rows][:MOST]
 
     def write(
-        self, path: str | Path, outcomes: Mapping[str, int], fallback_cost: float, settings: Settings, out: Path,
+        self, path: str | Path, outcomes: Mapping[str, int], fallback: tuple[float, int], settings: Settings, out: Path,
         log: Path, *, orders: bool,
     ) -> None:  # fmt: skip
-        """The page, whole or not at all."""
+        """The page, whole or not at all. `fallback`: what falling back is expected to cost, and the number of series
+        for which nobody knows."""
         rows = self._rows()
         total, money = sum(outcomes.values()), settings.currency or "units of reward"
         present = [name for name in _FIRST if outcomes.get(name)]
         summary: list[tuple[str, Any]] = [(name.capitalize(), f"{outcomes[name]:,}") for name in present]
-        if outcomes.get("FALLBACK"):
-            summary.append((f"Falling back is expected to cost [{money}]", f"{fallback_cost:,.2f}"))
+        if outcomes.get("FALLBACK", 0) > fallback[1]:
+            summary.append((f"Falling back is expected to cost [{money}]", f"{fallback[0]:,.2f}"))
+        if fallback[1]:
+            summary.append(("Fell back at an unknown cost", f"{fallback[1]:,}"))
         columns = ("date", "arrival", "fallback_cost", "next_orders")
         days = sorted({row["date"] for row in rows} - {""})
         text = render_page(

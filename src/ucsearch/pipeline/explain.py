@@ -123,7 +123,7 @@ def _tell(
     lines = [
         f"{title}, entry {row.seq} of the log" + (f", written {row.written_at}" if row.written_at else ""),
         "",
-        *retell(record, task),
+        *retell(record, task, money),
         *binds,
         *_overridden(overrides, record, task),
         "",

@@ -137,6 +137,9 @@ class Index:
             at = int(wrong[0]) + 1
             text = f"saw {day_text(time[at])} after {day_text(time[at - 1])}, expected "
             text += f"whole periods of one {self.period}" if self.fills else f"one {self.period} between them"
+            history = self.layout.values == (self.columns.demand,)
+            if history and not self.fills and on_grid(time, self.period)[at - 1]:
+                text += " (columns.gaps = 'zero' counts missing periods as no demand)"
             self._report(block, int(rows[at]), self.layout.time, series, text)
 
     def _report(self, block: Block, row: int, column: str, series: str, text: str) -> None:

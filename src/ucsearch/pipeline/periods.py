@@ -68,4 +68,4 @@ def is_regular(time: Any, period: str) -> NDArray[np.bool_]:
 
 def day_text(moment: Any) -> str:
     """A time as files have it: midnight is a date, no time is nothing."""
-    return "" if moment is None else str(moment).removesuffix("T00:00:00")
+    return "" if moment is None or str(moment) == "NaT" else str(moment).removesuffix("T00:00:00")

@@ -14,6 +14,7 @@ import numpy as np
 
 from ucsearch.dispatch.decision import DecisionPanel, Outcome
 from ucsearch.dispatch.gate import Reason
+from ucsearch.dispatch.words import at_most, scores
 from ucsearch.engine.status import First
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.pipeline.rows import Rows
@@ -24,7 +25,7 @@ __all__ = ["panel_rows"]
 
 def panel_rows(make: Rows, panel: DecisionPanel, names: list[str], ids: list[str]) -> list[list[Any]]:
     """One row for each window."""
-    quick = _Released(panel, make.files.settings.units)
+    quick = _Released(panel, make.files.settings.units, make.files.settings.currency)
     out: list[list[Any]] = []
     compared = False
     for w, (name, id) in enumerate(zip(names, ids, strict=True)):
@@ -43,10 +44,11 @@ def panel_rows(make: Rows, panel: DecisionPanel, names: list[str], ids: list[str
 class _Released:
     """Arrays as lists, once for a panel."""
 
-    def __init__(self, panel: DecisionPanel, units: str) -> None:
+    def __init__(self, panel: DecisionPanel, units: str, money: str) -> None:
         certified = panel.certified
         plan, e, claims = certified.plan, certified.evidence, certified.claims
         self.task, self.units, self.layout, self.depth = plan.task, units, plan.layout, plan.settings.depth
+        self.money, self.risk = money, plan.settings.risk
         count = len(panel)
         index = np.maximum(certified.released, 0)
         rows = np.arange(count)
@@ -110,12 +112,13 @@ class _Released:
 
     def _sentence(self, w: int, action: float, score: float) -> str:
         label = self.task.label
-        text = f"{label(self.index[w], action)} is released: it scores {score:.6g} over {self.depth} steps"
+        text = f"{label(self.index[w], action)} is released: it {scores(score, self.money, self.risk)} over "
+        text += f"{self.depth} steps"
         if self.sole[w]:
             return text + ", and it is the only action that keeps the rules to the end."
         other = self.rival[w]
-        text += f"; {label(other, self.actions[w][other])}, the best alternative, cannot score more than "
-        text += f"{self.upper[w]:.6g}"
+        text += f"; {label(other, self.actions[w][other])}, the best alternative, "
+        text += at_most(self.upper[w], self.money)
         if self.risky[w]:
             text += ". Uncertainty decided it: every reward-only choice is worse at this risk setting"
         if self.blocked[w]:

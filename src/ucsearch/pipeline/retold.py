@@ -30,23 +30,28 @@ _UNSAID = {
 }
 
 
-def retell(record: dict[str, Any], task: Task | None) -> list[str]:
-    """The sentence, and, where the record's own is another, that one as what it is."""
+def retell(record: dict[str, Any], task: Task | None, money: str = "") -> list[str]:
+    """The sentence, and, where the record's own is another, that one as what it is. Records know no currency, so
+    `money` comes from the settings."""
+    text = _sentence(record, task, "")
+    shown = _sentence(record, task, money) if money else text
+    if record["outcome"]["sentence"] == text:
+        return [shown]
+    return [shown, "", f"The record's own words, which nobody verifies: {plain(record['outcome']['sentence'])}"]
+
+
+def _sentence(record: dict[str, Any], task: Task | None, money: str) -> str:
     outcome = record["outcome"]
     label = _label(record, outcome["action"])
     if outcome["outcome"] == "RELEASED":
-        text = explain_release(cast(Certificate, _Recorded(record, task)), label, outcome["pass_kind"])
-    else:
-        cause = Reason(outcome["cause"])
-        certificate = None if record["kind"] == "refusal" else cast(Certificate, _Recorded(record, task))
-        sent = None if outcome["outcome"] == "HOLD" else label
-        unsaid = _UNSAID.get(cause)
-        if record["gate"].get("last_look"):  # nobody can derive that again, so the words are marked as the record's
-            unsaid = f"as the record says, {plain(record['gate']['last_look'])}"
-        text = explain_fallback(cause, certificate, unsaid or _detail(record), sent)
-    if outcome["sentence"] == text:
-        return [text]
-    return [text, "", f"The record's own words, which nobody verifies: {plain(outcome['sentence'])}"]
+        return explain_release(cast(Certificate, _Recorded(record, task)), label, outcome["pass_kind"], money)
+    cause = Reason(outcome["cause"])
+    certificate = None if record["kind"] == "refusal" else cast(Certificate, _Recorded(record, task))
+    sent = None if outcome["outcome"] == "HOLD" else label
+    unsaid = _UNSAID.get(cause)
+    if record["gate"].get("last_look"):  # nobody can derive that again, so the words are marked as the record's
+        unsaid = f"as the record says, {plain(record['gate']['last_look'])}"
+    return explain_fallback(cause, certificate, unsaid or _detail(record), sent, money)
 
 
 class _Recorded:

@@ -6,7 +6,9 @@ import math
 from typing import Any, Protocol
 
 from ucsearch.dispatch.decision import Decision, Outcome
-from ucsearch.dispatch.view import score_of
+from ucsearch.dispatch.gate import Reason
+from ucsearch.dispatch.view import label_of, score_of
+from ucsearch.dispatch.words import explain_fallback, explain_release
 from ucsearch.pipeline.cases import ORDERING_TASK, Case, StateFile, expected_loss, order_size, ordered_by, row_note
 from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
@@ -15,7 +17,7 @@ from ucsearch.pipeline.plans import plan_orders
 from ucsearch.pipeline.tables import Problem
 from ucsearch.settings import Settings
 
-__all__ = ["COLUMNS", "PLACE", "REFUSED", "Rows", "shown_columns"]
+__all__ = ["COLUMNS", "PLACE", "REFUSED", "Rows", "sentence_in", "shown_columns"]
 
 REFUSED = "REFUSED"  # its rows in the files cannot be used, and there is no fallback: a HOLD in the log
 COLUMNS: dict[str, type] = {
@@ -37,9 +39,14 @@ COLUMNS: dict[str, type] = {
     "note": str,
     "problem": str,
 }
+REFUSED_ROW, NOTHING_SENT = "The series could not be used", "Nothing is sent: a person has to decide."
 PLACE = {name: i for i, name in enumerate(COLUMNS)}
 _OF_ORDERS = ("order", "arrival", "stock")
 _OTHERWISE = {"next_orders": "next_actions"}
+# Fallbacks whose words hold amounts, and nothing that only the gate knew.
+_WITH_AMOUNTS = frozenset({
+    Reason.NOT_PROVED, Reason.NOT_OPTIMAL, Reason.NOT_ROBUST, Reason.MARGIN_NOT_POSITIVE, Reason.REGRET_ABOVE_LIMIT,
+})  # fmt: skip
 _EXPLAINED = 20  # rows of a chunk whose binding limit is looked for; each takes a small search
 
 
@@ -48,6 +55,17 @@ def shown_columns(has_orders: bool) -> dict[str, int]:
     if has_orders:
         return dict(PLACE)
     return {_OTHERWISE.get(k, k): i for k, i in PLACE.items() if k not in _OF_ORDERS}
+
+
+def sentence_in(d: Decision, money: str) -> str:
+    """The decision's sentence with its scores in `money`: a record knows no currency, the settings do."""
+    if not money or d.certificate is None:
+        return d.sentence
+    if d.released:
+        return explain_release(d.certificate, label_of(d), d.pass_kind, money)
+    if d.cause not in _WITH_AMOUNTS:
+        return d.sentence
+    return explain_fallback(d.cause, d.certificate, "", label_of(d) if d.action is not None else None, money)
 
 
 class _Files(Protocol):
@@ -75,7 +93,7 @@ class Rows:
             "expected_cost": None if score is None or d.action is None else -score,
             "fallback_cost": expected_loss(d),
             "next_orders": " ".join(f"{x:.12g}" for x in plan_orders(d)[1:]) if d.action is not None else "",
-            "sentence": d.sentence,
+            "sentence": sentence_in(d, self.files.settings.currency),
             "note": "; ".join(filter(None, (row_note(d, order, self.files.settings.units), self._binds(d)))),
         }
         return self._row(series, case, d.outcome.value, id, given)
@@ -91,7 +109,7 @@ class Rows:
             "action": d.action,
             "order": ordered_by(case, d.action) if sent and case is not None else None,
             "reason": d.reason.value if sent else "invalid_input",
-            "sentence": d.sentence,
+            "sentence": d.sentence if case is not None else f"{REFUSED_ROW}: {problem}. {NOTHING_SENT}",
             "problem": str(problem),
         }
         return self._row(series, case, d.outcome.value if sent else REFUSED, id, given)
@@ -116,7 +134,7 @@ class Rows:
 
     def _arrival(self, date: Any, case: Case | None) -> str:
         period = self.files.settings.period
-        if date is None or case is None or period == "any":  # nobody knows how long a period is
+        if date is None or str(date) == "NaT" or case is None or period == "any":  # nobody knows how long a period is
             return ""
         return day_text(later(date, case.kind.lead_time, period))
 

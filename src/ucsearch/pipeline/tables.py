@@ -207,6 +207,9 @@ def open_table(path: str | Path, decimal: Literal["auto", ".", ","] = "auto") ->
     return table
 
 
+_UTF8 = "; save it as UTF-8 (in a spreadsheet: CSV UTF-8)"
+
+
 class _Csv:
     unit = "line"
 
@@ -218,7 +221,7 @@ class _Csv:
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror})") from error
         except UnicodeDecodeError as error:
-            raise DataError(f"{path}: not a text in UTF-8 ({error.reason} at byte {error.start})") from error
+            raise DataError(f"{path}: line {_line_of(path)}: not a text in UTF-8{_UTF8}") from error
         # A sheet saved in some countries has semicolons.
         self.delimiter = max(",;\t", key=head.count)
         self.columns = tuple(x.strip() for x in next(csv.reader([head], delimiter=self.delimiter), []))
@@ -256,8 +259,21 @@ class _Csv:
                         cells, places, ragged = [[] for _ in index], [], {}
                 if places:
                     yield _csv_block(row, places, columns, cells, ragged, self.decimal)
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
+        except UnicodeDecodeError as error:
+            raise DataError(f"{self.path}: {self.unit} {_line_of(self.path)}: not a text in UTF-8{_UTF8}") from error
+        except (OSError, csv.Error) as error:
             raise DataError(f"{self.path}: cannot be read ({error})") from error
+
+
+def _line_of(path: Path) -> int:
+    """The first line that is not UTF-8, for a message."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8-sig")
+            except UnicodeDecodeError:
+                return number
+    return 1
 
 
 def _csv_block(

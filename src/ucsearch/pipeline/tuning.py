@@ -33,7 +33,7 @@ from ucsearch.pipeline.replay import History, Replay, needed_periods, read_histo
 from ucsearch.pipeline.toml_edit import Changes, edited
 from ucsearch.settings import Settings, SettingsError, parse_settings
 
-__all__ = ["Trial", "TuneResult", "run_tune"]
+__all__ = ["Trial", "TuneResult", "cheapest", "run_tune"]
 
 Floats = NDArray[np.float64]
 FORMAT = "ucsearch.tune/1"
@@ -156,16 +156,16 @@ def run_tune(
     first = _first(job.given, tomllib.loads(text))[: math.ceil(tries / 2)]
     drawn = job.drawn(_DRAWN)
     trials = job.run("first", first, drawn)
-    best = trials[_best(trials)]
+    best = trials[cheapest(trials)]
     later = _second(best.settings, best)[: tries - len(first)]
     trials += job.run("second", later, drawn)
-    chosen = _best(trials)
+    chosen = cheapest(trials)
     if len(drawn) < len(job.found):
         order = sorted(range(len(trials)), key=lambda i: (math.fsum(trials[i].cost.tolist()), i))[:_FINALISTS]
         again = job.run("finalists", [(trials[i].label, trials[i].changes) for i in order], job.drawn(_FINAL))
         for i, trial in zip(order, again, strict=True):
             trials[i] = replace(trials[i], final=trial.cost)
-        chosen = order[_best(again)]
+        chosen = order[cheapest(again)]
     made = edited(text, trials[chosen].changes)
     final = parse_settings(made.encode(), str(path))
     report = run_backtest(
@@ -176,9 +176,11 @@ def run_tune(
     return TuneResult(made, chosen, tuple(trials), job.skipped, job.names, len(drawn), before, report, inputs)
 
 
-def _best(trials: Sequence[Trial]) -> int:
-    """Ties go to the earlier one, so to the settings as given."""
-    return int(np.argmin([math.fsum(t.cost.tolist()) for t in trials]))
+def cheapest(trials: Sequence[Trial]) -> int:
+    """Ties go to the earlier one, so to the settings as given. What cannot be added up is never chosen over what can
+    (the least of some numbers and a NaN is the NaN, for NumPy)."""
+    totals = [math.fsum(t.cost.tolist()) if np.isfinite(t.cost).all() else math.inf for t in trials]
+    return totals.index(min(totals))
 
 
 class _Tuning:

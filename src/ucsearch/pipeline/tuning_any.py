@@ -19,7 +19,7 @@ from ucsearch.errors import InputError
 from ucsearch.pipeline.backtest_any import Group, Progress, Stage, least_history, read_groups, run_backtest_any
 from ucsearch.pipeline.kept import Arrays, Kept
 from ucsearch.pipeline.toml_edit import Changes, edited
-from ucsearch.pipeline.tuning import Trial, TuneResult
+from ucsearch.pipeline.tuning import Trial, TuneResult, cheapest
 from ucsearch.settings import Settings, parse_settings
 
 __all__ = ["tune_any"]
@@ -37,9 +37,9 @@ def tune_any(
     job.progress = progress
     first = _first(given)[: math.ceil(tries / 2)]
     trials = job.run(first)
-    best = trials[_best(trials)]
+    best = trials[cheapest(trials)]
     trials += job.run(_second(best)[: tries - len(first)])
-    chosen = _best(trials)
+    chosen = cheapest(trials)
     made = edited(text, trials[chosen].changes)
 
     def rest(done: int, total: int) -> None:
@@ -55,11 +55,6 @@ def tune_any(
         made, chosen, tuple(trials), job.skipped, job.names, job.count, earlier, report, inputs,
         earns=given.task.form != "cost",
     )  # fmt: skip
-
-
-def _best(trials: Sequence[Trial]) -> int:
-    """Ties go to the earlier one, so to the settings as given."""
-    return int(np.argmin([math.fsum(t.cost.tolist()) for t in trials]))
 
 
 class _Tuning:

@@ -22,6 +22,7 @@ from ucsearch.pipeline.columns import near
 from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
 from ucsearch.pipeline.plans import plan_orders
 from ucsearch.pipeline.retold import plain
+from ucsearch.pipeline.rows import sentence_in
 from ucsearch.records.inputs import built_in_task
 from ucsearch.segments.reader import SegmentReader
 from ucsearch.settings import Settings
@@ -99,7 +100,7 @@ class WhatIf:
             word, unit = ("better" if new > old else "worse"), f" {self.money}" if self.money else ""
             text += f" The expected score is {abs(new - old):.6g}{unit} {word}."
         if not b.released:
-            text += f" {b.sentence}"
+            text += f" {sentence_in(b, self.money)}"
         if is_blocked(b) and (words := blocked_words(asked_of(b))):
             text += f" What binds: {words}."
         return text

@@ -173,7 +173,7 @@ def _line(error: Any, file: str) -> str:
     if where == ["gate", "time_budget_s"]:
         return f"{file}: {key}: not for files, because a resumed run must decide the same; use gate.node_budget"
     if kind == "extra_forbidden":
-        return f"{file}: {key}: unknown key, expected {_allowed(loc[:-1], where[-1])}"
+        return f"{file}: {key}: unknown key, expected {_allowed(loc[:-1], where[-1])}{_elsewhere(where)}"
     if kind == "missing" and where[-1] == "name":
         return f"{file}: {key}: missing, expected one of {_names(where[0])}"
     if kind == "missing":
@@ -195,6 +195,21 @@ def _names(table: str) -> str:
 def _named() -> dict[str, dict[str, type[Any]]]:
     """The tables that choose a class by name."""
     return {"task": {**task_classes(), OWN: OwnObject}, "policy": policy_classes(), "forecaster": forecaster_classes()}
+
+
+def _elsewhere(where: Sequence[str]) -> str:
+    """Which tables have a key that stands in none or in another one."""
+    model: Any = file_model()
+    found = []
+    for table in model.model_fields:
+        if table in _named():
+            classes: dict[str, Any] = dict(_named()[table])
+            known = any(where[-1] in model_of(cls, tag).model_fields for tag, cls in classes.items())
+        else:
+            known = where[-1] in getattr(model.model_fields[table].annotation, "model_fields", {})
+        if known and table != where[0]:
+            found.append(f"[{table}]")
+    return f". It is a key of {' and '.join(found)}" if found and where[-1] != "name" else ""
 
 
 def _allowed(loc: Sequence[str], wrong: str) -> str:

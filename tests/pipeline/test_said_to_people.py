@@ -1,0 +1,143 @@
+"""What a newcomer is told: amounts in money, names as in the file, what is not known as not known."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tests.pipeline.kit import STATE_HEAD, TOML, decide, make_settings, read_csv, state_rows, write_csv, write_job
+from ucsearch.cli import app
+from ucsearch.dispatch.words import at_most, scores
+from ucsearch.errors import DataError, InputError
+from ucsearch.pipeline.explain import explain_series
+from ucsearch.pipeline.forecasts import ForecastFile
+from ucsearch.pipeline.tables import open_table
+from ucsearch.pipeline.tuning import cheapest
+from ucsearch.settings import SettingsError, parse_settings
+
+CERTAIN = TOML.replace("risk = 0.25", "risk = 0.0")
+
+
+@pytest.mark.parametrize(
+    ("score", "money", "risk", "said"),
+    [
+        (-8.55, "", 0.5, "scores -8.55"),
+        (-8.55, "EUR", 0.0, "is expected to cost 8.55 EUR"),
+        (8.55, "EUR", 0.0, "is expected to earn 8.55 EUR"),
+        (-8.55, "EUR", 0.5, "costs 8.55 EUR, its risk counted,"),
+    ],
+)
+def test_a_score_is_money_where_the_currency_is_known(score: float, money: str, risk: float, said: str) -> None:
+    assert scores(score, money, risk) == said
+
+
+def test_what_a_rival_cannot_do() -> None:
+    assert at_most(-3.0, "EUR") == "cannot cost less than 3 EUR"
+    assert at_most(3.0, "EUR") == "cannot earn more than 3 EUR"
+    assert at_most(-3.0) == "cannot score more than -3"
+
+
+def test_row_and_explanation_speak_of_money_and_the_record_stays_as_it_was(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    settings = make_settings(text=CERTAIN)
+    decide(tmp_path, settings)
+    row = read_csv(tmp_path / "out.csv")[2]
+    assert f"it is expected to cost {float(row['expected_cost']):.6g} EUR over 3 steps" in row["sentence"]
+    assert "the best alternative, cannot cost less than" in row["sentence"]
+    told = explain_series(tmp_path / "log.db", "C", settings).text
+    assert row["sentence"] in told
+    assert "nobody verifies" not in told  # the record's own words are the same figures, without a currency
+    assert "it scores -" in explain_series(tmp_path / "log.db", "C").text
+
+
+def test_what_falling_back_costs_without_a_forecast_is_not_zero(tmp_path: Path) -> None:
+    head = ["series", "step", "q0.1", "q0.5", "q0.9"]
+    write_csv(tmp_path / "forecasts.csv", head, [[n, h + 1, 7.0, 5.0, 9.0] for n in "AB" for h in range(3)])
+    write_csv(tmp_path / "states.csv", STATE_HEAD, state_rows("AB"))
+    report = decide(tmp_path)
+    assert report.outcomes == {"FALLBACK": 2}
+    assert report.fallback_words == "what falling back costs is not known for 2 series without a usable forecast"
+
+
+def test_a_date_nobody_can_read_is_an_empty_cell(tmp_path: Path) -> None:
+    rows = [[n, f"05/2{h}/2024", 5.0, 2.0] for n in "AB" for h in range(3)]
+    write_csv(tmp_path / "forecasts.csv", ["series", "date", "mean", "std"], rows)
+    write_csv(tmp_path / "states.csv", STATE_HEAD, state_rows("AB"))
+    decide(tmp_path, make_settings(text=f"period = 'day'\n{TOML}"))
+    assert [row["date"] for row in read_csv(tmp_path / "out.csv")] == ["", ""]
+
+
+def test_a_row_of_the_states_is_not_called_a_forecast(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    write_csv(tmp_path / "states.csv", STATE_HEAD, [["A", 3.0, -1.0], *state_rows()[1:]])
+    report = decide(tmp_path)
+    first = read_csv(tmp_path / "out.csv")[0]
+    assert first["sentence"].startswith("The series could not be used: ")
+    assert "column open_orders_1, series A: saw -1.0" in str(report.problems[0])
+
+
+def header(folder: Path, columns: str, cells: str, settings: Any = None) -> ForecastFile:
+    path = folder / "f.csv"
+    path.write_text(f"{columns}\n" + "".join(f"{cells}\n".replace("STEP", str(h + 1)) for h in range(3)))
+    return ForecastFile.open(open_table(path), settings or make_settings())
+
+
+@pytest.mark.parametrize(
+    ("columns", "cells", "hint"),
+    [
+        ("series,step,mean,stdev", "A,STEP,5,2", "It has 'stdev'; rename it to 'std'."),
+        ("series,Date,mean,std", "A,STEP,5,2", "It has 'Date'; rename it to 'date'."),
+    ],
+)
+def test_a_near_miss_is_named(tmp_path: Path, columns: str, cells: str, hint: str) -> None:
+    with pytest.raises(InputError, match="saw columns series") as error:
+        header(tmp_path, columns, cells)
+    assert hint in str(error.value)
+
+
+def test_sample_paths_named_by_their_model(tmp_path: Path) -> None:
+    names = [f"AutoETS-sample-{j}" for j in range(12)]
+    found = header(tmp_path, f"unique_id,step,{','.join(names)}", f"A,STEP,{','.join(map(str, range(12)))}")
+    assert found.layout.values == tuple(names)  # by number, not by letters
+    with pytest.raises(InputError, match="models AutoETS, Theta, expected one model"):
+        header(tmp_path, "unique_id,step,AutoETS-sample-1,Theta-sample-1", "A,STEP,4,5")
+
+
+def test_a_gap_says_how_it_could_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "sales.csv"
+    path.write_text("series,date,demand\nA,2024-05-01,3\nA,2024-05-03,4\n")
+    found = ForecastFile.history(open_table(path), parse_settings(f"period = 'day'\n{TOML}".encode()))
+    assert "expected one day between them (columns.gaps = 'zero' counts" in str(found.problems[0])
+
+
+def test_another_encoding_names_the_line_and_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    path.write_bytes("series,date,demand\nA,2024-05-01,3\nKäse,2024-05-01,3\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"f.csv: line 3: not a text in UTF-8; save it as UTF-8"):
+        list(open_table(path).blocks(["series"]))
+
+
+def test_a_key_in_the_wrong_table_is_sent_to_its_own() -> None:
+    with pytest.raises(SettingsError, match=r"gaps: unknown key.*It is a key of \[columns\]"):
+        parse_settings(f"gaps = 'zero'\n{TOML}".encode(), "job.toml")
+
+
+def test_an_override_is_answered_by_the_series_name(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    decide(tmp_path)
+    words = ["--who", "M. Curie", "--why", "promotion"]
+    done = CliRunner().invoke(app, ["override", str(tmp_path / "log.db"), "B", "10", *words])
+    assert "M. Curie replaced B (decision " in done.output
+
+
+def test_what_cannot_be_added_up_is_never_the_cheapest() -> None:
+    trials: list[Any] = [SimpleNamespace(cost=np.array(c)) for c in ([3.0, 4.0], [math.nan, 1.0], [3.0, 3.0])]
+    assert cheapest(trials) == 2
+    assert cheapest(trials[:2]) == 0
+    assert cheapest([trials[1], trials[1]]) == 0
