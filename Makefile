@@ -220,7 +220,7 @@ bench-scale: setup ## Throughput of jobs of parts against the plain run, overhea
 	$(VENV)/bin/python -m bench.scale_bench --series $(or $(SERIES),4000)
 
 .PHONY: evidence
-evidence: setup ## Run all evaluation suites into evidence/ and write README's results table (needs UCSEARCH_DATA)
+evidence: setup ## Run all evaluation suites into evidence/ and write the results tables (needs UCSEARCH_DATA)
 	$(VENV)/bin/python scripts/evidence.py
 
 # Tools of their own environments: what builds the site or a release never shapes the package's dependencies.

@@ -1,8 +1,9 @@
-"""Run every full suite, put its evidence into evidence/, and write README's results table from it.
+"""Run every full suite, put its evidence into evidence/, and write the results tables from it:
+README's short one, for newcomers, and the whole one of docs/all-results.md.
 
     python scripts/evidence.py                      # all suites (make evidence)
     python scripts/evidence.py synthetic scaling    # some
-    python scripts/evidence.py --table              # only the table, from the evidence that is there
+    python scripts/evidence.py --table              # only the tables, from the evidence that is there
 
 A suite is run in a folder of its own and then takes the place of the committed evidence: the same code, settings and
 platform give the same bytes, and it is said where they do not. Every look goes to the one ledger, evidence/looks.jsonl.
@@ -23,7 +24,8 @@ import time
 from pathlib import Path
 
 from ucsearch.evaluation.claims import status_rows
-from ucsearch.evaluation.heatmap import heat_map
+from ucsearch.evaluation.conclusions import BETTER, EQUAL, OPEN, WORSE, standings
+from ucsearch.evaluation.heatmap import heat_map, small_map
 from ucsearch.evaluation.ledger import LEDGER, code_sha256
 from ucsearch.evaluation.manifest import find_evidence, read_evidence
 from ucsearch.evaluation.recheck import verify_evidence
@@ -34,7 +36,8 @@ from ucsearch.evaluation.suite import load_suite, suite_names
 
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE, README = ROOT / "evidence", ROOT / "README.md"
-MAP = ROOT / "docs" / "when-it-helps.svg"
+ALL = ROOT / "docs" / "all-results.md"
+MAP, SMALL_MAP = ROOT / "docs" / "when-it-helps.svg", ROOT / "docs" / "when-it-helps-small.svg"
 STRESSES = ROOT / "docs" / "stressors.svg"
 LEDGER_FILE = EVIDENCE / LEDGER
 BEGIN, END = "<!-- results: written by scripts/evidence.py -->", "<!-- end of results -->"
@@ -54,6 +57,22 @@ def in_order() -> list[str]:
     return [*(name for name in names if name not in AFTER), *(name for name in AFTER if name in names)]
 
 
+def short_table(folder: Path) -> str:
+    """For newcomers: the suites that asked whether a practitioner would be better off, and what came out."""
+    lines = [
+        "| problem and data | worth using? | better than | as good as, to within 1 % | behind | not decided |",
+        "|---|---|---|---|---|---|",
+    ]
+    for p in (read_evidence(one).predicate for one in find_evidence(folder)):
+        if p["value"] is None:
+            continue
+        found, passed = standings(p), p["verdict"]["value"]["class"] == "passed"
+        cells = [found[kind] or "-" for kind in (BETTER, EQUAL, WORSE, OPEN)]
+        suite = f"[{p['verdict']['endpoint']}](evidence/{p['suite']})"
+        lines.append(f"| {suite} | {'**yes**' if passed else 'not shown'} | " + " | ".join(cells) + " |")
+    return "\n".join([BEGIN, *lines, END])
+
+
 def results_table(folder: Path) -> str:
     """The status of all evidence as a Markdown table, under markers; what practitioners ask comes first."""
     rows = status_rows([read_evidence(one).predicate for one in find_evidence(folder)])
@@ -62,7 +81,7 @@ def results_table(folder: Path) -> str:
         "|---|---|---|---|",
     ]
     for r in sorted(rows, key=lambda r: r["value"] == "not asked"):  # stable: otherwise in the order of their class
-        suite = f"[`{r['suite']}`](evidence/{r['suite']}) {r['endpoint']}"
+        suite = f"[`{r['suite']}`](../evidence/{r['suite']}) {r['endpoint']}"
         cells = (suite, r["conclusion"], r["value"], f"**{r['class']}**: {r['key']}")
         lines.append("| " + " | ".join(cells) + " |")
     held = {r["suite"] for r in rows}
@@ -71,11 +90,11 @@ def results_table(folder: Path) -> str:
 
 
 def with_table(text: str, table: str) -> str:
-    """README's text with the table in its place."""
+    """A page's text with the table in its place."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     if not after:
-        raise SystemExit(f"README.md: no {BEGIN!r} ... {END!r} to write between")
+        raise SystemExit(f"the page has no {BEGIN!r} ... {END!r} to write between")
     return before + table + after
 
 
@@ -86,7 +105,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--underpowered", action="store_true", help="open test splits whatever the power")
     parser.add_argument("--again", action="store_true", help="also what a killed run had finished")
-    parser.add_argument("--table", action="store_true", help="run nothing, only write README's table")
+    parser.add_argument("--table", action="store_true", help="run nothing, only write the tables")
     arguments = parser.parse_args()
     names = [] if arguments.table else arguments.suites or in_order()
     begun = time.perf_counter()
@@ -129,7 +148,8 @@ def main() -> None:
         finished.write_text(json.dumps(done), "utf-8")
     if names == in_order():
         finished.unlink(missing_ok=True)  # the next run of all suites is a new one
-    README.write_text(with_table(README.read_text("utf-8"), results_table(EVIDENCE)), "utf-8")
+    for page, table in ((README, short_table(EVIDENCE)), (ALL, results_table(EVIDENCE))):
+        page.write_text(with_table(page.read_text("utf-8"), table), "utf-8")
     write_map()
     if names:
         write_reports(EVIDENCE)
@@ -141,7 +161,9 @@ def write_map() -> None:
     folder = EVIDENCE / "where-search-helps"
     if (folder / "manifest.json").exists():
         tables = read_evidence(folder).predicate["tables"]
-        MAP.write_text(heat_map(next(t for t in tables if t["name"] == "gains")), "utf-8")
+        gains = next(t for t in tables if t["name"] == "gains")
+        MAP.write_text(heat_map(gains), "utf-8")
+        SMALL_MAP.write_text(small_map(gains), "utf-8")
     folder = EVIDENCE / "stressors"
     if (folder / "manifest.json").exists():
         tables = read_evidence(folder).predicate["tables"]

@@ -151,7 +151,7 @@ def _links(path: Path, text: str) -> str:
         file, hash, anchor = target.partition("#")
         if "://" in target or target.startswith(("#", "mailto:")):
             return match[0]
-        own = PROJECT.get(file.removeprefix("../"))
+        own = PROJECT.get(re.sub(r"^(\.\./)+", "", file))
         if own is not None:
             return f"[{words}]({up}{own}{hash}{anchor})"
         if file.startswith("docs/"):

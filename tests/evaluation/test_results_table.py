@@ -1,4 +1,4 @@
-"""README's results table is generated from the committed evidence, and the evidence agrees with its rows."""
+"""The results tables of README and docs/all-results.md come from the committed evidence, which agrees with its rows."""
 
 from __future__ import annotations
 
@@ -34,10 +34,44 @@ def test_evidence_is_of_suites_that_there_are_and_the_table_names_those_without(
         assert (f"| `{name}` | not run |" in table) is (name not in held)
 
 
-def test_readme_shows_the_evidence_and_nothing_else() -> None:
+@pytest.mark.parametrize(("page", "table"), [("README.md", "short_table"), ("docs/all-results.md", "results_table")])
+def test_pages_show_the_evidence_and_nothing_else(page: str, table: str) -> None:
     made = script()
-    text = (ROOT / "README.md").read_text("utf-8")
-    assert made.with_table(text, made.results_table(EVIDENCE)) == text, "run: python scripts/evidence.py --table"
+    text = (ROOT / page).read_text("utf-8")
+    assert made.with_table(text, getattr(made, table)(EVIDENCE)) == text, "run: python scripts/evidence.py --table"
+
+
+def test_the_short_table_leaves_no_opponent_out() -> None:
+    from ucsearch.evaluation.conclusions import standings
+    from ucsearch.evaluation.manifest import read_evidence
+
+    table = script().short_table(EVIDENCE)
+    for folder in FOLDERS:
+        p = read_evidence(folder).predicate
+        assert (f"(evidence/{folder.name})" in table) is (p["value"] is not None)
+        if p["value"] is not None:
+            (line,) = (x for x in table.splitlines() if f"(evidence/{folder.name})" in x)
+            assert all(words in line for words in standings(p).values())
+            assert ("**yes**" in line) is (p["verdict"]["value"]["class"] == "passed")
+
+
+def test_readme_calls_certified_what_is() -> None:
+    from ucsearch.evaluation.manifest import read_evidence
+
+    text = (ROOT / "README.md").read_text("utf-8").split("## Is it worth it?")[1]
+    said = {"m4-balanced200"} if "(evidence/m4-balanced200)) it does, certified" in text else set()
+    assert {f.name for f in FOLDERS if read_evidence(f).predicate["verdict"]["class"] == "certified"} == said
+
+
+def test_the_pictures_of_gains_are_of_the_committed_evidence() -> None:
+    from ucsearch.evaluation.heatmap import heat_map, small_map
+    from ucsearch.evaluation.manifest import read_evidence
+
+    tables = read_evidence(EVIDENCE / "where-search-helps").predicate["tables"]
+    gains = next(t for t in tables if t["name"] == "gains")
+    made = script()
+    assert made.MAP.read_text("utf-8") == heat_map(gains)
+    assert made.SMALL_MAP.read_text("utf-8") == small_map(gains)
 
 
 def test_every_suite_is_run_once_and_the_papers_rows_last() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ucsearch.evaluation.value_gate import TIMED
 
-__all__ = ["conclusion", "standing"]
+__all__ = ["conclusion", "standing", "standings"]
 
 Predicate = Mapping[str, Any]
 
@@ -41,13 +41,19 @@ def conclusion(p: Predicate, others: Sequence[Predicate] = ()) -> str:
     return "A description; it asks for no promotion and claims nothing."
 
 
-def _of_value(p: Predicate) -> str:
+def standings(p: Predicate) -> dict[str, str]:
+    """The opponents of the value gate by how the judged policy stands against them, each as words; none left out."""
     value, margin = p["value"], 0.01
     names: dict[str, list[str]] = {BETTER: [], EQUAL: [], WORSE: [], OPEN: []}
     opponents = list(dict.fromkeys(d["opponent"] for d in value["deltas"]))
     for one in opponents:
         found = standing([d for d in value["deltas"] if d["opponent"] == one], margin)
         names[found].append(one.removesuffix("-tuned").replace("-time", " at equal time"))
+    return {kind: _joined(found) if found else "" for kind, found in names.items()}
+
+
+def _of_value(p: Predicate) -> str:
+    names = standings(p)
     said = []
     for kind, words in (
         (BETTER, "cheaper than {}" if _is_cost(p) else "earns more than {}"),
@@ -56,7 +62,7 @@ def _of_value(p: Predicate) -> str:
         (OPEN, "undecided against {}"),
     ):
         if names[kind]:
-            said.append(words.format(_joined(names[kind])))
+            said.append(words.format(names[kind]))
     passed = p["verdict"]["value"]["class"] == "passed"
     text = "; ".join(said)
     return f"{'Worth using here' if passed else 'Not shown to be worth using here'}: {text}."

@@ -11,7 +11,7 @@ from typing import Any
 
 from ucsearch.report.text import esc
 
-__all__ = ["heat_map"]
+__all__ = ["heat_map", "small_map"]
 
 _PANELS = {
     "search": "search over greedy",
@@ -21,6 +21,7 @@ _PANELS = {
 }
 _NAME = re.compile(r"(?P<row>.+) k(?P<kink>\d+) (?P<quality>\w+)$")
 _CELL, _LINE, _LABEL, _TOP = 34, 20, 190, 66
+_SMALL, _WIDE, _HEAD = ("search", "members"), 52, 46  # the small map's panels, cell and head
 _FULL = 0.15  # a gain from which on the colour is full
 _GOOD, _BAD, _NONE = (33, 102, 172), (178, 24, 43), (247, 247, 247)
 
@@ -41,6 +42,61 @@ def heat_map(table: Mapping[str, Any]) -> str:
         f'aria-label="{title}" font-family="sans-serif" font-size="10">'
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>{"".join(body)}</svg>\n'
     )
+
+
+def small_map(table: Mapping[str, Any]) -> str:
+    """The same in a few lines: means over cells, by fixed cost and by how dear a shortage is; search and members."""
+    names = [column["name"] for column in table["columns"]]
+    at = 2 + names.index("Gain, mean")
+    cells: dict[tuple[str, str, str], list[float]] = {}
+    for line in table["rows"]:
+        place = _NAME.match(line[0])
+        if place is None or line[at] is None:
+            continue
+        cells.setdefault((line[1], _group(place["row"]), place["kink"]), []).append(line[at])
+    rows = sorted({row for _, row, _ in cells}, key=lambda row: (row.startswith("staff"), len(row), row))
+    kinks = sorted({kink for _, _, kink in cells}, key=int)
+    panels = [name for name in _SMALL if any(panel == name for panel, _, _ in cells)]
+    across = _WIDE * len(kinks) + 22
+    width, height = _LABEL + across * len(panels), _HEAD + _LINE * len(rows) + 8
+    out = [_text(6, _HEAD + _LINE * r + 14, row, size=12) for r, row in enumerate(rows)]
+    for n, name in enumerate(panels):
+        left = _LABEL + across * n
+        out.append(_text(left, 18, _PANELS[name], size=13, bold=True))
+        for i, kink in enumerate(kinks):
+            x = left + _WIDE * i
+            out.append(_text(x + _WIDE // 2 - 1, 38, f"{int(kink)}:1", middle=True, size=11))
+            for r, row in enumerate(rows):
+                found = cells.get((name, row, kink))
+                if not found:
+                    continue
+                value, y = sum(found) / len(found), _HEAD + _LINE * r
+                ink = "#ffffff" if abs(value) > 0.6 * _FULL else "#222222"
+                out.append(
+                    f'<rect x="{x}" y="{y}" width="{_WIDE - 2}" height="{_LINE - 2}" fill="{_colour(value)}"/>'
+                    + _text(x + _WIDE // 2 - 1, y + 14, _hundredths(value), middle=True, ink=ink, size=12)
+                )
+    out.append(_text(6, 38, "one short : one too many", size=11))
+    title = "Mean gains of search and of members, by fixed cost and by how dear a shortage is"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img" '
+        f'aria-label="{title}" font-family="sans-serif"><rect width="{width}" height="{height}" fill="#ffffff"/>'
+        f"{''.join(out)}</svg>\n"
+    )
+
+
+def _hundredths(value: float) -> str:
+    text = f"{100.0 * value:+.0f}"
+    return "0" if text in ("+0", "-0") else text
+
+
+def _group(row: str) -> str:
+    """What a newcomer sorts problems by: what an order costs, or staffing."""
+    order = re.match(r"order L\d+ K(\d+) P\d+$", row)
+    if order is None:
+        return "staffing"
+    fixed = int(order[1])
+    return "orders cost nothing" if fixed == 0 else f"an order costs {fixed} d of stock"
 
 
 def _axes(families: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
