@@ -12,10 +12,12 @@ import pytest
 
 from ucsearch.data.embedded import sample_demand
 from ucsearch.errors import InputError, RecordError
+from ucsearch.evaluation import ledger
 from ucsearch.evaluation.job import Job, TestSplitClosed
-from ucsearch.evaluation.ledger import Look, append_look, read_ledger
+from ucsearch.evaluation.ledger import Look, append_look, check_kept, read_ledger
 from ucsearch.evaluation.rows import EvidenceError
 from ucsearch.evaluation.sources import Pool
+from ucsearch.records.canonical import canonical
 
 IDENTITY = {"card_sha256": "c" * 64, "suite_sha256": "5" * 64, "settings": {"name": "s"}}
 
@@ -80,6 +82,32 @@ def test_looks_that_are_written_at_once_make_one_chain(tmp_path: Path) -> None:
     looks = read_ledger(tmp_path / "l")
     assert [x["look"] for x in looks] == list(range(1, 13))
     assert {x["selection_sha256"] for x in looks} == {one.selection_sha256 for one in own}
+
+
+def test_lines_that_were_moved_doubled_or_left_out(tmp_path: Path) -> None:
+    """A chain that somebody makes anew shows it only to who kept a head: `check_kept`."""
+    path = tmp_path / "l"
+    for n in (0, 1, 2, 0):
+        append_look(path, Look("s", "5" * 64, "c" * 64, f"{n:064x}"), {"d": {"x": [0, 1]}}, code=None)
+    first, second, third, fourth = lines = path.read_bytes().splitlines()
+    assert [x["repeat_of"] for x in read_ledger(path)] == [None, None, None, 1]
+    for moved in (
+        [second, first, third, fourth], [first, third, second, fourth], [first, second, fourth, third],
+        [first, first, second, third], [first, second, second, third, fourth], [*lines, fourth],
+        [second, third, fourth], [first, third, fourth], [first, second, fourth], [*lines, b""], [b"", *lines],
+    ):  # fmt: skip
+        path.write_bytes(b"\n".join(moved) + b"\n")
+        with pytest.raises(EvidenceError):
+            read_ledger(path)
+    for n, changes in ((0, {"look": True}), (1, {"look": 2.5}), (3, {"repeat_of": 3}), (3, {"repeat_of": True})):
+        forged = {**json.loads(lines[n]), **changes}
+        forged["head"] = ledger._head(forged)
+        path.write_bytes(b"\n".join([*lines[:n], canonical(forged)]) + b"\n")
+        with pytest.raises(EvidenceError):
+            read_ledger(path)
+    path.write_bytes(b"\n".join(lines[:-1]) + b"\n")  # a chain without its end is one
+    with pytest.raises(EvidenceError, match="cut or rewritten"):
+        check_kept(read_ledger(path), json.loads(fourth)["head"])
 
 
 @pytest.mark.parametrize("opened", [{}, {"d": {}}, {"d": {"x": [3, 3]}}, {"d": {"x": [-1, 3]}}, {"d": {"x": [0]}}])

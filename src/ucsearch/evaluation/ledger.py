@@ -212,6 +212,8 @@ def _check(look: Mapping[str, Any], where: str) -> None:
             continue
         if not isinstance(value, str) or len(value) != 64 or set(value) - set("0123456789abcdef"):
             raise EvidenceError(f"{where}.{name}: saw {value!r}, expected 64 hex digits")
+    if type(look["look"]) is not int or type(look["repeat_of"]) not in (int, type(None)):
+        raise EvidenceError(f"{where}: expected the number of a look, and of the one that it repeats or null")
     if not isinstance(look["suite"], str) or not look["suite"] or type(look["taken_over"]) is not bool:
         raise EvidenceError(f"{where}: expected the name of a suite, and whether it was taken over")
     opened = look["opened"]
