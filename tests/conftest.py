@@ -28,8 +28,10 @@ def data_dir() -> Path:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Kernels are run as the text they are, with the test's fixtures too, unless it is marked `compiled`."""
-    if item.get_closest_marker("compiled"):
+    """Kernels are run as the text they are, with the test's fixtures too, unless it is marked `compiled` or `slow`.
+
+    What has much to compute has time to compile; as text some of the slow tests would not end in an hour."""
+    if item.get_closest_marker("compiled") or item.get_closest_marker("slow"):
         return (yield)
     with plain_kernels():
         return (yield)
