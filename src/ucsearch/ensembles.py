@@ -80,7 +80,7 @@ def ordered_members(array: Floats, weights: Floats) -> tuple[Floats, Floats, NDA
     flat = array.reshape(count, size, horizon * fields)
     width = horizon * fields + (0 if uniform else 1)
     chunk = max(1, _SORT_CHUNK // (size * width))
-    out = np.empty_like(flat)
+    out = np.empty(flat.shape)  # in C order, whatever the order of what comes in
     out_weights = weights if uniform else np.empty((count, size))
     stood = np.empty((count, size), np.int32)
     for lo in range(0, count, chunk):
@@ -91,7 +91,11 @@ def ordered_members(array: Floats, weights: Floats) -> tuple[Floats, Floats, NDA
         )  # fmt: skip
         order = _content_order(keyed)
         stood[lo : lo + chunk] = order
-        out[lo : lo + chunk] = np.take_along_axis(part, order[..., None], axis=1)
+        # Whole members are moved at once; "clip" only spares a copy, all places are valid.
+        rows = (order + size * np.arange(len(part))[:, None]).reshape(-1)
+        np.take(
+            part.reshape(-1, part.shape[2]), rows, axis=0, out=out[lo : lo + chunk].reshape(rows.size, -1), mode="clip"
+        )
         if not uniform:
             out_weights[lo : lo + chunk] = np.take_along_axis(np.broadcast_to(weight, part.shape[:2]), order, axis=1)
     return out.reshape(array.shape), out_weights, stood

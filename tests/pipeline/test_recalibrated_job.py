@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.pipeline.kit import TOML, decide, write_csv
+from tests.pipeline.kit import TOML, decide, read_csv, write_csv
 from ucsearch.errors import InputError
 from ucsearch.forecast import SeasonalNaive, series_stream
 from ucsearch.forecast.recalibrate import Archive, Correction, Recalibration, Sums, correction_at
@@ -18,6 +19,8 @@ from ucsearch.forecast.walked import past_forecasts, walk_recalibrated
 from ucsearch.pipeline.archive import Past, read_archive, write_archive
 from ucsearch.pipeline.backtest import run_backtest
 from ucsearch.records.reader import AuditReader
+from ucsearch.segments.audit import verify_segments
+from ucsearch.segments.reader import export_records
 from ucsearch.settings import Settings, parse_settings
 from ucsearch.verify import verify_file, verify_record
 
@@ -240,3 +243,22 @@ def test_what_is_kept_replaces_no_other_input(tmp_path: Path) -> None:
 
 def _rows(path: Path) -> list[list[str]]:
     return [line.split(",") for line in path.read_text().splitlines()[1:]]
+
+
+@pytest.mark.parametrize("method", ["rolling", "paths"])
+def test_rows_of_a_segment_say_how_their_members_came_about(tmp_path: Path, method: str) -> None:
+    write_job(tmp_path)
+    entries = settings_with(method)
+    rows = replace(entries, run=replace(entries.run, segment_from=1))
+    decide(tmp_path, entries, archive=tmp_path / "archive.csv", out="entries.csv", log_name="entries.db")
+    decide(tmp_path, rows, archive=tmp_path / "archive.csv")
+    shown = [read_csv(tmp_path / name) for name in ("entries.csv", "out.csv")]
+    for line in (*shown[0], *shown[1]):
+        del line["certificate"]
+    assert shown[0] == shown[1]
+    with AuditReader(tmp_path / "log.db") as reader:
+        assert [r.fault for r in verify_segments(reader, engine="python", sample=-1)] == [""]
+        export_records(reader, tmp_path / "records.jsonl", engine="python")
+    assert [v.status for v in verify_file(tmp_path / "records.jsonl")] == ["valid"] * 3
+    lines = (tmp_path / "records.jsonl").read_text().splitlines()
+    assert [f'"method":"{method}"' in line for line in lines] == [True, True, method == "rolling"]

@@ -38,13 +38,14 @@ from ucsearch.pipeline.dates import date_problems
 from ucsearch.pipeline.decide_page import DecidePage
 from ucsearch.pipeline.folder import JobRun, SameRun, fingerprint_of, keep, kept, read_part, work_folder
 from ucsearch.pipeline.forecasts import ForecastFile, Values, make_trace
-from ucsearch.pipeline.recalibrated import correction_for, paths_of, recalibrated_panel
+from ucsearch.pipeline.recalibrated import correction_for, paths_of, recalibrated_trace, recorded_changes
 from ucsearch.pipeline.rows import COLUMNS, PLACE, REFUSED, Rows, shown_columns
 from ucsearch.pipeline.segmented import Segment, is_segmented, resolve_reach
 from ucsearch.pipeline.tables import Problem, check_writable, open_table, refuse_overwriting, write_table
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.requests import Request, Under
 from ucsearch.records.writer import Body, Recalibrated, decision_body, panel_bodies
+from ucsearch.segments.changes import change_text
 from ucsearch.segments.encode import Hashed, hash_traces, kept_steps, shortened
 from ucsearch.segments.shared import Keep
 from ucsearch.settings import Settings
@@ -286,7 +287,7 @@ class _Panel(NamedTuple):
     kind: Kind
     recalibrated: list[Recalibrated] | None
     hashed: Hashed | None = None  # of the whole traces, where the log is a segment
-    sources: list[str] | None = None  # where they are, if they are not kept
+    sources: list[str] | None = None  # where they are, if they are not kept; or how they were recalibrated
 
 
 class Chunk(NamedTuple):
@@ -374,10 +375,11 @@ def _decide_group(
         [v.cutoff for v in values] if values[0].cutoff else None,
         [v.issued for v in values] if values[0].issued else None, values[0].model, kind.task.fields,
     )  # fmt: skip
-    recalibrated = None
-    if plan.fixes is not None:
-        fixes = [correction_for(plan.fixes, v.series, trace.horizon) for v in values]
-        trace, recalibrated = recalibrated_panel(trace, fixes, settings.recalibration)
+    raw = trace
+    fixes = [] if plan.fixes is None else [correction_for(plan.fixes, v.series, trace.horizon) for v in values]
+    if fixes:
+        trace = recalibrated_trace(raw, fixes, settings.recalibration)
+    changed = trace is not raw
     states, params, actions = panel_inputs(cases, trace, settings)
     trace = planned_trace(trace, kind.config, params, settings)
     known = plan.standing
@@ -395,6 +397,10 @@ def _decide_group(
     )  # fmt: skip
     names = [v.series for v in values]
     sources = [plan.forecasts.source(name) for name in names] if keep == "reference" else None
+    recalibrated = None
+    if changed:
+        recalibrated = recorded_changes(raw, fixes, settings.recalibration, trace.horizon)
+        sources = sources if keep is None else [change_text(one) for one in recalibrated]
     return _Panel(panel, names, kind, recalibrated, hashed, sources)
 
 

@@ -161,7 +161,7 @@ class ForecastFile:
         """(n, K) values of a block, NaN where there is no usable number; columns are contiguous, as they come."""
         out = np.empty((len(self.layout.values), len(block))).T
         for i, name in enumerate(self.layout.values):
-            out[:, i] = block.numbers(name)[0]
+            block.put(name, out[:, i])
         out[~(np.abs(out) <= LARGEST)] = np.nan
         return out
 

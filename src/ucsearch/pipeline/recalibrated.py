@@ -21,7 +21,7 @@ from ucsearch.records.blobs import blob_id, encode_array
 from ucsearch.records.writer import Recalibrated
 from ucsearch.trace import Trace
 
-__all__ = ["Recalibrating", "correction_for", "paths_of", "recalibrated_panel"]
+__all__ = ["Recalibrating", "correction_for", "paths_of", "recalibrated_trace", "recorded_changes"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -41,17 +41,21 @@ def paths_of(fix: Correction, how: Recalibration) -> int:
     return count if count >= LEAST_PATHS else 0
 
 
-def recalibrated_panel(
-    raw: Trace, fixes: Sequence[Correction], how: Recalibration
-) -> tuple[Trace, list[Recalibrated] | None]:
-    """The trace that is planned on, and what its records say about it."""
+def recalibrated_trace(raw: Trace, fixes: Sequence[Correction], how: Recalibration) -> Trace:
+    """The trace that is planned on: `raw` itself where too little is known of its past."""
     if how.method == "paths" and not paths_of(fixes[0], how):
-        return raw, None
-    trace = recalibrate_trace(raw, fixes, how)
-    return trace, [_recorded(raw.window(w), fix, how) for w, fix in enumerate(fixes)]
+        return raw
+    return recalibrate_trace(raw, fixes, how)
 
 
-def _recorded(raw: Trace, fix: Correction, how: Recalibration) -> Recalibrated:
+def recorded_changes(
+    raw: Trace, fixes: Sequence[Correction], how: Recalibration, steps: int
+) -> list[Recalibrated]:  # fmt: skip
+    """What the records of the first `steps` steps say about how their members came about; every step has its own."""
+    return [_recorded(raw.window(w), fix, how, steps) for w, fix in enumerate(fixes)]
+
+
+def _recorded(raw: Trace, fix: Correction, how: Recalibration, steps: int) -> Recalibrated:
     blobs: dict[str, bytes] = {}
 
     def kept(array: object) -> dict[str, str]:
@@ -63,13 +67,13 @@ def _recorded(raw: Trace, fix: Correction, how: Recalibration) -> Recalibrated:
     floor: float | str = how.floor if np.isfinite(how.floor) else "-inf"
     part: dict[str, object] = {
         "method": how.method, "season": how.season, "cycles": how.cycles, "scale": how.scale, "floor": floor,
-        "members": kept(raw.members), "weights": kept(raw.weights),
+        "members": kept(raw.members[:, :, :steps]), "weights": kept(raw.weights),
     }  # fmt: skip
     if how.method == "paths":
-        part["errors"] = kept(fix.paths)
+        part["errors"] = kept(None if fix.paths is None else fix.paths[:, :steps])
     else:
-        part["b"], part["c"] = fix.b.tolist(), fix.c.tolist()
-        part["sums"] = {name: row.tolist() for name, row in fix.sums._asdict().items()}
+        part["b"], part["c"] = fix.b[:steps].tolist(), fix.c[:steps].tolist()
+        part["sums"] = {name: row[:steps].tolist() for name, row in fix.sums._asdict().items()}
     return Recalibrated(part, blobs)
 
 

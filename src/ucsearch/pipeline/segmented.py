@@ -37,12 +37,13 @@ __all__ = ["Segment", "batches_of", "is_segmented", "resolve_reach", "shared_of"
 
 
 def is_segmented(plan: Work) -> bool:
-    """Whether a run's decisions go to a segment: there are many, Parquet can be written, and their forecasts are as
-    they were read (a recalibration is part of a record that rows have no columns for)."""
+    """Whether a run's decisions go to a segment: there are many, and Parquet can be written. A recalibration needs the
+    members beside it."""
     settings = plan.settings
     if len(plan.series) < settings.run.segment_from or importlib.util.find_spec("pyarrow") is None:
         return False
-    return can_be_rows(settings) and plan.fixes is None and plan.standing is None
+    known = plan.fixes is None or settings.log.keep != "reference"
+    return can_be_rows(settings) and known and plan.standing is None
 
 
 def can_be_rows(settings: Settings) -> bool:

@@ -99,6 +99,14 @@ class Block:
                 return np.full(len(cells), np.nan), {}
         return parse_numbers(self.texts(column), self.decimal)
 
+    def put(self, column: str, out: Floats) -> None:
+        """The same values into `out` (n,), without a copy in between where the cells are floats."""
+        cells = self.cells[column]
+        if not isinstance(cells, list) and str(cells.type) in ("float", "double") and not cells.null_count:
+            out[:] = cells.to_numpy(zero_copy_only=True)
+        else:
+            out[:] = self.numbers(column)[0]
+
     def part(self, lo: int, hi: int) -> Block:
         cells = {
             name: x[lo:hi] if isinstance(x, list) else x.slice(lo, max(0, hi - lo)) for name, x in self.cells.items()

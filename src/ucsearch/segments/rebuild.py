@@ -17,6 +17,7 @@ from ucsearch.layout import Layout
 from ucsearch.records.decisions import decision_record
 from ucsearch.records.inputs import built_in_task
 from ucsearch.records.requests import Request
+from ucsearch.segments.changes import change_of
 from ucsearch.segments.encode import Hashed, panel_batch, refusal_batch
 from ucsearch.segments.rows import COLUMNS, Batch, digests_of, normal, step_digests, trace_hashes
 from ucsearch.segments.shared import Shared
@@ -35,6 +36,7 @@ class Rebuilt(NamedTuple):
     decision: Decision
     where: str
     differs: str  # name of the first column that came out different; "" when none did
+    source: str = ""  # that column's text
 
 
 def check_digests(batch: Batch, stored: Sequence[bytes], shared: bytes) -> tuple[int, str] | None:
@@ -87,7 +89,13 @@ def record_of(
     one: Rebuilt, series: str, request: Request | None = None
 ) -> tuple[dict[str, Any], dict[str, bytes]]:  # fmt: skip
     """Today's record and its blobs."""
-    return decision_record(one.decision, series=series, where=one.where, request=request)
+    change = change_of(one.source, series)
+    if change is None:
+        return decision_record(one.decision, series=series, where=one.where, request=request)
+    record, blobs = decision_record(
+        one.decision, series=series, where=one.where, recalibration=change.part, request=request
+    )
+    return record, {**blobs, **change.blobs}
 
 
 def rebuilt(
@@ -177,7 +185,7 @@ def _decided(
     )
     again = panel_batch(panel, [batch.texts["series"][i] for i in places], told["object"], hashed, shared.keep)
     for k, i in enumerate(places):
-        yield Rebuilt(i, panel[k], told["object"], _difference(batch, i, again, k))
+        yield Rebuilt(i, panel[k], told["object"], _difference(batch, i, again, k), batch.texts["source"][i])
 
 
 def _declared(laws: list[dict[str, Any]]) -> Declared:

@@ -45,7 +45,7 @@ COLUMNS: dict[str, str] = {
     "cause": "text",
     "meta": "text",  # of the trace, canonical JSON; "" for a refusal
     "detail": "text",  # why the trace was refused, or what the last look found; else ""
-    "source": "text",  # keep = "reference": where the members are; else ""
+    "source": "text",  # keep = "reference": where the members are; how they were recalibrated (changes.py); else ""
     "trace": "binary",  # 32 bytes; none for a refusal
     "rest": "binary",  # 32 bytes for each step that is not kept
     "action": "f8",  # NaN on HOLD
