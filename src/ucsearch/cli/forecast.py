@@ -113,18 +113,16 @@ def settings_for(path: Path | None, model: str | None, paths: int | None, horizo
     import dataclasses
 
     from ucsearch.errors import InputError
-    from ucsearch.settings import forecaster_classes, load_settings, parse_settings
+    from ucsearch.pipeline.forecasting import with_forecaster
+    from ucsearch.settings import load_settings, parse_settings
 
     if path is None and horizon is None:
         raise InputError("--horizon", "nothing", "how many periods to forecast, or a settings file")
     found = parse_settings(PLAIN.format(period="any").encode(), "") if path is None else load_settings(path)
-    classes = forecaster_classes()
     name = model or ("auto" if path is None else None)
-    if name is not None and name not in classes:
-        raise InputError("--model", repr(name), f"one of {', '.join(classes)}")
+    if name is not None:
+        found = with_forecaster(found, name, "--model")
     chosen = found.forecaster
-    if name is not None and not isinstance(chosen, classes[name]):
-        chosen = classes[name](floor=0.0)
     if paths is not None:
         chosen = dataclasses.replace(chosen, **{"models" if hasattr(chosen, "models") else "paths": paths})
     return dataclasses.replace(found, forecaster=chosen)

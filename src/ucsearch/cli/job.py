@@ -26,8 +26,17 @@ FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The job's f
 def plan(
     settings: Annotated[Path, typer.Argument(metavar="SETTINGS", help="The settings file, such as inventory.toml.")],
     folder: FolderArgument,
-    forecasts: Annotated[str, typer.Option("--forecasts", "-f", help="Pattern of Parquet files, 'f-*.parquet'.")],
     states: Annotated[str, typer.Option("--states", "-s", help="Pattern of Parquet files.")],
+    forecasts: Annotated[
+        str | None, typer.Option("--forecasts", "-f", help="Pattern of Parquet files, 'f-*.parquet'.")
+    ] = None,
+    sales: Annotated[
+        str | None, typer.Option("--sales", help="Instead of forecasts: every part forecasts its own series first.")
+    ] = None,
+    forecaster: Annotated[str | None, typer.Option("--forecaster", help="By which model, with --sales.")] = None,
+    horizon: Annotated[int | None, typer.Option("--horizon", min=1, help="Periods to forecast.")] = None,
+    season: Annotated[int | None, typer.Option("--season", min=1, help="Periods of a season; weekdays: 7.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Of the sample paths.")] = None,
     parts: Annotated[int, typer.Option("--parts", min=1, max=999_999, help="About so many parts.")] = 16,
     log: Annotated[Path | None, typer.Option("--log", "-l", help="The log; DIR/decisions.db when not given.")] = None,
     now: Annotated[
@@ -38,11 +47,19 @@ def plan(
 
     Exit codes: 0 planned, 2 unusable settings or files, or DIR holds another job.
     """
+    from ucsearch.errors import InputError
     from ucsearch.scale.parts import plan_job
 
     with reported():
+        if (forecasts is None) == (sales is None):
+            raise InputError("--forecasts", "both" if sales else "nothing", "either --forecasts or --sales")
+        if (sales is None) != (forecaster is None):
+            raise InputError("--forecaster", repr(forecaster), "a model with --sales, and none without")
         moment = None if now is None else datetime.fromisoformat(now)
-        made = plan_job(settings, forecasts, states, folder, parts=parts, now=moment, log=log)
+        made = plan_job(
+            settings, forecasts or sales or "", states, folder, parts=parts, now=moment, log=log, forecaster=forecaster,
+            horizon=horizon, season=season, seed=seed,
+        )  # fmt: skip
     last = len(made.items) - 1
     typer.echo(f"{last + 1} parts planned; next, for I from 0 to {last}: ucsearch job run {folder} --part I")
 

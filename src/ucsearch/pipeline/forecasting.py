@@ -10,7 +10,7 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,9 +29,12 @@ from ucsearch.pipeline.archive import Past, write_archive
 from ucsearch.pipeline.periods import day_text, later
 from ucsearch.pipeline.sales import History, Sales, ended_early, read_sales
 from ucsearch.pipeline.tables import Problem, check_writable, refuse_overwriting, write_table
-from ucsearch.settings import Settings
+from ucsearch.settings import Settings, forecaster_classes
 
-__all__ = ["SEASONS", "ForecastReport", "Plan", "plan_forecast", "run_forecast"]
+__all__ = [
+    "SEASONS", "ForecastReport", "Plan", "forecast_one", "plan_forecast", "run_forecast", "steps_ahead", "why_not",
+    "with_forecaster",
+]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
@@ -90,20 +93,12 @@ def plan_forecast(
 ) -> Plan:  # fmt: skip
     """Read the history and see which series can be forecast."""
     sales = read_sales(data, settings)
-    length = horizon or settings.forecast.steps or _needed(settings)
+    length = horizon or settings.forecast.steps or steps_ahead(settings)
     cycle = season or (settings.season if settings.season > 1 else _usual(sales))
-    needed = settings.forecaster.min_history(cycle)
     early = {h.series: newest for h, newest in ended_early(sales)}
     problems, found = list(sales.problems), []
     for h in sales.histories:
-        text = ""
-        if h.series in early:
-            text = f"saw {day_text(h.last)} as its last date, expected {day_text(early[h.series])} as in the other "
-            text += "series (columns.gaps = 'zero' counts missing periods as no demand)"
-        elif len(h.y) < needed:
-            text = f"saw {len(h.y)} periods, expected at least {needed} for {settings.forecaster.name}, season {cycle}"
-        elif h.y.min() < 0.0 <= getattr(settings.forecaster, "floor", -np.inf):
-            text = f"saw {h.y.min():g}, expected demand of at least 0 (or a forecaster without floor = 0)"
+        text = why_not(h, settings, cycle, early.get(h.series))
         if text:
             problems.append(Problem(str(data), "", "", h.series, text))
         else:
@@ -114,7 +109,37 @@ def plan_forecast(
     return Plan(settings, sales, tuple(found), tuple(problems), length, cycle, clip, number)
 
 
-def _needed(settings: Settings) -> int:
+def why_not(h: History, settings: Settings, season: int, newest: Any = None) -> str:
+    """Why a series cannot be forecast, "" when it can. `newest`: where the others end, if it does not end there."""
+    needed = settings.forecaster.min_history(season)
+    if newest is not None:
+        text = f"saw {day_text(h.last)} as its last date, expected {day_text(newest)} as in the other "
+        return text + "series (columns.gaps = 'zero' counts missing periods as no demand)"
+    if len(h.y) < needed:
+        return f"saw {len(h.y)} periods, expected at least {needed} for {settings.forecaster.name}, season {season}"
+    if h.y.min() < 0.0 <= getattr(settings.forecaster, "floor", -np.inf):
+        return f"saw {h.y.min():g}, expected demand of at least 0 (or a forecaster without floor = 0)"
+    return ""
+
+
+def with_forecaster(settings: Settings, name: str, option: str = "--forecaster") -> Settings:
+    """The settings with the forecaster of that name: their own where it is one, else one that knows no negative
+    demand."""
+    classes = forecaster_classes()
+    if name not in classes:
+        raise InputError(option, repr(name), f"one of {', '.join(classes)}")
+    own = isinstance(settings.forecaster, classes[name])
+    return settings if own else replace(settings, forecaster=classes[name](floor=0.0))
+
+
+def forecast_one(plan: Plan, history: History) -> tuple[str, Floats]:
+    """The model that was used, and its members (J, H) or (J, H, F)."""
+    made = _forecast(plan, history, False)
+    return made.model, made.members
+
+
+def steps_ahead(settings: Settings) -> int:
+    """As many as decisions look at."""
     return max(settings.policy.depth, int(getattr(settings.task, "lead_time", 0)) + 1)
 
 

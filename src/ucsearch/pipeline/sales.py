@@ -24,7 +24,7 @@ from ucsearch.pipeline.periods import day_text, is_regular
 from ucsearch.pipeline.tables import Block, Problem, Table, open_table
 from ucsearch.settings import Settings
 
-__all__ = ["History", "Sales", "ended_early", "infer_period", "read_sales"]
+__all__ = ["History", "Sales", "ended_early", "infer_period", "read_sales", "sales_of"]
 
 Floats = NDArray[np.float64]
 PERIODS = ("15min", "30min", "hour", "day", "weekday", "week", "month")
@@ -53,7 +53,11 @@ class Sales:
 
 def read_sales(path: str | Path, settings: Settings) -> Sales:
     """Every series of the file; where the settings leave the period open, it is read off the dates."""
-    table = open_table(path, settings.columns.decimal)
+    return sales_of(open_table(path, settings.columns.decimal), settings)
+
+
+def sales_of(table: Table, settings: Settings) -> Sales:
+    """The same of an open table."""
     names = usual_names(table, settings.columns)
     long = names.series in table.columns and names.demand in table.columns
     if long or settings.fields:
@@ -65,7 +69,7 @@ def read_sales(path: str | Path, settings: Settings) -> Sales:
     if names.date in table.columns and names.series not in table.columns:
         return _by_column(table, settings, names.date)
     raise InputError(
-        str(path), f"columns {', '.join(table.columns[:8])}",
+        str(table.path), f"columns {', '.join(table.columns[:8])}",
         f"a long file ({names.series}, {names.date}, {names.demand} or unique_id, ds, y), a row per series with a "
         "column per date, or a date column with a column per series",
     )  # fmt: skip

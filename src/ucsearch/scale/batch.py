@@ -27,7 +27,7 @@ from ucsearch.segments.files import encode_part
 from ucsearch.segments.rows import arrow_schema
 from ucsearch.settings import Settings
 
-__all__ = ["decide_batch", "rows_of"]
+__all__ = ["BatchForecasts", "decide_batch", "rows_of"]
 
 Floats = NDArray[np.float64]
 _LARGEST = 1e15  # as in forecast files
@@ -169,7 +169,7 @@ def _states(table: Any, names: Sequence[str], settings: Settings) -> dict[str, A
 
 
 @dataclass(frozen=True)
-class _BatchForecasts(ForecastFile):
+class BatchForecasts(ForecastFile):
     """Forecasts that are in memory already."""
 
     tables: tuple[Floats | str, ...] = ()  # (H, K) by series, or what is wrong with it
@@ -206,7 +206,7 @@ def _forecasts(
              for n in (columns.cutoff, columns.issued, columns.model)]  # fmt: skip
     texts = tuple((str(a), str(b), str(c)) for a, b, c in zip(*words, strict=True))
     base: Any = _Columns("the batch", {n: [] for n in table.column_names})
-    return _BatchForecasts(
+    return BatchForecasts(
         base, layout, columns, tuple(series), tuple(range(len(series))), {}, (), {}, settings.period, False,
         tuple(tables), texts,
     )  # fmt: skip

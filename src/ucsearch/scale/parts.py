@@ -28,6 +28,7 @@ from ucsearch.records.canonical import canonical, loads
 from ucsearch.records.files import whole_file
 from ucsearch.records.requests import Request
 from ucsearch.scale.batch import _Columns, rows_of
+from ucsearch.scale.forecasting import Forecasting, forecast_part, plan_forecasting
 from ucsearch.scale.job import Job
 from ucsearch.segments.files import (
     SHARED,
@@ -70,11 +71,15 @@ class Folder:
     footers: dict[str, str]  # SHA-256 of the footers of all input files
     log: Path
     begin: str  # first date of the forecasts, where they have dates
+    forecasting: Forecasting | None = None  # files of sales: how each part forecasts them
 
     @property
     def run(self) -> str:
         shared = self.job.checked("that reads the job")
-        return run_name(shared, [self.footers[n] for n in sorted(self.footers)])
+        inputs = [self.footers[n] for n in sorted(self.footers)]
+        if self.forecasting is not None:
+            inputs.append(hashlib.sha256(canonical(self.forecasting._asdict())).hexdigest())
+        return run_name(shared, inputs)
 
     @property
     def segment(self) -> Path:
@@ -91,7 +96,7 @@ class Folder:
             items = tuple(Item(str(f), int(a), int(b)) for f, a, b in content["items"])
             made = cls(
                 place, job, items, tuple(content["states"]), dict(content["footers"]), Path(content["log"]),
-                str(content["begin"]),
+                str(content["begin"]), Forecasting(**content["forecasting"]) if "forecasting" in content else None,
             )  # fmt: skip
         except OSError as error:
             raise InputError(str(place), error.strerror, "a folder that `ucsearch job plan` wrote") from error
@@ -105,19 +110,25 @@ class Folder:
 
 def plan_job(
     settings: str | Path, forecasts: str, states: str, folder: str | Path, *, parts: int, now: datetime | None = None,
-    log: str | Path | None = None,
+    log: str | Path | None = None, forecaster: str | None = None, horizon: int | None = None, season: int | None = None,
+    seed: int | None = None,
 ) -> Folder:  # fmt: skip
-    """Cut the forecasts into parts, from footers alone. `forecasts` and `states` are patterns of Parquet files."""
+    """Cut the forecasts into parts, from footers alone. `forecasts` and `states` are patterns of Parquet files. With a
+    `forecaster` the first are sales, and every part forecasts its own before it decides."""
     if not 1 <= parts <= 999_999:
         raise InputError("parts", parts, "a number from 1 to 999999")
     job, place = Job.read(settings, now), Path(folder)
-    wanted, held = _files("--forecasts", forecasts), _files("--states", states)
+    wanted = _files("--forecasts" if forecaster is None else "--sales", forecasts)
+    held = _files("--states", states)
     footers = {str(p): _footer(p) for p in (*wanted, *held)}
     found = job.settings()
     book = Path(log) if log is not None else place / "decisions.db"
     items = _cut(wanted, parts)
     first = _Range(open_table(wanted[0]), *items[0][1:], found.columns)
-    begin = _begin(first, job)
+    how = None
+    if forecaster is not None:
+        how = plan_forecasting(found, forecaster, wanted, first, horizon=horizon, season=season, seed=seed)
+    begin = _begin(first, job) if how is None else ""
     for path in (*wanted[1:], *held[1:]):
         same = wanted[0] if path in wanted else held[0]
         _same_columns(path, same)
@@ -126,6 +137,7 @@ def plan_job(
         "schema": SCHEMA, "digest": job.digest, "now": job.now, "shared": job.shared,
         "items": [list(item) for item in items], "states": [str(p) for p in held], "footers": footers,
         "log": str(book.absolute()), "begin": begin,
+        **({} if how is None else {"forecasting": how._asdict()}),
     }  # fmt: skip
     made = canonical(content)
     old = place / JOB
@@ -265,7 +277,10 @@ def _decide(planned: Folder, item: Item, shared: Shared) -> Any:
     table = _Range(open_table(item.file), item.first, item.last, settings.columns)
     if table.first >= table.last:
         return arrow_schema().empty_table()
-    forecasts = ForecastFile.open(table, settings)
+    if planned.forecasting is None:
+        forecasts = ForecastFile.open(table, settings)
+    else:
+        forecasts = forecast_part(table, settings, planned.forecasting, planned.job.now)
     if settings.log.keep == "reference":
         forecasts.__dict__["_sha"] = planned.footers[item.file]  # nobody reads a whole file for a part of it
     states = _states(planned, forecasts)
