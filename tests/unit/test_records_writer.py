@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,14 @@ def test_equal_in_every_byte(name: str, monkeypatch: pytest.MonkeyPatch) -> None
         assert body.blobs == blobs
         assert set(body.refs) == set(blobs)
     assert len(slow) == len(set(panel.outcome.tolist()))  # one comparison per outcome, the rest the fast way
+
+
+@pytest.mark.parametrize("doubted", [(0,), (5,), (0, 5)])
+def test_what_the_last_look_said_is_in_the_record_of_its_window_alone(doubted: tuple[int, ...]) -> None:
+    panel = replace(PANELS["fallback"](), doubts={w: f"window {w} scores less" for w in doubted})
+    series = [str(w) for w in range(len(panel))]
+    expected = [seal_bytes(decision_record(panel[w], series=series[w])[0]) for w in range(len(panel))]
+    assert [(body.id, body.body) for body in panel_bodies(panel, series)] == expected
 
 
 def test_all_outcomes_are_among_them() -> None:

@@ -119,6 +119,13 @@ class Certificate:
         return out
 
 
+def _rival(**fields: Any) -> Rival:
+    """As `Rival(...)`, which sets every field of a frozen record by a call of its own; there are many rivals."""
+    made = object.__new__(Rival)
+    vars(made).update(fields)
+    return made
+
+
 def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
     """Row w of a certified panel."""
     plan, e, c = panel.plan[w], panel.evidence, panel.claims
@@ -140,7 +147,7 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
         score = lower[i]
         retained = not math.isnan(score)
         rivals.append(
-            Rival(
+            _rival(
                 index=i,
                 action=actions[i],
                 label=plan.task.label(i, actions[i]),

@@ -42,7 +42,7 @@ class Request:
 
     def at(self, offset: int) -> Request:
         """The item so many places further on."""
-        return replace(self, item=self.item + offset)
+        return replace(self, item=self.item + offset) if offset else self
 
     def content(self) -> dict[str, Any]:
         """As its record holds it."""

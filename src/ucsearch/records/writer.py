@@ -113,7 +113,7 @@ class _Writer:
         under: Under | None = None,
     ) -> None:  # fmt: skip
         record, _ = unsealed_record(decision, series, where)
-        self.shared = shared
+        self.shared, self.slowly, self.last_look = shared, (where, under), decision.last_look
         task, gate, inputs = record["task"], record["gate"], record["inputs"]
         self.claim = [(k, _key(k)) for k in sorted(record["claim"])]
         self.rival = [(k, _key(k)) for k in sorted(Rival.__dataclass_fields__)]
@@ -137,6 +137,9 @@ class _Writer:
         c = decision.certificate
         if c is None:
             raise RecordError("a decision whose trace was refused has no inputs to record; log the refusal itself")
+        if decision.last_look != self.last_look:  # a member that others do not have
+            where, under = self.slowly
+            return decision_body(decision, series, where, request, extra, under)
         trace, refs, blobs = self._trace(c.plan.trace)
         plan, w = c.plan, c.plan.window
         changed = "" if extra is None else f'"recalibration":{_text(extra.part)},'
@@ -270,7 +273,11 @@ def _float(x: float) -> str:
 
 
 def _list(values: Sequence[float]) -> str:
-    return f"[{','.join(map(_float, values))}]"
+    # Only a whole number ends in ".0"; -0.0, exponents, nan and inf take the long way.
+    joined = f",{','.join(map(repr, values))},".replace(".0,", ",")
+    if "e" in joined or "n" in joined or ",-0," in joined:
+        return f"[{','.join(map(_float, values))}]"
+    return f"[{joined[1:-1]}]"
 
 
 def _object(values: dict[str, Any], keys: list[tuple[str, str]]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module
@@ -16,15 +15,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ucsearch.service.core import Service
-from ucsearch.service.front import Front, Rates, problem
+from ucsearch.service.front import Front, Rates, bug, problem
 from ucsearch.service.problems import Refusal, shown
-from ucsearch.service.routes import router
+from ucsearch.service.routes import decide, router
 from ucsearch.service.routes_actions import action_router
 from ucsearch.service.routes_state import health, state_router
 
 __all__ = ["make_app"]
 
-_log = logging.getLogger("ucsearch.service")
 _BY_STATUS = {404: "not_found", 405: "method_not_allowed", 400: "bad_request", 413: "too_large"}
 
 
@@ -56,7 +54,7 @@ def make_app(service: Service, *, console: bool = True) -> Any:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _bug)
-    return Front(app, service)
+    return Front(app, service, decide)
 
 
 def _mount_console(app: FastAPI) -> None:
@@ -91,5 +89,4 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    _log.error("a bug", exc_info=error, extra={"fields": {"request": _id(request)}})
-    return problem(Refusal("internal", "see the service's log"), _id(request))
+    return bug(error, _id(request))

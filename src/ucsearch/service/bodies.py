@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -100,6 +100,8 @@ T = TypeVar("T", bound=BaseModel)
 def read_body(kind: type[T], raw: bytes) -> T:
     """The body as `kind`. Duplicate keys, bad UTF-8 and what is no JSON are found first; values are then judged on the
     raw bytes, because a float that was parsed does not show that it was 1e999."""
+    if kind is DecideBody and (quick := _plain_body(raw)) is not None:
+        return cast(T, quick)
     try:
         loads(raw)
     except RecordError as error:
@@ -110,6 +112,31 @@ def read_body(kind: type[T], raw: bytes) -> T:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         where = tuple(f"{shown(_place(e['loc']))}: {shown(e['msg'])}" for e in found[:_PLACES])
         raise Refusal("invalid", f"{len(found)} place{'' if len(found) == 1 else 's'}", where=where) from error
+
+
+def _plain_body(raw: bytes) -> DecideBody | None:
+    """The body of a request to decide, where one pass is enough to see that nothing is wrong; None: look closer.
+
+    A key that is there twice would be lost without a word, and parsing in Python to find out takes longer than
+    everything else. Every member has one colon, so where there are as many colons as members that arrived, and texts
+    without escapes to hide them in, none was lost."""
+    if b"\\" in raw:
+        return None
+    try:
+        body = DecideBody.model_validate_json(raw, strict=True)
+    except ValidationError:
+        return None
+    members, texts = 1, list[str]()
+    for item in body.items:
+        forecast = item.forecast
+        members += 3 + len(item.state) + len(forecast.model_fields_set)
+        texts += [item.series, *item.state]
+        texts += [value for value in item.state.values() if isinstance(value, str)]
+        texts += [text for text in (forecast.issued, forecast.cutoff, forecast.model) if text is not None]
+        if forecast.quantiles is not None:
+            members += len(forecast.quantiles)
+            texts += forecast.quantiles
+    return body if raw.count(b":") == members + sum(text.count(":") for text in texts) else None
 
 
 def _place(loc: Sequence[int | str]) -> str:

@@ -25,6 +25,7 @@ from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request
 from ucsearch.service.access import FILE as TOKENS
 from ucsearch.service.access import Principal, TokenBook
+from ucsearch.service.bridge import Bridge
 from ucsearch.service.config import Config
 from ucsearch.service.metrics import Metrics
 from ucsearch.service.plans import Plan, load_plan
@@ -73,6 +74,7 @@ class Service:
         self.checkpoint_at = 0.0  # time.monotonic() of the last checkpoint that was written
         self._checkpointed = 0
         self._generation = 0
+        self._bridge = Bridge()
         self._in_flight: dict[str, tuple[str, asyncio.Future[Any]]] = {}
         self._readers = ThreadPoolExecutor(_READERS, "ucsearch-read")
         self._local = threading.local()
@@ -81,8 +83,8 @@ class Service:
         self.realised = Realised(self.task_of)
         self.writer = Writer(
             self._open_log, self._open_reader, self.standing, self.clock, self.metrics,
-            queue_items=config.limits.queue_items, batch_items=config.limits.batch_items, after=self._after,
-            open_earlier=self.earlier_files,
+            queue_items=config.limits.queue_items, queue_s=config.limits.queue_s,
+            batch_items=config.limits.batch_items, after=self._after, open_earlier=self.earlier_files,
         )  # fmt: skip
 
     @classmethod
@@ -188,6 +190,12 @@ class Service:
                 reader.close()
             raise Refusal("audit_unavailable", "the log cannot be read", retry_after=2) from error
 
+    def admit(self, request: Request) -> None:
+        """Refuse before a body is read what would be refused after it; not what only repeats a request at work."""
+        if request.key not in self._in_flight:
+            self._check_ready()
+            self.writer.make_room()
+
     async def decide(self, plan: Plan, rows: Sequence[Mapping[str, Any]], request: Request) -> bytes:
         """The answer to a request, after its commit; the same for everybody who asks it at the same time."""
         made: bytes = await self._once(request, lambda: self.writer.decide(plan, rows, request))
@@ -196,7 +204,7 @@ class Service:
     async def act(self, request: Request | None, run: Callable[[Desk], T], items: int = 1) -> T:
         """Run something that writes, alone."""
         if request is None:
-            return await self._finished(asyncio.wrap_future(self.writer.call(run, items)))
+            return await self._finished(self._bridge.wrap(self.writer.call(run, items)))
         made: T = await self._once(request, lambda: self.writer.call(run, items))
         return made
 
@@ -207,10 +215,11 @@ class Service:
             if known[0] != request.body:
                 raise Refusal("key_reused", "the key is at work with another body")
             try:
-                return await asyncio.wait_for(asyncio.shield(known[1]), self.config.limits.request_s)
+                async with asyncio.timeout(self.config.limits.request_s):
+                    return await asyncio.shield(known[1])
             except TimeoutError:
                 raise Refusal("in_flight", "a request with the same key is still at work") from None
-        future = asyncio.wrap_future(submit())
+        future = self._bridge.wrap(submit())
         self._in_flight[request.key] = (request.body, future)
 
         def forget(done: asyncio.Future[Any]) -> None:
@@ -224,7 +233,8 @@ class Service:
     async def _finished(self, future: asyncio.Future[T]) -> T:
         # Shielded: what is recorded for a caller who went away is there when he asks again.
         try:
-            return await asyncio.wait_for(asyncio.shield(future), self.config.limits.request_s)
+            async with asyncio.timeout(self.config.limits.request_s):
+                return await asyncio.shield(future)
         except TimeoutError:
             raise Refusal("not_ready", "it takes longer than expected; ask again with the same key") from None
 

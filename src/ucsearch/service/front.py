@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import itertools
 import logging
 import re
 import secrets
@@ -20,20 +21,31 @@ from ucsearch.service.problems import Refusal
 if TYPE_CHECKING:
     from ucsearch.service.core import Service
 
-__all__ = ["Front", "Rates", "principal_of", "problem", "proxy_principal", "raw_body"]
+__all__ = ["Front", "Rates", "bug", "principal_of", "problem", "proxy_principal", "raw_body"]
 
 _log = logging.getLogger("ucsearch.service")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_PORT = re.compile(r":\d+$")
+_DECIDE = re.compile(r"/v1/plans/([^/]+)/decisions")
+_DECIDE_ROUTE = "/v1/plans/{plan}/decisions"
+Endpoint = Callable[[Request, str], Awaitable[Response]]
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
 
 
 class Front:
-    """The outermost layer, plain ASGI: cheap, and it sees every answer."""
+    """The outermost layer, plain ASGI: cheap, and it sees every answer.
 
-    def __init__(self, app: App, service: Service) -> None:
-        self.app, self.service = app, service
+    `decide` is the endpoint that is asked most: what the framework does on the way to it (looking for the route,
+    opening its stacks) took longer than reading the request, so it is called from here. It is a route like the others
+    for whoever reads the description.
+    """
+
+    def __init__(self, app: App, service: Service, decide: Endpoint) -> None:
+        self.app, self.service, self.decide = app, service, decide
         self.hosts = {h.lower() for h in service.config.server.hosts}
+        self._own, self._count = secrets.token_hex(5), itertools.count()
+        self._counters: dict[tuple[str, int], Any] = {}
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -41,7 +53,7 @@ class Front:
             return
         headers = dict(scope["headers"])
         given = headers.get(b"x-request-id", b"").decode("latin-1")
-        name = given if _ID.fullmatch(given) else secrets.token_hex(8)
+        name = given if _ID.fullmatch(given) else f"{self._own}{next(self._count):06x}"
         state = scope.setdefault("state", {})
         state["request_id"] = name
         started = time.monotonic()
@@ -55,18 +67,19 @@ class Front:
             await send(message)
 
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        bare = host[: host.rfind(":")] if re.search(r":\d+$", host) else host
+        bare = _PORT.sub("", host)
+        asked = _DECIDE.fullmatch(scope["path"]) if scope["method"] == "POST" else None
         try:
             # Of two names nobody knows which one others will believe.
             if bare not in self.hosts or sum(key == b"host" for key, _ in scope["headers"]) != 1:
                 await problem(Refusal("bad_host", "the Host header is not in server.hosts"), name)(scope, receive, out)
+            elif asked is not None:
+                await (await self._decided(asked[1], scope, receive, name))(scope, receive, out)
             else:
                 await self.app(scope, receive, out)
         finally:
-            route = getattr(scope.get("route"), "path", "other")
-            if scope["path"].startswith("/v1/") and route.startswith("/") and not route.startswith("/v1/"):
-                route = f"/v1{route}"  # routers know themselves without their prefix
-            self.service.metrics.requests.labels(route, str(status)).inc()
+            route = _DECIDE_ROUTE if asked is not None else _route(scope)
+            self._counted(route, status)
             fields = {
                 "request": name, "method": scope["method"], "route": route, "status": status,
                 "ms": round(1000.0 * (time.monotonic() - started), 2),
@@ -76,6 +89,34 @@ class Front:
             if who := state.get("principal"):
                 fields["by"] = who
             _log.info("request", extra={"fields": fields})
+
+    async def _decided(self, plan: str, scope: Scope, receive: Any, name: str) -> Response:
+        scope["app"] = self.app
+        try:
+            return await self.decide(Request(scope, receive), plan)
+        except Refusal as refusal:
+            return problem(refusal, name)
+        except Exception as error:
+            return bug(error, name)
+
+    def _counted(self, route: str, status: int) -> None:
+        known = self._counters.get((route, status))
+        if known is None:
+            known = self._counters[route, status] = self.service.metrics.requests.labels(route, str(status))
+        known.inc()
+
+
+def _route(scope: Scope) -> str:
+    route: str = getattr(scope.get("route"), "path", "other")
+    if scope["path"].startswith("/v1/") and route.startswith("/") and not route.startswith("/v1/"):
+        return f"/v1{route}"  # routers know themselves without their prefix
+    return route
+
+
+def bug(error: Exception, request: str) -> Response:
+    """What nobody expected: told in the text log, not to the caller."""
+    _log.error("a bug", exc_info=error, extra={"fields": {"request": request}})
+    return problem(Refusal("internal", "see the service's log"), request)
 
 
 def problem(refusal: Refusal, request: str) -> Response:

@@ -46,6 +46,7 @@ async def decide(request: Request, plan: str) -> Response:
     found = service.plan(plan)
     raw = await raw_body(request)
     asked = request_of(principal, f"decide/{found.name}", request.headers.get("idempotency-key"), raw)
+    service.admit(asked)
     rows = rows_of(read_body(DecideBody, raw), service.config.limits, found.settings)
     return as_json(await service.decide(found, rows, asked))
 

@@ -1,8 +1,8 @@
 """One thread decides, one commits, in the order in which requests came; nothing is answered before its commit.
 
 Requests wait in a bounded queue. The deciding thread takes what is there, up to a batch, without waiting for more; and
-while its records are synced by the committing thread, the next batch is decided. Whatever must see the log as it is
-(an override, outcomes, a pause) runs alone between two batches.
+while its records are synced by the committing thread, the next batch is decided. Where nobody waits it commits itself.
+Whatever must see the log as it is (an override, outcomes, a pause) runs alone between two batches.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ __all__ = ["Desk", "Writer"]
 
 _log = logging.getLogger("ucsearch.service")
 _AGAIN_S = 1.0  # between tries to open a log that failed
+_SMOOTH = 0.2  # weight of the last batch in the time that an item takes
 
 
 class _Made(NamedTuple):
@@ -44,14 +45,16 @@ class Writer:
 
     def __init__(
         self, open_log: Callable[[], AuditLog], open_reader: Callable[[], AuditReader], standings: Standings,
-        clock: Callable[[], datetime], meter: Meter, *, queue_items: int = 512, batch_items: int = 64,
-        after: Callable[[AuditLog, Entry], None] | None = None, open_earlier: Callable[[], list[AuditReader]] = list,
+        clock: Callable[[], datetime], meter: Meter, *, queue_items: int = 512, queue_s: float = 0.25,
+        batch_items: int = 64, after: Callable[[AuditLog, Entry], None] | None = None,
+        open_earlier: Callable[[], list[AuditReader]] = list,
     ) -> None:  # fmt: skip
         self._open_reader = open_reader  # deciding must not wait for the commit's connection
         self._reader: AuditReader | None = None
         self._open_earlier, self._earlier = open_earlier, list[AuditReader]()
         self._open_log, self._standings, self._clock, self._meter = open_log, standings, clock, meter
-        self._queue_items, self._batch_items, self._after = queue_items, batch_items, after
+        self._queue_items, self._queue_s, self._batch_items, self._after = queue_items, queue_s, batch_items, after
+        self._pace_s = 0.0  # that an item takes, lately
         self._queue: deque[Job | Call] = deque()
         self._waiting = 0
         self._changed = threading.Condition()
@@ -86,6 +89,16 @@ class Writer:
     def is_crowded(self) -> bool:
         return self._waiting >= 0.9 * self._queue_items
 
+    def make_room(self, items: int = 1) -> None:
+        """Refuse a request to decide where too many wait, or those that wait take too long already: an answer in time
+        to some is worth more than a late one to all. A batch may always wait."""
+        waiting, needed_s = self._waiting, self._waiting * self._pace_s
+        if waiting and waiting + items > self._queue_items:  # one that is larger than the queue waits alone
+            raise Refusal("queue_full", f"{waiting} items wait, at most {self._queue_items}")
+        if waiting >= self._batch_items and needed_s > self._queue_s:
+            text = f"{waiting} items wait, which takes {needed_s:.2g} s, at most {self._queue_s:g} s"
+            raise Refusal("queue_full", text, retry_after=max(1, round(needed_s)))
+
     def decide(self, plan: Plan, rows: Sequence[Mapping[str, Any]], request: Request) -> Future[bytes]:
         """Queue a request; its future holds the bytes of the answer once they are true."""
         job = Job(plan, rows, request)
@@ -102,9 +115,10 @@ class Writer:
         with self._changed:
             if self._stopping:
                 raise Refusal("not_ready", "the service is stopping", retry_after=5)
-            # One request may be larger than the queue; it then waits alone.
-            if self._waiting and self._waiting + job.items > self._queue_items:
-                raise Refusal("queue_full", f"{self._waiting} items wait, at most {self._queue_items}")
+            if isinstance(job, Job):
+                self.make_room(job.items)
+            elif self._waiting > 2 * self._queue_items:  # a person's pause must get through where decisions do not
+                raise Refusal("queue_full", f"{self._waiting} items wait")
             self._queue.append(job)
             self._waiting += job.items
             self._changed.notify()
@@ -248,8 +262,12 @@ class Writer:
         ended = time.monotonic()
         self._meter.batch(sum(j.items for j in batch), started - batch[0].since, ended - started)
         self._settle()
-        if made.jobs:
+        if made.jobs and self._queue:
             self._pending = self._pool.submit(self._commit, made)
+        elif made.jobs:
+            self._commit(made)
+        took = (time.monotonic() - started) / sum(j.items for j in batch)
+        self._pace_s += _SMOOTH * (took - self._pace_s)
 
     def _repeats(self, batch: list[Job]) -> list[Job]:
         """Answer what the log has already; returns the rest."""

@@ -1,0 +1,186 @@
+"""What the service leaves out to be quick: nothing that anybody would miss."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.kit import CONFIG, body, open_service, running
+from ucsearch.errors import RecordError
+from ucsearch.records.canonical import loads
+from ucsearch.service.bodies import DecideBody, _plain_body, read_body
+from ucsearch.service.bridge import Bridge
+from ucsearch.service.problems import Refusal
+
+RICH = {
+    "items": [
+        {
+            "series": "a:b", "state": {"on_hand": 3, "label": "x:y"},
+            "forecast": {
+                "quantiles": {"0.1": [1, 2.5], "0.9": [3, None]}, "issued": "2026-01-01T00:00:00Z", "model": "m:1",
+            },
+        },
+        {"series": "Ü", "state": {}, "forecast": {"members": [[1e-9, 2e12]], "cutoff": "2026-01-01T00:00:00Z"}},
+    ]
+}  # fmt: skip
+
+
+def test_a_body_that_is_read_in_one_pass_is_the_one_that_was_sent() -> None:
+    raw = json.dumps(RICH, ensure_ascii=False).encode()
+    quick = _plain_body(raw)
+    assert quick is not None
+    assert json.loads(quick.model_dump_json(exclude_unset=True)) == RICH
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"series": "a:b"', '"series": "a:b", "series": "c"'),
+        ('"on_hand": 3', '"on_hand": 3, "on_hand": 3'),
+        ('"0.1": [1, 2.5]', '"0.1": [1, 2.5], "0.1": [1, 2.5]'),
+        ('"items":', '"items": [], "items":'),
+        ('"model": "m:1"', '"model": "m\\u003a1", "model": "m:1"'),  # a colon that the bytes do not show
+        ('"model": "m:1"', '"model": "m\\u003a1", "issued": "z"'),
+        ('"series": "Ü"', '"series": "Ü", "series": "::"'),
+    ],
+)
+def test_a_key_that_is_there_twice_is_found(old: str, new: str) -> None:
+    raw = json.dumps(RICH, ensure_ascii=False).replace(old, new, 1).encode()
+    assert _plain_body(raw) is None
+    with pytest.raises(Refusal) as caught:
+        read_body(DecideBody, raw)
+    assert caught.value.code == "not_json"
+
+
+def test_whatever_is_read_in_one_pass_is_json_without_a_doubt() -> None:
+    chance, whole = random.Random(7), json.dumps(RICH, ensure_ascii=False).encode()
+    pieces = [
+        b":",
+        b'"',
+        b",",
+        b"NaN",
+        b"1e999",
+        b"\xff",
+        b"\x00",
+        b"-",
+        b"0",
+        b"{",
+        b"}",
+        b"[",
+        b" ",
+        b'"a":',
+        b"\xc3",
+    ]
+    taken = 0
+    for _ in range(3_000):
+        raw, at = bytearray(whole), chance.randrange(len(whole))
+        raw[at : at + chance.randrange(3)] = chance.choice(pieces)
+        quick = _plain_body(bytes(raw))
+        if quick is not None:
+            taken += 1
+            try:
+                assert json.loads(quick.model_dump_json(exclude_unset=True)) == loads(bytes(raw))
+            except RecordError as error:
+                raise AssertionError(bytes(raw)) from error
+    assert taken > 50
+
+
+def test_many_results_wake_the_loop_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def go() -> list[Any]:
+        loop, bridge, woken = asyncio.get_running_loop(), Bridge(), []
+        real = loop.call_soon_threadsafe
+        futures: list[Future[int]] = [Future() for _ in range(50)]
+        mine = [bridge.wrap(f) for f in futures]
+        monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *a: woken.append(a) or real(*a))
+
+        def finish() -> None:
+            for i, f in enumerate(futures):
+                f.set_exception(StopIteration("odd")) if i == 7 else f.set_result(i)
+
+        before = len(woken)
+        finish()  # as the committing thread does, without a pause
+        found = await asyncio.gather(*mine, return_exceptions=True)
+        assert len(woken) - before == 1
+        return found
+
+    found = asyncio.run(go())
+    assert isinstance(found.pop(7), RuntimeError)
+    assert found == [i for i in range(50) if i != 7]
+
+
+def test_who_would_wait_too_long_is_told_at_once_and_a_pause_gets_through(tmp_path: Path) -> None:
+    limits = "[limits]\nbatch_items = 2\nqueue_items = 50\nqueue_s = 0.1\n[[plan]]"
+
+    async def go() -> None:
+        async with running(tmp_path, CONFIG.replace("[[plan]]", limits)) as client:
+            writer = client.service.writer
+            writer._pace_s = 1.0
+            held = writer.call(lambda _: time.sleep(0.5))
+            await asyncio.sleep(0.05)
+            first = [asyncio.create_task(client.decide(f"S{i}")) for i in range(2)]
+            await asyncio.sleep(0.1)
+            late = await client.decide("late")
+            assert (late.status_code, late.json()["code"]) == (503, "queue_full")
+            assert "takes 2 s" in late.json()["detail"]
+            assert late.headers["retry-after"] == "2"
+            paused = await client.post("/v1/plans/orders/pause", {"why": "too much of it"}, role="operator")
+            assert paused.status_code == 201
+            assert [(await f).status_code for f in first] == [200, 200]
+            held.result()
+
+    asyncio.run(go())
+
+
+def test_a_bug_while_deciding_is_told_to_the_log_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            monkeypatch.setattr(client.service, "plan", lambda _: 1 / 0)
+            found = await client.decide("A")
+            assert (found.status_code, found.json()["code"]) == (500, "internal")
+            assert "division" not in found.text
+            assert found.headers["x-request-id"] == found.json()["request"]
+
+    asyncio.run(go())
+
+
+def test_the_endpoint_is_the_same_for_other_methods_and_odd_plans(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            assert (await client.get("/v1/plans/orders/decisions")).status_code == 405
+            assert (await client.post("/v1/plans/%6Frders/decisions", body("A"))).status_code == 200
+            assert (await client.post("/v1/plans/a%2Fb/decisions", body("A"))).status_code == 404
+            assert (await client.post("/v1/plans//decisions", body("A"))).status_code == 404
+            counted = client.service.metrics.text().decode()
+            assert 'ucsearch_http_requests_total{code="200",route="/v1/plans/{plan}/decisions"} 1.0' in counted
+            assert 'code="405",route="/v1/plans/{plan}/decisions"' in counted
+
+    asyncio.run(go())
+
+
+def test_a_service_keeps_what_its_batches_have_in_common_within_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ucsearch.pipeline import direct
+
+    monkeypatch.setattr(direct, "_KEPT", 3)
+
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            for i in range(8):
+                one = body("A")
+                one["items"][0]["state"]["holding"] = 1.0 + i
+                found = await client.post("/v1/plans/orders/decisions", one)
+                assert found.json()["items"][0]["outcome"] == "RELEASED", found.text
+            assert len(client.service.plans["orders"].known._kinds) <= 4
+
+    asyncio.run(go())
+    service = open_service(tmp_path)
+    service.start()
+    service.stop()
