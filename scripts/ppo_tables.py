@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ucsearch.evaluation.kinds.lost_sales_chain import chain_space
+from ucsearch.evaluation.kinds.lost_sales.chain import chain_space
 from ucsearch.evaluation.suite import load_suite
 from ucsearch.learned import load_lost_sales
 

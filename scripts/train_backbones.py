@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.evaluation.kinds.walkforward_traces import FOLDER, LEVELS, read_traces
+from ucsearch.evaluation.kinds.walkforward.traces import FOLDER, LEVELS, read_traces
 from ucsearch.evaluation.sources import SALT, Pool, choose, load_family
 from ucsearch.evaluation.suite import load_suite
 

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ucsearch.evaluation.kinds.lob_data import load_book
-from ucsearch.evaluation.kinds.lob_networks import ARCHITECTURES, FOLDER
+from ucsearch.evaluation.kinds.lob.data import load_book
+from ucsearch.evaluation.kinds.lob.networks import ARCHITECTURES, FOLDER
 from ucsearch.evaluation.suite import load_suite
 from ucsearch.learned.store import Evidence, versions_of, write_arrays
 

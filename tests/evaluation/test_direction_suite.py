@@ -14,11 +14,11 @@ from tests.kit.suites import shared_run
 from ucsearch.errors import DataError, InputError
 from ucsearch.evaluation.drawn import draw
 from ucsearch.evaluation.job import Findings, Job, TestSplitClosed
-from ucsearch.evaluation.kinds import direction
-from ucsearch.evaluation.kinds.direction import DirectionSettings
-from ucsearch.evaluation.kinds.direction_data import Model, Part, Source, Split, calibration, forecaster, returns_of
-from ucsearch.evaluation.kinds.direction_records import certificate, certified_walk
-from ucsearch.evaluation.kinds.direction_walk import answers, walk
+from ucsearch.evaluation.kinds.direction import run as direction
+from ucsearch.evaluation.kinds.direction.data import Model, Part, Source, Split, calibration, forecaster, returns_of
+from ucsearch.evaluation.kinds.direction.records import certificate, certified_walk
+from ucsearch.evaluation.kinds.direction.run import DirectionSettings
+from ucsearch.evaluation.kinds.direction.walk import answers, walk
 from ucsearch.evaluation.manifest import json_lines
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.rows import check_rows, row_bytes, split_problems

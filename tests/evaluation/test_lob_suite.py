@@ -9,9 +9,9 @@ import pytest
 
 from ucsearch.data.lob import read_fi2010
 from ucsearch.errors import DataError
-from ucsearch.evaluation.kinds.lob import LobSettings, _said, traces
-from ucsearch.evaluation.kinds.lob_data import Cut, from_fi2010, made_book
-from ucsearch.evaluation.kinds.lob_networks import ARCHITECTURES, last_move, load_networks, majority, probe_of, ridge
+from ucsearch.evaluation.kinds.lob.data import Cut, from_fi2010, made_book
+from ucsearch.evaluation.kinds.lob.networks import ARCHITECTURES, last_move, load_networks, majority, probe_of, ridge
+from ucsearch.evaluation.kinds.lob.run import LobSettings, _said, traces
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.run import evaluate
 from ucsearch.evaluation.suite import load_suite, parse_suite
@@ -112,7 +112,7 @@ def test_networks_that_are_not_what_was_trained_are_refused(tmp_path: Path, monk
     import shutil
     from importlib import resources
 
-    import ucsearch.evaluation.kinds.lob_networks as module
+    import ucsearch.evaluation.kinds.lob.networks as module
 
     shutil.copytree(str(resources.files("ucsearch.evaluation") / "networks"), tmp_path / "networks")
     path = tmp_path / "networks" / f"{BOOKS[0]}.npz"

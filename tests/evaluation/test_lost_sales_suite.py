@@ -17,8 +17,8 @@ from ucsearch.engine.api import search_panel
 from ucsearch.errors import DataError, InputError
 from ucsearch.evaluation.claims import supports
 from ucsearch.evaluation.job import Job
-from ucsearch.evaluation.kinds import lost_sales
-from ucsearch.evaluation.kinds.lost_sales_chain import (
+from ucsearch.evaluation.kinds.lost_sales import run as lost_sales
+from ucsearch.evaluation.kinds.lost_sales.chain import (
     Tabulated,
     chain_space,
     exact_orders,
@@ -27,7 +27,7 @@ from ucsearch.evaluation.kinds.lost_sales_chain import (
     smallest_best,
     stationary,
 )
-from ucsearch.evaluation.kinds.lost_sales_members import Planner, demand_paths, plan_often_visited
+from ucsearch.evaluation.kinds.lost_sales.members import Planner, demand_paths, plan_often_visited
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.rows import row_bytes
 from ucsearch.evaluation.run import Run

@@ -18,12 +18,12 @@ from ucsearch.data.records import Series
 from ucsearch.engine.api import search_panel
 from ucsearch.errors import InputError
 from ucsearch.evaluation.job import Job, TestSplitClosed
-from ucsearch.evaluation.kinds import mechanism
-from ucsearch.evaluation.kinds.mechanism_bound import Retained, beta_needed, excess, quantile, slacks
-from ucsearch.evaluation.kinds.mechanism_measure import Diagnosis, coverage, is_complete
-from ucsearch.evaluation.kinds.mechanism_paths import Plans
-from ucsearch.evaluation.kinds.mechanism_rows import beam_figures, declare_source, weigh
-from ucsearch.evaluation.kinds.mechanism_rules import RULES, Case, balanced, count, fit_rules, predict
+from ucsearch.evaluation.kinds.mechanism import run as mechanism
+from ucsearch.evaluation.kinds.mechanism.bound import Retained, beta_needed, excess, quantile, slacks
+from ucsearch.evaluation.kinds.mechanism.measure import Diagnosis, coverage, is_complete
+from ucsearch.evaluation.kinds.mechanism.paths import Plans
+from ucsearch.evaluation.kinds.mechanism.rows import beam_figures, declare_source, weigh
+from ucsearch.evaluation.kinds.mechanism.rules import RULES, Case, balanced, count, fit_rules, predict
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.run import Run, evaluate
 from ucsearch.evaluation.sources import Family, Stretch, load_family
@@ -377,7 +377,7 @@ def test_regret_to_hindsight_is_never_negative_and_below_its_bound(run: Run) -> 
 
 
 def test_a_fault_in_the_bound_is_caught_by_its_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ucsearch.evaluation.kinds import mechanism_rows
+    from ucsearch.evaluation.kinds.mechanism import rows as mechanism_rows
 
     def short(*args: Any, **more: Any) -> Any:
         found = slacks(*args, **more)

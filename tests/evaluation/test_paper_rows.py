@@ -11,7 +11,7 @@ import pytest
 
 from ucsearch.backtest.statistics import mean
 from ucsearch.errors import InputError
-from ucsearch.evaluation.kinds.walkforward_described import calibration
+from ucsearch.evaluation.kinds.walkforward.described import calibration
 from ucsearch.evaluation.ledger import read_ledger
 from ucsearch.evaluation.manifest import read_evidence
 from ucsearch.evaluation.power import power_record

@@ -13,7 +13,7 @@ import pytest
 from ucsearch.errors import DataError, InputError
 from ucsearch.evaluation.conclusions import conclusion, standing
 from ucsearch.evaluation.declared import plan_of
-from ucsearch.evaluation.kinds.known_optimum_chain import Chain
+from ucsearch.evaluation.kinds.known_optimum.chain import Chain
 from ucsearch.evaluation.other_files import load_replaced
 from ucsearch.evaluation.power import power
 from ucsearch.evaluation.recheck import verify_evidence

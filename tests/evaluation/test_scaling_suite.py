@@ -12,8 +12,8 @@ import pytest
 from tests.kit.suites import shared_run
 from ucsearch.errors import InputError
 from ucsearch.evaluation.job import Findings, Job
-from ucsearch.evaluation.kinds import scaling
-from ucsearch.evaluation.kinds.scaling_plain import Problem, enumerate_plans, programme, unfold
+from ucsearch.evaluation.kinds.scaling import run as scaling
+from ucsearch.evaluation.kinds.scaling.plain import Problem, enumerate_plans, programme, unfold
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.rows import check_rows, row_bytes, split_problems
 from ucsearch.evaluation.suite import load_suite, parse_suite

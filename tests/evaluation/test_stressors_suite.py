@@ -10,8 +10,8 @@ import pytest
 
 from ucsearch.backtest.panel import Stretch
 from ucsearch.errors import InputError
-from ucsearch.evaluation.kinds.stressors_world import CLEAN, Stress, StressedWorld, recorded, shifted, watched
-from ucsearch.evaluation.kinds.walkforward_settings import WalkForwardSettings
+from ucsearch.evaluation.kinds.stressors.world import CLEAN, Stress, StressedWorld, recorded, shifted, watched
+from ucsearch.evaluation.kinds.walkforward.settings import WalkForwardSettings
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.run import evaluate
 from ucsearch.evaluation.stress_figure import stress_figure

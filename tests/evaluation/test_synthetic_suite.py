@@ -13,7 +13,7 @@ from tests.kit.suites import shared_run
 from ucsearch.errors import InputError
 from ucsearch.evaluation.job import Findings, Job, TestSplitClosed
 from ucsearch.evaluation.kinds import synthetic
-from ucsearch.evaluation.kinds.direction_walk import Answers, answers, figures, hindsight, walk
+from ucsearch.evaluation.kinds.direction.walk import Answers, answers, figures, hindsight, walk
 from ucsearch.evaluation.kinds.synthetic import SyntheticSettings, make_world
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.rows import check_rows, row_bytes, split_problems

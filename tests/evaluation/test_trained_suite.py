@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import ucsearch.evaluation.kinds.walkforward_traces as module
+import ucsearch.evaluation.kinds.walkforward.traces as module
 from ucsearch.backtest.panel import Stretch
 from ucsearch.errors import DataError, InputError
-from ucsearch.evaluation.kinds.walkforward_traces import LEVELS, StoredTraces, read_traces
+from ucsearch.evaluation.kinds.walkforward.traces import LEVELS, StoredTraces, read_traces
 from ucsearch.evaluation.ledger import by_dataset
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.run import evaluate

@@ -15,7 +15,7 @@ from ucsearch.backtest.walk import Choice, Seen, walk
 from ucsearch.comparators import CEM, Greedy
 from ucsearch.data.embedded import sample_demand
 from ucsearch.errors import InputError
-from ucsearch.evaluation.kinds.walkforward_records import credits_of
+from ucsearch.evaluation.kinds.walkforward.records import credits_of
 from ucsearch.evaluation.sources import Stretch, choose, is_design
 from ucsearch.forecast import RidgePaths
 from ucsearch.tasks import DelayedExposure, LeadTimeInventory

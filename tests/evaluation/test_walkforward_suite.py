@@ -164,7 +164,7 @@ def test_a_stopped_route_leaves_its_test_split_closed(tmp_path_factory: pytest.T
 def test_a_runner_that_reads_test_early_is_stopped(tmp_path: Path) -> None:
     suite = load_suite(MINI)
     job = Job(tmp_path / MINI, {"card_sha256": "0" * 64})
-    module = __import__("ucsearch.evaluation.kinds.walkforward", fromlist=["_Run"])
+    module = __import__("ucsearch.evaluation.kinds.walkforward.run", fromlist=["_Run"])
     with pytest.raises(Exception, match="test split has not been opened"):
         module._Run(suite, job).panel("test")
     assert callable(runner_of("walkforward"))

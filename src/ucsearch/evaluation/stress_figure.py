@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ucsearch.evaluation.kinds.stressors_world import CLEAN
+from ucsearch.evaluation.kinds.stressors.world import CLEAN
 from ucsearch.report.text import esc
 
 __all__ = ["stress_figure"]

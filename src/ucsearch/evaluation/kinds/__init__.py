@@ -1,4 +1,4 @@
-"""The kinds of suites: where each one's settings and run function are, loaded when first used."""
+"""The kinds of suites, a package or a module each: where its settings and run function are, loaded when first used."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "again_of", "runner_of", "settings_of"]
 
-# kind: (module, name of its settings class)
+# kind: (module with its `run`, name of its settings class)
 KINDS = {
     "synthetic": ("synthetic", "SyntheticSettings"),
-    "direction": ("direction", "DirectionSettings"),
-    "scaling": ("scaling", "ScalingSettings"),
-    "lost_sales": ("lost_sales", "LostSalesSettings"),
-    "walkforward": ("walkforward", "WalkForwardSettings"),
-    "mechanism": ("mechanism", "MechanismSettings"),
+    "direction": ("direction.run", "DirectionSettings"),
+    "scaling": ("scaling.run", "ScalingSettings"),
+    "lost_sales": ("lost_sales.run", "LostSalesSettings"),
+    "walkforward": ("walkforward.run", "WalkForwardSettings"),
+    "mechanism": ("mechanism.run", "MechanismSettings"),
     "truck": ("truck", "TruckSettings"),
     "helps": ("helps", "HelpsSettings"),
-    "lob": ("lob", "LobSettings"),
-    "stressors": ("stressors", "StressorsSettings"),
-    "known_optimum": ("known_optimum", "KnownOptimumSettings"),
+    "lob": ("lob.run", "LobSettings"),
+    "stressors": ("stressors.run", "StressorsSettings"),
+    "known_optimum": ("known_optimum.run", "KnownOptimumSettings"),
 }
 
 

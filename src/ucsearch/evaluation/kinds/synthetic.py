@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from ucsearch.evaluation.job import Findings, Job
-from ucsearch.evaluation.kinds.direction_tables import count_checks, counts, declaration, mean, table
-from ucsearch.evaluation.kinds.direction_walk import (
+from ucsearch.evaluation.kinds.direction.tables import count_checks, counts, declaration, mean, table
+from ucsearch.evaluation.kinds.direction.walk import (
     Answers,
     Budget,
     Walk,

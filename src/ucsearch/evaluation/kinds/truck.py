@@ -23,8 +23,8 @@ from ucsearch.backtest.walk import Choice, Seen, walk
 from ucsearch.comparators import key_from
 from ucsearch.dispatch.api import decide_panel
 from ucsearch.evaluation.job import Findings, Job
-from ucsearch.evaluation.kinds.walkforward_settings import Items, WalkForwardSettings
-from ucsearch.evaluation.kinds.walkforward_world import DAYS, World
+from ucsearch.evaluation.kinds.walkforward.settings import Items, WalkForwardSettings
+from ucsearch.evaluation.kinds.walkforward.world import DAYS, World
 from ucsearch.evaluation.other_files import load_replaced
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.selection import declare

@@ -23,18 +23,18 @@ from ucsearch.errors import InputError
 from ucsearch.evaluation.audit import audit_rows, is_stopped
 from ucsearch.evaluation.drawn import Drawn
 from ucsearch.evaluation.job import Findings, Job
-from ucsearch.evaluation.kinds.walkforward_described import add_calibration, add_leads
-from ucsearch.evaluation.kinds.walkforward_records import Samples, credits_of, of_windows
-from ucsearch.evaluation.kinds.walkforward_rivals import Rivals
-from ucsearch.evaluation.kinds.walkforward_settings import WalkForwardSettings
-from ucsearch.evaluation.kinds.walkforward_tables import checks_of, tables_of
-from ucsearch.evaluation.kinds.walkforward_value import (
+from ucsearch.evaluation.kinds.walkforward.described import add_calibration, add_leads
+from ucsearch.evaluation.kinds.walkforward.records import Samples, credits_of, of_windows
+from ucsearch.evaluation.kinds.walkforward.rivals import Rivals
+from ucsearch.evaluation.kinds.walkforward.settings import WalkForwardSettings
+from ucsearch.evaluation.kinds.walkforward.tables import checks_of, tables_of
+from ucsearch.evaluation.kinds.walkforward.value import (
     always_fallback,
     timed_walks,
     tuned_practitioners,
     tuned_walks,
 )
-from ucsearch.evaluation.kinds.walkforward_world import DAYS, World
+from ucsearch.evaluation.kinds.walkforward.world import DAYS, World
 from ucsearch.evaluation.other_files import load_replaced
 from ucsearch.evaluation.power import power_record
 from ucsearch.evaluation.protocol import Protocol
@@ -160,7 +160,7 @@ class _Run:
         )  # fmt: skip
 
     def _learned(self, name: str) -> Walk:
-        from ucsearch.evaluation.kinds.walkforward_learned import learned_walk
+        from ucsearch.evaluation.kinds.walkforward.learned import learned_walk
 
         return learned_walk(
             name,

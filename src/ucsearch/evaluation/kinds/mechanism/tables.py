@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ucsearch.evaluation.kinds.mechanism_rules import RULES
-from ucsearch.evaluation.kinds.mechanism_settings import MechanismSettings
+from ucsearch.evaluation.kinds.mechanism.rules import RULES
+from ucsearch.evaluation.kinds.mechanism.settings import MechanismSettings
 from ucsearch.evaluation.tables import cell_check
 
 __all__ = ["checks_of", "tables_of"]

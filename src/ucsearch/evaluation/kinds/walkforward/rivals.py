@@ -25,7 +25,7 @@ from ucsearch.comparators import (
     match_exposure,
 )
 from ucsearch.errors import InputError
-from ucsearch.evaluation.kinds.walkforward_settings import Option, WalkForwardSettings
+from ucsearch.evaluation.kinds.walkforward.settings import Option, WalkForwardSettings
 from ucsearch.policies import Exact, Policy
 from ucsearch.tasks import LeadTimeInventory
 from ucsearch.tasks.binding import Binding

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ucsearch.engine.api import search_panel
 from ucsearch.errors import UCSearchError
-from ucsearch.evaluation.kinds.lost_sales_chain import Tabulated, most_orders, stationary
+from ucsearch.evaluation.kinds.lost_sales.chain import Tabulated, most_orders, stationary
 from ucsearch.inventory.demand import Demand
 from ucsearch.inventory.lost_sales import LostSales
 from ucsearch.inventory.space import StateSpace

@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.backtest.metrics import cvar20, max_drawdown, total_reward, window_totals
+from ucsearch.backtest.panel import Panel, Stretch
+from ucsearch.backtest.walk import Choice, Seen
+from ucsearch.backtest.walk import walk as follow
 from ucsearch.comparators import CEM, Greedy, Random, RandomShooting, RiskGreedy, beam, key_from
 from ucsearch.engine.api import search, search_panel
 from ucsearch.engine.arrays import OutI
 from ucsearch.engine.choose import engine_for
-from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import InputError
 from ucsearch.policies import MCTS, Exact, Policy, UCBeam
 from ucsearch.tasks.direction import Direction
@@ -99,27 +101,38 @@ def answers(config: Direction, members: Floats, policy: Policy, threads: int | N
 
 
 def walk(config: Direction, tables: Sequence[Answers], outcomes: Floats) -> list[Walk]:
-    """Follow every table from flat through realised outcomes (T,), by the task's own transition and reward."""
-    task, held = config.task(), directions(config)
-    start = config.state(0.0)
-    simulator = Simulator(task, task.layout(start), engine="python")
-    states = np.array([task.layout(start).flatten(start, "state")] * len(tables))
-    count, grid = len(outcomes), np.array(task.actions)
-    rewards, chosen = np.empty((len(tables), count)), np.empty((len(tables), count), np.int64)
-    spent, violations = np.zeros((len(tables), 2), np.int64), np.zeros(len(tables), np.int64)
-    allowed = simulator.mask(states)
-    for t in range(count):
-        for n, table in enumerate(tables):
-            at = held.index(states[n, 0])
-            chosen[n, t] = table.action[t, at]
-            spent[n] += table.expansions[t, at], table.scores[t, at]
-        violations += ~allowed[np.arange(len(tables)), chosen[:, t]]
-        step = simulator.advance(states, chosen[:, t], np.full((len(tables), 1), outcomes[t]))
-        states, allowed, rewards[:, t] = step.states, step.mask, step.rewards
+    """Follow every table from flat through realised outcomes (T,): an episode each of the one walk."""
+    count, steps, task, start = len(tables), len(outcomes), config.task(), config.state(0.0)
+    realised = np.tile(np.asarray(outcomes, np.float64), (count, 1))
+    none = realised[:, :, None]  # answers are known, so nobody looks at a forecast
+    stretch = Stretch("", "", 0, 0, steps, 1, realised[0] if count else np.zeros(steps), 1.0)
+    layout = task.layout(start)
+    panel = Panel(
+        task, None, layout, np.tile(np.array(layout.flatten(start, "state")), (count, 1)), (stretch,) * count,
+        none[..., None], realised, none, (np.zeros(0),) * count, "answers",
+    )  # fmt: skip
+    chooser = _LookedUp(config, tables)
+    done = follow(panel, chooser, engine="python")
     return [
-        Walk(grid[chosen[n]], rewards[n], int(spent[n, 0]), int(spent[n, 1]), int(violations[n]))
-        for n in range(len(tables))
+        Walk(done.actions[n], done.rewards[n], int(done.expansions[n]), int(chooser.scores[n]), int(done.violations[n]))
+        for n in range(count)
     ]
+
+
+class _LookedUp:
+    """The answer for the direction held."""
+
+    def __init__(self, config: Direction, tables: Sequence[Answers]) -> None:
+        self.tables, self.held = tables, directions(config)
+        self.scores = np.zeros(len(tables), np.int64)
+
+    def __call__(self, seen: Seen) -> Choice:
+        places = [self.held.index(row[0]) for row in seen.rows.tolist()]
+        found = [(x.action[seen.t, k], x.expansions[seen.t, k], x.scores[seen.t, k])
+                 for x, k in zip(self.tables, places, strict=True)]  # fmt: skip
+        index, expansions, scores = np.array(found, np.int64).T
+        self.scores += scores
+        return Choice.at(seen, index, expansions)
 
 
 def hindsight(config: Direction, outcomes: Floats) -> Walk:

@@ -20,11 +20,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from ucsearch.dispatch.decision import DecisionPanel
 from ucsearch.evaluation.drawn import Drawn
 from ucsearch.evaluation.job import Findings, Job
-from ucsearch.evaluation.kinds.direction_records import WHERE, certificate, certified_walk
-from ucsearch.evaluation.kinds.direction_tables import mean, table
-from ucsearch.evaluation.kinds.direction_walk import Budget, answers, figures, hindsight, policies, walk
-from ucsearch.evaluation.kinds.lob_data import CLASSES, Book, Cut, load_book
-from ucsearch.evaluation.kinds.lob_networks import last_move, load_networks, majority, ridge
+from ucsearch.evaluation.kinds.direction.records import WHERE, certificate, certified_walk
+from ucsearch.evaluation.kinds.direction.tables import mean, table
+from ucsearch.evaluation.kinds.direction.walk import Budget, answers, figures, hindsight, policies, walk
+from ucsearch.evaluation.kinds.lob.data import CLASSES, Book, Cut, load_book
+from ucsearch.evaluation.kinds.lob.networks import last_move, load_networks, majority, ridge
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.samples import entry
 from ucsearch.evaluation.selection import declare

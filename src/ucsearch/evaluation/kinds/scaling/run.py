@@ -19,7 +19,7 @@ from ucsearch.engine.api import search_panel
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.status import Status
 from ucsearch.evaluation.job import Findings, Job
-from ucsearch.evaluation.kinds.scaling_plain import Graph, Problem, enumerate_plans, programme, unfold
+from ucsearch.evaluation.kinds.scaling.plain import Graph, Problem, enumerate_plans, programme, unfold
 from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.tables import cell_check
 from ucsearch.policies import Exact, Policy, UCBeam

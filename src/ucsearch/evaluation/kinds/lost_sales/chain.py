@@ -73,7 +73,7 @@ def smallest_best(costs: Floats) -> Ints:
 def exact_orders(model: LostSales, pairs: Sequence[tuple[int, int]], periods: int) -> tuple[Tabulated, Floats]:
     """The planner's order in every state of `chain_space`, and (N, m) the least cost of `periods` periods after each
     first order, infinite beyond Morton's bound."""
-    from ucsearch.evaluation.kinds import lost_sales_kernels as kernels
+    from ucsearch.evaluation.kinds.lost_sales import kernels
 
     if not pairs or periods < 1:
         raise InputError("continuations", f"{len(pairs)} over {periods} periods", "at least one of each")
@@ -99,7 +99,7 @@ def exact_orders(model: LostSales, pairs: Sequence[tuple[int, int]], periods: in
 
 def stationary(model: LostSales, policy: Tabulated) -> Floats:
     """(N,) share of periods spent in each state of the policy's space, started empty."""
-    from ucsearch.evaluation.kinds import lost_sales_kernels as kernels
+    from ucsearch.evaluation.kinds.lost_sales import kernels
     from ucsearch.inventory import _kernels
 
     space = policy.space

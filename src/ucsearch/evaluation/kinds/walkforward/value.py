@@ -15,9 +15,9 @@ from ucsearch.backtest.roster import Budget, Entry, ordering_rules, practitioner
 from ucsearch.backtest.tune import tune
 from ucsearch.backtest.walk import Choice, Seen, Walk, walk
 from ucsearch.errors import InputError
-from ucsearch.evaluation.kinds.walkforward_rivals import CLASSICS, Rivals
-from ucsearch.evaluation.kinds.walkforward_settings import WalkForwardSettings
-from ucsearch.evaluation.kinds.walkforward_world import without_lattice
+from ucsearch.evaluation.kinds.walkforward.rivals import CLASSICS, Rivals
+from ucsearch.evaluation.kinds.walkforward.settings import WalkForwardSettings
+from ucsearch.evaluation.kinds.walkforward.world import without_lattice
 from ucsearch.evaluation.protocol import COMPARATORS
 from ucsearch.tasks import Storage
 

@@ -20,11 +20,11 @@ from ucsearch.backtest.walk import walk
 from ucsearch.comparators import key_from
 from ucsearch.evaluation.drawn import Drawn
 from ucsearch.evaluation.job import Findings, Job
-from ucsearch.evaluation.kinds.mechanism_measure import Diagnosis, coverage
-from ucsearch.evaluation.kinds.mechanism_rows import beam_figures, certificate_of, declare_source, exact_figures, weigh
-from ucsearch.evaluation.kinds.mechanism_settings import MechanismSettings
-from ucsearch.evaluation.kinds.mechanism_tables import checks_of, tables_of
-from ucsearch.evaluation.kinds.walkforward_records import Samples, of_windows
+from ucsearch.evaluation.kinds.mechanism.measure import Diagnosis, coverage
+from ucsearch.evaluation.kinds.mechanism.rows import beam_figures, certificate_of, declare_source, exact_figures, weigh
+from ucsearch.evaluation.kinds.mechanism.settings import MechanismSettings
+from ucsearch.evaluation.kinds.mechanism.tables import checks_of, tables_of
+from ucsearch.evaluation.kinds.walkforward.records import Samples, of_windows
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.selection import declare
 from ucsearch.evaluation.sources import Pool, Stretch, choose, load_family

@@ -20,7 +20,7 @@ from ucsearch.comparators import RiskGreedy, key_from, match_exposure
 from ucsearch.dispatch.decision import DecisionPanel
 from ucsearch.evaluation.drawn import Drawn
 from ucsearch.evaluation.job import Findings, Job
-from ucsearch.evaluation.kinds.direction_data import (
+from ucsearch.evaluation.kinds.direction.data import (
     COLUMN,
     Model,
     Part,
@@ -32,9 +32,9 @@ from ucsearch.evaluation.kinds.direction_data import (
     load_sources,
     returns_of,
 )
-from ucsearch.evaluation.kinds.direction_records import WHERE, certificate, certified_walk
-from ucsearch.evaluation.kinds.direction_tables import count_checks, counts, declaration, mean, table
-from ucsearch.evaluation.kinds.direction_walk import (
+from ucsearch.evaluation.kinds.direction.records import WHERE, certificate, certified_walk
+from ucsearch.evaluation.kinds.direction.tables import count_checks, counts, declaration, mean, table
+from ucsearch.evaluation.kinds.direction.walk import (
     Budget,
     Walk,
     answers,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.evaluation.kinds.lob_data import CLASSES, Book
+from ucsearch.evaluation.kinds.lob.data import CLASSES, Book
 from ucsearch.learned.store import read_arrays
 
 __all__ = ["ARCHITECTURES", "FOLDER", "Network", "last_move", "load_networks", "majority", "ridge"]

@@ -24,7 +24,7 @@ from ucsearch.backtest.walk import Choice, Seen, Walk, walk
 from ucsearch.comparators import key_from
 from ucsearch.effort import Proof, Run
 from ucsearch.evaluation.job import Findings, Job
-from ucsearch.evaluation.kinds.stressors_world import (
+from ucsearch.evaluation.kinds.stressors.world import (
     CLEAN,
     KINDS,
     Kind,
@@ -34,8 +34,8 @@ from ucsearch.evaluation.kinds.stressors_world import (
     shifted,
     watched,
 )
-from ucsearch.evaluation.kinds.walkforward_settings import Items, WalkForwardSettings
-from ucsearch.evaluation.kinds.walkforward_world import DAYS
+from ucsearch.evaluation.kinds.walkforward.settings import Items, WalkForwardSettings
+from ucsearch.evaluation.kinds.walkforward.world import DAYS
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.selection import declare
 from ucsearch.evaluation.sources import SALT, Pool, choose, load_family

@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ucsearch.evaluation.kinds.mechanism_bound import Retained, beta_needed, excess, quantile, slacks
-from ucsearch.evaluation.kinds.mechanism_rules import PROOFS, RULES, Case, count, fit_rules
-from ucsearch.evaluation.kinds.mechanism_settings import MechanismSettings
+from ucsearch.evaluation.kinds.mechanism.bound import Retained, beta_needed, excess, quantile, slacks
+from ucsearch.evaluation.kinds.mechanism.rules import PROOFS, RULES, Case, count, fit_rules
+from ucsearch.evaluation.kinds.mechanism.settings import MechanismSettings
 from ucsearch.evaluation.rows import COUNTS
 
 __all__ = ["beam_figures", "case_of", "certificate_of", "declare_source", "exact_figures", "weigh"]

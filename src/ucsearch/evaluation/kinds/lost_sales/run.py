@@ -22,8 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ucsearch.data.records import ResolvedFile
 from ucsearch.errors import DataError, InputError
 from ucsearch.evaluation.job import Findings, Job
-from ucsearch.evaluation.kinds.lost_sales_chain import Tabulated, chain_space, exact_orders, most_orders, pairs_of
-from ucsearch.evaluation.kinds.lost_sales_members import Planner, demand_paths, plan_often_visited
+from ucsearch.evaluation.kinds.lost_sales.chain import Tabulated, chain_space, exact_orders, most_orders, pairs_of
+from ucsearch.evaluation.kinds.lost_sales.members import Planner, demand_paths, plan_often_visited
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.selection import declare
 from ucsearch.evaluation.suite import Suite

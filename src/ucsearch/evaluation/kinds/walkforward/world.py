@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ucsearch.backtest.panel import Grid, Panel, Stretch, make_panel
 from ucsearch.backtest.walk import Seen
 from ucsearch.errors import InputError
-from ucsearch.evaluation.kinds.walkforward_settings import Items, WalkForwardSettings
-from ucsearch.evaluation.kinds.walkforward_traces import StoredTraces
+from ucsearch.evaluation.kinds.walkforward.settings import Items, WalkForwardSettings
+from ucsearch.evaluation.kinds.walkforward.traces import StoredTraces
 from ucsearch.forecast import RidgePaths, UnbiasedRidge
 from ucsearch.forecast.base import Forecaster, PathForecast
 from ucsearch.forecast.recalibrate import Recalibration

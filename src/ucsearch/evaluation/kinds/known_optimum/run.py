@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ucsearch.errors import InputError, UCSearchError
 from ucsearch.evaluation.job import Findings, Job
-from ucsearch.evaluation.kinds.known_optimum_chain import Chain, Cost
+from ucsearch.evaluation.kinds.known_optimum.chain import Chain, Cost
 from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.tables import cell_check
 from ucsearch.inventory.backorder import optimise_s_s
@@ -209,7 +209,7 @@ def _stored(name: str, system: System, lead: int) -> Cost | None:
     from importlib import resources
     from pathlib import Path
 
-    from ucsearch.evaluation.kinds.lost_sales_chain import Tabulated, chain_space
+    from ucsearch.evaluation.kinds.lost_sales.chain import Tabulated, chain_space
     from ucsearch.inventory.instances import load_instance
     from ucsearch.inventory.lost_sales import average_cost
 

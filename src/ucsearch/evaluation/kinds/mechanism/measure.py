@@ -22,8 +22,8 @@ from ucsearch.dispatch.gate import Gate
 from ucsearch.engine.api import search_panel
 from ucsearch.engine.arrays import Col, OutI
 from ucsearch.engine.panel import PanelPlan
-from ucsearch.evaluation.kinds.mechanism_paths import Plans
-from ucsearch.evaluation.kinds.mechanism_settings import MechanismSettings
+from ucsearch.evaluation.kinds.mechanism.paths import Plans
+from ucsearch.evaluation.kinds.mechanism.settings import MechanismSettings
 from ucsearch.policies import Exact
 from ucsearch.tasks.binding import Binding
 from ucsearch.trace import Trace

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from ucsearch.backtest.panel import Panel, Stretch
 from ucsearch.errors import InputError
-from ucsearch.evaluation.kinds.walkforward_settings import WalkForwardSettings
-from ucsearch.evaluation.kinds.walkforward_world import World
+from ucsearch.evaluation.kinds.walkforward.settings import WalkForwardSettings
+from ucsearch.evaluation.kinds.walkforward.world import World
 from ucsearch.forecast.base import Forecaster, PathForecast
 from ucsearch.monitor import Monitor, rank_of
 

@@ -1,0 +1,1 @@
+"""Policies against optima that are known: chains small enough to be solved."""

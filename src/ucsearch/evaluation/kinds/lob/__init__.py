@@ -1,0 +1,1 @@
+"""Direction of the mid-price in a limit order book."""

@@ -1,0 +1,1 @@
+"""Lost sales with lead times, against the published optima."""

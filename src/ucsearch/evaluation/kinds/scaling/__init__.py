@@ -1,0 +1,1 @@
+"""How work and time grow with depth, width and members."""
