@@ -21,10 +21,38 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Col", "Inputs", "OutF", "OutI", "Outputs"]
+__all__ = ["Col", "FSet", "ISet", "Inputs", "OutF", "OutI", "Outputs"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+class ISet(IntEnum):
+    """Whole numbers among a kernel's settings; an algorithm's own follow."""
+
+    DEPTH = 0
+    REACH = 1
+    WIDTH = 2
+    TOP_K = 3
+    KEEP = 4
+    SPREAD = 5
+    USE_BOUND = 6
+    CAP = 7  # nodes spent on telling a dead end from an exhausted search
+    NODE_BUDGET = 8
+    EVERY_ACTION = 9
+    SIMULATIONS = 10
+    ENUMERATE_BELOW = 11
+    DP_SWITCH = 12
+
+
+class FSet(IntEnum):
+    """Real numbers among a kernel's settings; an algorithm's own follow."""
+
+    RISK = 0
+    PRUNE_RISK = 1
+    INFO_BONUS = 2
+    C_UCT = 3
+    TAIL = 4
 
 
 class OutI(IntEnum):

@@ -23,37 +23,16 @@ def uc_rank(count, variant, pick, own, ci, cq, cu, key, slot, queue, level):
 
 
 @uc_entry
-def uc_panel(
-    iset, fset, states, params, actions, mean, members, weights, q, u, disc, out_i, out_f, flags, table, path_out,
-    paths, lo, hi,
-):
+def uc_panel(*UC_PANEL):
     """Windows lo..hi. The last entry of iset is how many belong to this algorithm; see ../policies.py."""
-    d = iset[0]
-    reach = iset[1]
-    spread = (iset[5], fset[4])
-    cap = iset[7]
-    risk = fset[0]
+    # <insert settings>
     own_i = iset.shape[0] - iset[iset.shape[0] - 1]
     variant = iset[own_i]
     delay = iset[own_i + 1]
     seed = np.uint64(iset[own_i + 2])
     pick = fset[fset.shape[0] - 1]
-    m = actions.shape[1]
-    J = members.shape[1]
-    rows = J if MEMBERS else 1
-    continues = MEMBERS and CONTINUATIONS > 0
-    suffix = np.empty(d + 1)
     tables = np.zeros((1, 1))
-    work = np.empty((1, rows))
-    edge = np.empty((1, max(J, 1)))
-    total = np.empty((1, rows))
-    ci = np.empty(m, np.int64)
-    cq = np.empty(m)
-    cu = np.empty(m)
-    crank = np.empty(m)
-    ctogo = np.empty(m)
-    cst = np.empty((m, rows, N))
-    crew = np.empty((m, rows if MEMBERS else 1))
+    # <insert candidates>
     key = np.empty(m)
     slot = np.empty(m, np.int64)
     # One node per level of the walk.
@@ -66,28 +45,13 @@ def uc_panel(
     pending = np.empty(d + 1, np.int64)
     act = np.empty(d, np.int64)
     fpath = np.empty((1, m, d), np.int64)
-    walk = np.empty((d + 1, rows, N))
     cursor = np.empty(d + 1, np.int64)
     for w in range(lo, hi):
-        p = uc_params(params, w if params.shape[0] > 1 else 0)
-        arow = w if actions.shape[0] > 1 else 0
-        wrow = w if weights.shape[0] > 1 else 0
-        uc_blank(w, flags, table)
+        # <insert window>
         stream = uc_absorb(uc_mix(seed), uc_content(w, d, states, mean, q, u))
-        for r in range(rows):
-            for f in range(N):
-                nst[0, r, f] = states[w, f]
-            if MEMBERS:
-                nret[0, r] = 0.0
-        nR[0] = 0.0
-        nU[0] = 0.0
-        nG[0] = 0.0
-        expansions = 0
-        scored = 0
+        # <insert root n=n at=0>
         visits = 0
-        fault = 0
-        fault_step = 0
-        fault_action = 0
+        # <insert counters>
         cont = -1
         best_first = -1
         best_cont = -1
@@ -104,8 +68,7 @@ def uc_panel(
             if fresh:
                 fresh = False
                 found, fault, fault_action = uc_score(
-                    w, level, nst, level, rows, d, risk, 0.0, 0.0, spread, False, continues, p, actions, arow, mean,
-                    members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst, crew, -1,
+                    w, level, nst, level, rows, d, risk, 0.0, 0.0, spread, False, continues, *UC_SCORING, -1,
                 )
                 scored += found
                 if fault != 0:
@@ -118,7 +81,7 @@ def uc_panel(
                     # Delay-aware: every first action of its own effect gets a walk, in ascending order.
                     pending[0] = 0
                     for x in range(found - 1, -1, -1):
-                        if flags[w, ci[x]] & 8 == 0:
+                        if flags[w, ci[x]] & First.DUPLICATE == 0:
                             queue[0, pending[0]] = ci[x]
                             pending[0] += 1
                 else:
@@ -136,13 +99,12 @@ def uc_panel(
             if x >= 0:
                 h = level
                 found, fault, fault_action = uc_score(
-                    w, h, nst, h, rows, d, risk, 0.0, 0.0, spread, False, continues, p, actions, arow, mean, members,
-                    weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst, crew, x,
+                    w, h, nst, h, rows, d, risk, 0.0, 0.0, spread, False, continues, *UC_SCORING, x,
                 )
                 if h > 0 or variant != 2:
                     steps += 1
                 if h == 0:
-                    flags[w, x] |= 2
+                    flags[w, x] |= First.GENERATED
                 reward, uncertainty, gross, cont, dropped, fault = uc_extend(
                     w, h, d, reach, nR[h], nU[h], nG[h], nret, h, 0, rows, risk, spread, p, members, weights, wrow, disc,
                     cq, cu, cst, crew, nret, h + 1, total,
@@ -170,11 +132,11 @@ def uc_panel(
             arrived = level == d
             if arrived:
                 first = act[0]
-                flags[w, first] |= 4
-                table[w, first, 0] = nR[d] - risk * nU[d]
-                table[w, first, 1] = nR[d]
-                table[w, first, 2] = nU[d]
-                table[w, first, 6] = nG[d]
+                flags[w, first] |= First.RETAINED
+                table[w, first, Col.SCORE] = nR[d] - risk * nU[d]
+                table[w, first, Col.REWARD] = nR[d]
+                table[w, first, Col.UNCERTAINTY] = nU[d]
+                table[w, first, Col.GROSS] = nG[d]
                 for t in range(d):
                     fpath[0, first, t] = act[t]
                 credited = delay + 1 if variant == 2 else d
@@ -195,16 +157,7 @@ def uc_panel(
             level = 0
             if pending[0] == 0:
                 break
-        status = 0
-        if fault == 0 and best_first < 0:
-            status, fault_step, fault_action = uc_lost(
-                w, d, states, nst, rows, p, actions, arow, mean, members, walk, cursor, cap
-            )
-            if status == 5:
-                fault = 2
-        if fault != 0:
-            status = 5
-            uc_blank(w, flags, table)
+        # <insert ending st=nst cursor=cursor>
         uc_report(
             w, status, best_first, expansions, scored, 0, best_cont, fault, fault_step, fault_action,
             best_R - risk * best_U, best_R, best_U, np.nan, fpath[0], max(best_first, 0), out_i, out_f, path_out,

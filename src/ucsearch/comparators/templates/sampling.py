@@ -117,16 +117,9 @@ def uc_warm(iset, at, rows, keyed, d, content):
 
 
 @uc_entry
-def uc_panel(
-    iset, fset, states, params, actions, mean, members, weights, q, u, disc, out_i, out_f, flags, table, path_out,
-    paths, lo, hi,
-):
+def uc_panel(*UC_PANEL):
     """Windows lo..hi. The last entry of iset is how many belong to this algorithm; see ../policies.py."""
-    d = iset[0]
-    reach = iset[1]
-    spread = (iset[5], fset[4])
-    cap = iset[7]
-    risk = fset[0]
+    # <insert settings>
     own_i = iset.shape[0] - iset[iset.shape[0] - 1]
     variant = iset[own_i]
     samples = iset[own_i + 1]
@@ -144,15 +137,7 @@ def uc_panel(
     temperature = fset[own_f + 3]
     blur = fset[own_f + 4]
     warm_weight = fset[own_f + 5]
-    m = actions.shape[1]
-    J = members.shape[1]
-    rows = J if MEMBERS else 1
-    continues = MEMBERS and CONTINUATIONS > 0
-    suffix = np.empty(d + 1)
     tables = np.zeros((1, 1))
-    work = np.empty((1, rows))
-    edge = np.empty((1, max(J, 1)))
-    total = np.empty((1, rows))
     fi = np.empty(m, np.int64)
     fq = np.empty(m)
     fu = np.empty(m)
@@ -181,13 +166,9 @@ def uc_panel(
     held_gain = np.empty(max(memory, 1))
     held_U = np.empty(max(memory, 1))
     fpath = np.empty((1, m, d), np.int64)
-    walk = np.empty((d + 1, rows, N))
     cursor = np.empty(d + 1, np.int64)
     for w in range(lo, hi):
-        p = uc_params(params, w if params.shape[0] > 1 else 0)
-        arow = w if actions.shape[0] > 1 else 0
-        wrow = w if weights.shape[0] > 1 else 0
-        uc_blank(w, flags, table)
+        # <insert window>
         for r in range(rows):
             for f in range(N):
                 st[0, r, f] = states[w, f]
@@ -262,7 +243,7 @@ def uc_panel(
                         act, i, c = uc_pick(found, choice, probs, h, i, c, uc_uniform(own))
                     own = uc_absorb(own, np.uint64(act + 1))
                     if h == 0:
-                        flags[w, act] |= 2
+                        flags[w, act] |= First.GENERATED
                         at = 0
                         while fi[at] != act:
                             at += 1
@@ -276,9 +257,7 @@ def uc_panel(
                                 ret[0, r] = 0.0
                     else:
                         found, fault, fault_action = uc_score(
-                            w, h, st, 0, rows, d, risk, 0.0, 0.0, spread, False, continues, p, actions, arow, mean,
-                            members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst,
-                            crew, act,
+                            w, h, st, 0, rows, d, risk, 0.0, 0.0, spread, False, continues, *UC_SCORING, act,
                         )
                         scored += 1
                         if fault != 0:
@@ -307,15 +286,15 @@ def uc_panel(
                 completed += 1
                 value = R - pick * U
                 first = plan[size, 0]
-                flags[w, first] |= 4
+                flags[w, first] |= First.RETAINED
                 held_value = np.nan
-                if table[w, first, 0] == table[w, first, 0]:
-                    held_value = table[w, first, 1] - pick * table[w, first, 2]
-                if uc_improves(value, U, plan, size, held_value, table[w, first, 2], fpath, 0, first, d):
-                    table[w, first, 0] = R - risk * U
-                    table[w, first, 1] = R
-                    table[w, first, 2] = U
-                    table[w, first, 6] = G
+                if table[w, first, Col.SCORE] == table[w, first, Col.SCORE]:
+                    held_value = table[w, first, Col.REWARD] - pick * table[w, first, Col.UNCERTAINTY]
+                if uc_improves(value, U, plan, size, held_value, table[w, first, Col.UNCERTAINTY], fpath, 0, first, d):
+                    table[w, first, Col.SCORE] = R - risk * U
+                    table[w, first, Col.REWARD] = R
+                    table[w, first, Col.UNCERTAINTY] = U
+                    table[w, first, Col.GROSS] = G
                     for y in range(d):
                         fpath[0, first, y] = plan[size, y]
                     # What beats the incumbent beats the best of its own first action too.
@@ -356,16 +335,7 @@ def uc_panel(
                     pU[x] = held_U[x]
                     for y in range(d):
                         plan[x, y] = held[x, y]
-        status = 0
-        if fault == 0 and best_first < 0:
-            status, fault_step, fault_action = uc_lost(
-                w, d, states, st, rows, p, actions, arow, mean, members, walk, cursor, cap
-            )
-            if status == 5:
-                fault = 2
-        if fault != 0:
-            status = 5
-            uc_blank(w, flags, table)
+        # <insert ending st=st cursor=cursor>
         uc_report(
             w, status, best_first, expansions, scored, completed, best_cont, fault, fault_step, fault_action,
             best_R - risk * best_U, best_R, best_U, np.nan, fpath[0], max(best_first, 0), out_i, out_f, path_out,

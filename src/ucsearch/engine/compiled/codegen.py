@@ -13,6 +13,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
+from ucsearch.engine.compiled.spelled import GROUPS, spell_out
 from ucsearch.engine.registry import ALGORITHMS
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES
@@ -57,10 +58,7 @@ def uc_entry(function):
     return njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, cache={cache}, **UC_GIVEN["entry"])(function)
 """
 
-_PANEL = (
-    "iset, fset, states, params, actions, mean, members, weights, q, u, disc, "
-    "out_i, out_f, flags, table, path_out, paths, lo, hi"
-)
+_PANEL = GROUPS["UC_PANEL"]
 _TAIL = f"""
 
 # The loops above know nothing of the task: they may be linked in, compiled before (see split.py).
@@ -171,7 +169,7 @@ def _body(algorithm: str, mode: int) -> str:
 def template_text(algorithm: str, members: bool) -> str:
     """Templates without the blocks marked for the other kind of mode (they would only cost compile time)."""
     other = "additive" if members else "members"
-    text = kernel_spreads() + "\n\n" + _core() + "\n\n" + ALGORITHMS[algorithm].text()
+    text = kernel_spreads() + "\n\n" + spell_out(_core() + "\n\n" + ALGORITHMS[algorithm].text())
     return re.sub(rf"^ *# <{other}>\n.*?^ *# </{other}>\n", "", text, flags=re.DOTALL | re.MULTILINE)
 
 

@@ -129,9 +129,7 @@ def _driver_text(algorithm: str, members: bool) -> str:
     text = constants + template_text(algorithm, members)
     for name, call in _NUMBERS.items():
         text = re.sub(rf"\b{name}\b", f"{call}()", text)
-    text = text.replace("def uc_panel(\n    iset", "def uc_panel(\n    own, iset").replace(
-        "uc_params(", "uc_params(own, "
-    )
+    text = text.replace("def uc_panel(iset", "def uc_panel(own, iset").replace("uc_params(", "uc_params(own, ")
     head, programme, rest = text.partition("def uc_programme(")
     return head + programme + rest.replace("uc_score(", "uc_score_call(", 3) if programme else text
 

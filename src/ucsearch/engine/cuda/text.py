@@ -13,6 +13,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
+from ucsearch.engine.arrays import ISet
 from ucsearch.engine.cuda.allowed import NotOnDevice, called, imported_names, refuse
 
 __all__ = ["BLOCK", "LOCAL_LIMIT", "device_text", "local_bytes", "measuring_text", "pool_numbers"]
@@ -21,7 +22,6 @@ BLOCK = 128  # threads
 LOCAL_LIMIT = 128 * 1024  # bytes of scratch a thread may have
 LOOKS = 2_048  # nodes that a thread spends on telling a dead end from an exhausted search
 USER = "uc_user"
-_CAP = 7  # place of that cap among the settings
 _HEAP = "uc_heap"
 _POOL_ROWS, _POOL_SLOTS = 257, 512  # states that a thread's programme may hold; the CPU does windows with more
 
@@ -415,7 +415,7 @@ def _entry(
     most: int | None,
 ) -> None:
     """Constants for whole-number settings and shapes, local arrays for scratch, a thread for a window."""
-    iset[_CAP] = min(iset[_CAP], LOOKS)
+    iset[ISet.CAP] = min(iset[ISet.CAP], LOOKS)
     _Settings(iset, most).visit(panel)
     known = {**known, **{name: _Shaped(shape) for name, shape in shapes.items()}}
     body: list[ast.stmt] = []

@@ -110,38 +110,15 @@ def uc_front_before(x, y, R, togo, U):
 
 
 @uc_entry
-def uc_panel(
-    iset, fset, states, params, actions, mean, members, weights, q, u, disc, out_i, out_f, flags, table, path_out,
-    paths, lo, hi,
-):
+def uc_panel(*UC_PANEL):
     """Windows lo..hi. See ../engine.py for the settings and ../../arrays.py for the columns."""
-    d = iset[0]
-    reach = iset[1]
-    width = iset[2]
-    k = iset[3]
-    keep = iset[4]
-    spread = (iset[5], fset[4])
-    use_bound = iset[6] != 0
-    cap = iset[7]
-    risk = fset[0]
-    prune = fset[1]
-    bonus = fset[2]
-    m = actions.shape[1]
-    J = members.shape[1]
-    rows = J if MEMBERS else 1
-    continues = MEMBERS and CONTINUATIONS > 0
+    # <insert settings>
+    # <insert ranking>
+    width = iset[ISet.WIDTH]
+    k = iset[ISet.TOP_K]
+    keep = iset[ISet.KEEP]
     most = width * k
-    suffix = np.empty(d + 1)
-    work = np.empty((1, rows))
-    edge = np.empty((1, max(J, 1)))
-    total = np.empty((1, rows))
-    ci = np.empty(m, np.int64)
-    cq = np.empty(m)
-    cu = np.empty(m)
-    crank = np.empty(m)
-    ctogo = np.empty(m)
-    cst = np.empty((m, rows, N))
-    crew = np.empty((m, rows if MEMBERS else 1))
+    # <insert candidates>
     top = np.empty(k, np.int64)
     st = np.empty((width, rows, N))
     ret = np.empty((width, rows if MEMBERS else 1))
@@ -163,37 +140,19 @@ def uc_panel(
     place = np.empty(most, np.int64)
     heap = np.empty(most, np.int64)
     seen = np.empty(m, np.int64)
-    walk = np.empty((d + 1, rows, N))
     cursor = np.empty(d + 1, np.int64)
     for w in range(lo, hi):
-        p = uc_params(params, w if params.shape[0] > 1 else 0)
-        arow = w if actions.shape[0] > 1 else 0
-        wrow = w if weights.shape[0] > 1 else 0
-        uc_blank(w, flags, table)
-        tables = uc_ready(
-            w, d, reach, risk, spread, use_bound, p, mean, members, weights, wrow, q, u, actions, arow, suffix
-        )
-        for r in range(rows):
-            for f in range(N):
-                st[0, r, f] = states[w, f]
-            if MEMBERS:
-                ret[0, r] = 0.0
-        R[0] = 0.0
-        U[0] = 0.0
-        G[0] = 0.0
+        # <insert window>
+        # <insert ready>
+        # <insert root n= at=0>
         size = 1
-        expansions = 0
-        scored = 0
-        fault = 0
-        fault_step = 0
-        fault_action = 0
+        # <insert counters>
         for h in range(d):
             last = h + 1 == d
             count = 0
             for i in range(size):
                 found, fault, fault_action = uc_score(
-                    w, h, st, i, rows, d, risk, prune, bonus, spread, use_bound, continues, p, actions, arow, mean,
-                    members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst, crew, -1,
+                    w, h, st, i, rows, d, risk, prune, bonus, spread, use_bound, continues, *UC_SCORING, -1,
                 )
                 scored += found
                 if fault != 0:
@@ -204,7 +163,7 @@ def uc_panel(
                 chosen = uc_top(found, k, cq, cu, crank, cst, crew, rows, top)
                 if use_bound and chosen < found:
                     for x in range(found):
-                        taken = h == 0 and flags[w, ci[x]] & 8 != 0
+                        taken = h == 0 and flags[w, ci[x]] & First.DUPLICATE != 0
                         for y in range(chosen):
                             if x == top[y] or uc_same(cq, cu, cst, crew, x, top[y], rows):
                                 taken = True
@@ -215,13 +174,13 @@ def uc_panel(
                             else:
                                 limit = ((R[i] + disc[h] * cq[x]) - risk * (U[i] + disc[h] * cu[x])) + ctogo[x]
                             first = path[i, 0] if h > 0 else ci[x]
-                            if not table[w, first, 3] >= limit:
-                                table[w, first, 3] = limit
+                            if not table[w, first, Col.UPPER] >= limit:
+                                table[w, first, Col.UPPER] = limit
                 for y in range(chosen):
                     c = top[y]
                     expansions += 1
                     if h == 0:
-                        flags[w, ci[c]] |= 2
+                        flags[w, ci[c]] |= First.GENERATED
                     reward, uncertainty, gross, cont, dropped, fault = uc_extend(
                         w, h, d, reach, R[i], U[i], G[i], ret, i, c, rows, risk, spread, p, members, weights, wrow, disc,
                         cq, cu, cst, crew, chret, count, total,
@@ -281,8 +240,8 @@ def uc_panel(
                     limit = chkey[x]
                     if MEMBERS and not last:
                         limit = chR[x] + chtogo[x]
-                    if not table[w, first, 3] >= limit:
-                        table[w, first, 3] = limit
+                    if not table[w, first, Col.UPPER] >= limit:
+                        table[w, first, Col.UPPER] = limit
             for t in range(size):
                 for y in range(h):
                     old_path[t, y] = path[t, y]
@@ -308,13 +267,13 @@ def uc_panel(
             for t in range(size):
                 # At full depth the layer is in rank order within a place, so compare all.
                 first = path[t, 0]
-                flags[w, first] |= 4
+                flags[w, first] |= First.RETAINED
                 score = R[t] - risk * U[t]
-                if uc_improves(score, U[t], path, t, table[w, first, 0], table[w, first, 2], paths, w, first, d):
-                    table[w, first, 0] = score
-                    table[w, first, 1] = R[t]
-                    table[w, first, 2] = U[t]
-                    table[w, first, 6] = G[t]
+                if uc_improves(score, U[t], path, t, table[w, first, Col.SCORE], table[w, first, Col.UNCERTAINTY], paths, w, first, d):
+                    table[w, first, Col.SCORE] = score
+                    table[w, first, Col.REWARD] = R[t]
+                    table[w, first, Col.UNCERTAINTY] = U[t]
+                    table[w, first, Col.GROSS] = G[t]
                     if paths.shape[0] > 0:
                         for y in range(d):
                             paths[w, first, y] = path[t, y]
@@ -327,32 +286,32 @@ def uc_panel(
                         and (U[t] < U[best] or (U[t] == U[best] and uc_smaller(path, t, best, d)))
                     ):
                         best = t
-        status = 0
+        status = Status.FOUND
         upper = np.nan
         cont = -1
         if fault != 0:
-            status = 5
+            status = Status.TASK_ERROR
         elif best < 0:
             status, fault_step, fault_action = uc_lost(
                 w, d, states, chst, rows, p, actions, arow, mean, members, walk, cursor, cap
             )
-            if status == 5:
-                fault = 2
+            if status == Status.TASK_ERROR:
+                fault = Fault.STATE
         else:
             best_first = path[best, 0]
             cont = chcont[heap[best]]
             if use_bound:
                 upper = R[best] - risk * U[best]
                 for x in range(m):
-                    if table[w, x, 0] == table[w, x, 0] and not table[w, x, 3] >= table[w, x, 0]:
-                        table[w, x, 3] = table[w, x, 0]
-                    if table[w, x, 3] == table[w, x, 3]:
-                        upper = max(upper, table[w, x, 3])
-                    elif flags[w, x] & 2 != 0:
-                        flags[w, x] |= 32
+                    if table[w, x, Col.SCORE] == table[w, x, Col.SCORE] and not table[w, x, Col.UPPER] >= table[w, x, Col.SCORE]:
+                        table[w, x, Col.UPPER] = table[w, x, Col.SCORE]
+                    if table[w, x, Col.UPPER] == table[w, x, Col.UPPER]:
+                        upper = max(upper, table[w, x, Col.UPPER])
+                    elif flags[w, x] & First.GENERATED != 0:
+                        flags[w, x] |= First.DEAD
                 if upper <= R[best] - risk * U[best]:
-                    status = 1
-        if status == 5:
+                    status = Status.PROVED
+        if status == Status.TASK_ERROR:
             uc_blank(w, flags, table)
         row = max(best, 0)
         uc_report(

@@ -236,15 +236,12 @@ def uc_follow_policy(first, level, d, u, w, weights, wrow, tags, sedge, eact, ef
 
 
 @uc_entry
-def uc_panel(
-    iset, fset, states, params, actions, mean, members, weights, q, u, disc, out_i, out_f, flags, table, path_out,
-    paths, lo, hi,
-):
+def uc_panel(*UC_PANEL):
     """Windows lo..hi. See ../engine.py for the settings."""
-    d = iset[0]
-    budget = iset[8]
-    risk = fset[0]
-    tail = fset[4]
+    d = iset[ISet.DEPTH]
+    budget = iset[ISet.NODE_BUDGET]
+    risk = fset[FSet.RISK]
+    tail = fset[FSet.TAIL]
     discount = disc[1]
     m = actions.shape[1]
     width = max(1, members.shape[1])
@@ -274,7 +271,7 @@ def uc_panel(
         fault = 0
         fault_step = 0
         fault_action = 0
-        status = 2
+        status = Status.NOT_PROVED
         stopped = False
         for f in range(N):
             pool[0, 0, f] = states[w, f] + 0.0
@@ -345,13 +342,13 @@ def uc_panel(
             n = np.int64(u[w, 0, 1])
             for e in range(sedge[0], sedge[1]):
                 x = eact[e]
-                flags[w, x] |= 1
+                flags[w, x] |= First.FEASIBLE
                 total = 0.0
                 for k in range(n):
                     work[0, k] = trew[efirst[e] + k]
                     total += weights[wrow, k] * work[0, k]
-                table[w, x, 4] = total
-                table[w, x, 5] = max(0.0, total - uc_tail(work, 0, n, weights, wrow, 0, tail)) if risk > 0.0 else 0.0
+                table[w, x, Col.STEP_REWARD] = total
+                table[w, x, Col.STEP_UNCERTAINTY] = max(0.0, total - uc_tail(work, 0, n, weights, wrow, 0, tail)) if risk > 0.0 else 0.0
                 same = False
                 for y in range(sedge[0], e):
                     same = True
@@ -364,22 +361,22 @@ def uc_panel(
                     if same:
                         break
                 if same:
-                    flags[w, x] |= 8
+                    flags[w, x] |= First.DUPLICATE
                     continue
-                flags[w, x] |= 2
+                flags[w, x] |= First.GENERATED
                 value, mean_value, whole = uc_value(
                     efirst[e], 0, n, wrow, weights, discount, risk, tail, trew, tto, score, second, size, work
                 )
                 if value == -np.inf:
-                    flags[w, x] |= 32
+                    flags[w, x] |= First.DEAD
                     continue
                 spread = max(0.0, (mean_value - value) / risk) if risk > 0.0 else 0.0
-                flags[w, x] |= 4 | 16
-                table[w, x, 0] = value
-                table[w, x, 1] = mean_value
-                table[w, x, 2] = spread
-                table[w, x, 3] = value
-                table[w, x, 6] = whole
+                flags[w, x] |= First.RETAINED | First.EXACT
+                table[w, x, Col.SCORE] = value
+                table[w, x, Col.REWARD] = mean_value
+                table[w, x, Col.UNCERTAINTY] = spread
+                table[w, x, Col.UPPER] = value
+                table[w, x, Col.GROSS] = whole
                 uc_follow_policy(
                     x, 0.5, d, u, w, weights, wrow, tags, sedge, eact, efirst, tto, best, fpath, x
                 )
@@ -388,9 +385,9 @@ def uc_panel(
                     best_S = value
                     best_R = mean_value
                     best_U = spread
-            status = 3
+            status = Status.DEAD_END
             if best_first >= 0:
-                status = 1
+                status = Status.PROVED
                 for t in range(d):
                     bpath[0, t] = fpath[0, best_first, t]
                 uc_follow_policy(
@@ -400,14 +397,14 @@ def uc_panel(
                     best_first, 0.9, d, u, w, weights, wrow, tags, sedge, eact, efirst, tto, best, fpath, m + 1
                 )
         if fault != 0:
-            status = 5
+            status = Status.TASK_ERROR
             uc_blank(w, flags, table)
         uc_report(
             w, status, best_first, moves, scored, known, -1, fault, fault_step, fault_action, best_S, best_R,
-            best_U, best_S if status == 1 else np.nan, bpath, 0, out_i, out_f, path_out,
+            best_U, best_S if status == Status.PROVED else np.nan, bpath, 0, out_i, out_f, path_out,
         )
         uc_copy_paths(w, flags, fpath, paths)
-        if paths.shape[0] > 0 and status == 1:
+        if paths.shape[0] > 0 and status == Status.PROVED:
             for t in range(d):
                 paths[w, m, t] = fpath[0, m, t]
                 paths[w, m + 1, t] = fpath[0, m + 1, t]

@@ -123,11 +123,11 @@ def uc_togo(st, i, rows, at, d, continues, tables, suffix, p, weights, wrow, wor
         if ends:
             value = float(uc_terminal(s, p))
             if not np.isfinite(value):
-                return 0.0, 4
+                return 0.0, Fault.TERMINAL
         else:
             value = float(uc_bound(s, at, uc_table(tables, r), p))
             if value != value:
-                return 0.0, 3
+                return 0.0, Fault.BOUND
         work[0, r] = value
     if MEMBERS:
         value, _ = uc_spread(work, 0, weights, wrow, (0, 0.0))
@@ -137,8 +137,7 @@ def uc_togo(st, i, rows, at, d, continues, tables, suffix, p, weights, wrow, wor
 
 @uc_inline
 def uc_score(
-    w, h, st, i, rows, d, risk, prune, bonus, spread, use_bound, continues, p, actions, arow, mean, members, weights,
-    wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst, crew, only,
+    w, h, st, i, rows, d, risk, prune, bonus, spread, use_bound, continues, *UC_SCORING, only,
 ):
     """Score every feasible action of node i (or `only` one) into the candidate arrays: count, fault kind, action."""
     count = 0
@@ -154,33 +153,33 @@ def uc_score(
             qq = q[w, h, x]
             uu = u[w, h, x]
             if not uc_store(cst, count, 0, uc_step(uc_load(st, i, 0), a, uc_outcome(mean, w, h), p)):
-                return count, 2, x
+                return count, Fault.STATE, x
         elif MEMBERS:
             for r in range(rows):
                 value = float(uc_reward(uc_load(st, i, r), a, uc_member(members, w, r, h), p))
                 if not np.isfinite(value):
-                    return count, 1, x
+                    return count, Fault.REWARD, x
                 crew[count, r] = value
             qq, uu = uc_spread(crew, count, weights, wrow, spread)
             for r in range(rows):
                 if not uc_store(cst, count, r, uc_step(uc_load(st, i, r), a, uc_member(members, w, r, h), p)):
-                    return count, 2, x
+                    return count, Fault.STATE, x
         else:
             s = uc_load(st, i, 0)
             y = uc_outcome(mean, w, h)
             qq = float(uc_reward(s, a, y, p))
             if not np.isfinite(qq):
-                return count, 1, x
+                return count, Fault.REWARD, x
             for j in range(members.shape[1]):
                 value = float(uc_reward(s, a, uc_member(members, w, j, h), p))
                 if not np.isfinite(value):
-                    return count, 1, x
+                    return count, Fault.REWARD, x
                 edge[0, j] = value
             _, uu = uc_spread(edge, 0, weights, wrow, spread)
             if not uc_store(cst, count, 0, uc_step(s, a, y, p)):
-                return count, 2, x
+                return count, Fault.STATE, x
         if not (np.isfinite(qq) and np.isfinite(uu)):
-            return count, 5, x
+            return count, Fault.VALUE, x
         rank = qq - prune * uu + bonus * uu
         togo = 0.0
         if use_bound:
@@ -209,7 +208,7 @@ def uc_follow(k, st, i, rows, ret, n, d, reach, p, members, w, disc, total):
         for h in range(d, reach):
             a = float(uc_continuation(k, s, h, p))
             if not np.isfinite(a):
-                return most, 6
+                return most, Fault.CONTINUATION
             if not uc_feasible(s, a, p):
                 return most, 1
             y = uc_member(members, w, r, h)
@@ -220,14 +219,14 @@ def uc_follow(k, st, i, rows, ret, n, d, reach, p, members, w, disc, total):
             own += abs(disc[h] * reward)
             new, fine = uc_coerce(uc_step(s, a, y, p))
             if not fine:
-                return most, 2
+                return most, Fault.STATE
             s = new
         if HAS_END and not uc_end(s, p):
             return most, 1
         if HAS_TERMINAL:
             end = float(uc_terminal(s, p))
             if not np.isfinite(end):
-                return most, 4
+                return most, Fault.TERMINAL
             value = value + disc[reach] * end
             own += abs(disc[reach] * end)
         total[0, r] = value
@@ -253,11 +252,11 @@ def uc_extend(
         if last and HAS_TERMINAL:
             end = float(uc_terminal(uc_load(cst, c, 0), p))
             if not np.isfinite(end):
-                return 0.0, 0.0, 0.0, -1, False, 4
+                return 0.0, 0.0, 0.0, -1, False, Fault.TERMINAL
             reward = reward + disc[d] * end
             gross = gross + abs(disc[d] * end)
         if not (np.isfinite(reward) and np.isfinite(uncertainty) and np.isfinite(reward - risk * uncertainty)):
-            return 0.0, 0.0, 0.0, -1, False, 5
+            return 0.0, 0.0, 0.0, -1, False, Fault.VALUE
         return reward, uncertainty, gross, -1, False, 0
     most = 0.0
     for r in range(rows):
@@ -275,11 +274,11 @@ def uc_extend(
             if code == 1:
                 continue
             if code != 0:
-                return 0.0, 0.0, 0.0, -1, False, 1 if code == 10 else code
+                return 0.0, 0.0, 0.0, -1, False, Fault.REWARD if code == 10 else code
             reward, uncertainty = uc_spread(total, 0, weights, wrow, spread)
             score = reward - risk * uncertainty
             if not (np.isfinite(reward) and np.isfinite(uncertainty) and np.isfinite(score)):
-                return 0.0, 0.0, 0.0, -1, False, 5
+                return 0.0, 0.0, 0.0, -1, False, Fault.VALUE
             if best < 0 or score > best_score or (score == best_score and uncertainty < best_uncertainty):
                 best = k
                 best_reward = reward
@@ -292,13 +291,13 @@ def uc_extend(
         for r in range(rows):
             end = float(uc_terminal(uc_load(cst, c, r), p))
             if not np.isfinite(end):
-                return 0.0, 0.0, 0.0, -1, False, 4
+                return 0.0, 0.0, 0.0, -1, False, Fault.TERMINAL
             chret[n, r] = chret[n, r] + disc[d] * end
             most = max(most, abs(disc[d] * end))
         gross = gross + most
     reward, uncertainty = uc_spread(chret, n, weights, wrow, spread)
     if not (np.isfinite(reward) and np.isfinite(uncertainty) and np.isfinite(reward - risk * uncertainty)):
-        return 0.0, 0.0, 0.0, -1, False, 5
+        return 0.0, 0.0, 0.0, -1, False, Fault.VALUE
     return reward, uncertainty, gross, -1, False, 0
 
 
@@ -306,12 +305,12 @@ def uc_extend(
 def uc_mark_root(count, ci, cq, cu, cst, crew, rows, flags, table, w):
     """Mark what is feasible at the root, with its first step's q and u, and what a smaller action stands for."""
     for x in range(count):
-        flags[w, ci[x]] |= 1
-        table[w, ci[x], 4] = cq[x]
-        table[w, ci[x], 5] = cu[x]
+        flags[w, ci[x]] |= First.FEASIBLE
+        table[w, ci[x], Col.STEP_REWARD] = cq[x]
+        table[w, ci[x], Col.STEP_UNCERTAINTY] = cu[x]
         for y in range(x):
             if uc_same(cq, cu, cst, crew, x, y, rows):
-                flags[w, ci[x]] |= 8
+                flags[w, ci[x]] |= First.DUPLICATE
                 break
 
 
@@ -424,8 +423,8 @@ def uc_lost(w, d, states, st, rows, p, actions, arow, mean, members, walk, curso
     found = uc_completable(w, d, st, rows, p, actions, arow, mean, members, walk, cursor, cap)
     if found < -1:
         m = actions.shape[1]
-        return 5, (-2 - found) // m, (-2 - found) % m
-    return 3 if found == 0 else 4, 0, 0
+        return Status.TASK_ERROR, (-2 - found) // m, (-2 - found) % m
+    return Status.DEAD_END if found == 0 else Status.SEARCH_EXHAUSTED, 0, 0
 
 
 @uc_lean_call
@@ -434,24 +433,24 @@ def uc_report(
     path, row, out_i, out_f, path_out,
 ):
     """Write one window's results; a fault or a missing path leaves nothing but its status."""
-    if status == 5:
+    if status == Status.TASK_ERROR:
         expansions = 0
         scored = 0
         simulations = 0
         first = -1
-    out_i[w, 0] = status
-    out_i[w, 1] = first
-    out_i[w, 2] = expansions
-    out_i[w, 3] = scored
-    out_i[w, 4] = simulations
-    out_i[w, 5] = cont if first >= 0 else -1
-    out_i[w, 6] = fault
-    out_i[w, 7] = step
-    out_i[w, 8] = action
-    out_f[w, 0] = score if first >= 0 else np.nan
-    out_f[w, 1] = reward if first >= 0 else np.nan
-    out_f[w, 2] = uncertainty if first >= 0 else np.nan
-    out_f[w, 3] = upper if first >= 0 else np.nan
+    out_i[w, OutI.STATUS] = status
+    out_i[w, OutI.FIRST] = first
+    out_i[w, OutI.EXPANSIONS] = expansions
+    out_i[w, OutI.ACTION_SCORES] = scored
+    out_i[w, OutI.SIMULATIONS] = simulations
+    out_i[w, OutI.CONTINUATION] = cont if first >= 0 else -1
+    out_i[w, OutI.FAULT] = fault
+    out_i[w, OutI.FAULT_STEP] = step
+    out_i[w, OutI.FAULT_ACTION] = action
+    out_f[w, OutF.SCORE] = score if first >= 0 else np.nan
+    out_f[w, OutF.REWARD] = reward if first >= 0 else np.nan
+    out_f[w, OutF.UNCERTAINTY] = uncertainty if first >= 0 else np.nan
+    out_f[w, OutF.UPPER] = upper if first >= 0 else np.nan
     for t in range(path_out.shape[1]):
         path_out[w, t] = path[row, t] if first >= 0 else -1
 
@@ -461,6 +460,6 @@ def uc_copy_paths(w, flags, fpath, paths):
     """The best path of every retained first action, where they are kept."""
     if paths.shape[0] > 0:
         for x in range(flags.shape[1]):
-            if flags[w, x] & 4 != 0:
+            if flags[w, x] & First.RETAINED != 0:
                 for t in range(paths.shape[2]):
                     paths[w, x, t] = fpath[0, x, t]

@@ -4,38 +4,15 @@
 
 
 @uc_entry
-def uc_panel(
-    iset, fset, states, params, actions, mean, members, weights, q, u, disc, out_i, out_f, flags, table, path_out,
-    paths, lo, hi,
-):
+def uc_panel(*UC_PANEL):
     """Windows lo..hi. See ../engine.py for the settings and ../../arrays.py for the columns."""
-    d = iset[0]
-    reach = iset[1]
-    spread = (iset[5], fset[4])
-    use_bound = iset[6] != 0
-    cap = iset[7]
-    budget = iset[8]
-    every = iset[9] != 0
-    enumerate_below = iset[11]
-    dp_switch = iset[12]
-    risk = fset[0]
-    prune = fset[1]
-    bonus = fset[2]
-    m = actions.shape[1]
-    J = members.shape[1]
-    rows = J if MEMBERS else 1
-    continues = MEMBERS and CONTINUATIONS > 0
-    suffix = np.empty(d + 1)
-    work = np.empty((1, rows))
-    edge = np.empty((1, max(J, 1)))
-    total = np.empty((1, rows))
-    ci = np.empty(m, np.int64)
-    cq = np.empty(m)
-    cu = np.empty(m)
-    crank = np.empty(m)
-    ctogo = np.empty(m)
-    cst = np.empty((m, rows, N))
-    crew = np.empty((m, rows if MEMBERS else 1))
+    # <insert settings>
+    # <insert ranking>
+    budget = iset[ISet.NODE_BUDGET]
+    every = iset[ISet.EVERY_ACTION] != 0
+    enumerate_below = iset[ISet.ENUMERATE_BELOW]
+    dp_switch = iset[ISet.DP_SWITCH]
+    # <insert candidates>
     one_st = np.empty((1, rows, N))
     one_ret = np.zeros((1, rows if MEMBERS else 1))
     # One row per child of the open node at each level.
@@ -54,7 +31,6 @@ def uc_panel(
     fpath = np.empty((1, m, d), np.int64)
     fcont = np.empty(m, np.int64)
     bpath = np.empty((1, d), np.int64)
-    walk = np.empty((d + 1, rows, N))
     spot = np.empty(d + 1, np.int64)
     starts = np.empty(d + 2, np.int64)
     pool = np.empty((1, N))
@@ -65,13 +41,8 @@ def uc_panel(
     slots = np.empty(1, np.int64)
     bits = pool.view(np.uint64)
     for w in range(lo, hi):
-        p = uc_params(params, w if params.shape[0] > 1 else 0)
-        arow = w if actions.shape[0] > 1 else 0
-        wrow = w if weights.shape[0] > 1 else 0
-        uc_blank(w, flags, table)
-        tables = uc_ready(
-            w, d, reach, risk, spread, use_bound, p, mean, members, weights, wrow, q, u, actions, arow, suffix
-        )
+        # <insert window>
+        # <insert ready>
         available = 0
         for x in range(m):
             if actions[arow, x] == actions[arow, x]:
@@ -80,12 +51,8 @@ def uc_panel(
         for _ in range(d):
             leaves *= available
         small = leaves <= enumerate_below
-        expansions = 0
-        scored = 0
-        fault = 0
-        fault_step = 0
-        fault_action = 0
-        status = 4
+        # <insert counters>
+        status = Status.SEARCH_EXHAUSTED
         upper = np.nan
         best_first = -1
         best_S = 0.0
@@ -95,14 +62,7 @@ def uc_panel(
         perfect = False
         stopped = False
         root = d * m
-        for r in range(rows):
-            for f in range(N):
-                nst[root, r, f] = states[w, f]
-            if MEMBERS:
-                nret[root, r] = 0.0
-        nR[root] = 0.0
-        nU[root] = 0.0
-        nG[root] = 0.0
+        # <insert root n=n at=root>
 
         # <members>
         # ---- members: every member's own best reward to go, as if it knew its future
@@ -128,9 +88,7 @@ def uc_panel(
                     # Open the node: root, or the child chosen one level above.
                     node = root if level == 0 else (level - 1) * m + order[level - 1, cursor[level - 1]]
                     found, fault, fault_action = uc_score(
-                        w, level, nst, node, rows, d, risk, prune, bonus, spread, use_bound, continues, p, actions,
-                        arow, mean, members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo,
-                        cst, crew, -1,
+                        w, level, nst, node, rows, d, risk, prune, bonus, spread, use_bound, continues, *UC_SCORING, -1,
                     )
                     scored += found
                     if fault != 0:
@@ -153,7 +111,7 @@ def uc_panel(
                             break
                         expansions += 1
                         if level == 0:
-                            flags[w, ci[c]] |= 2
+                            flags[w, ci[c]] |= First.GENERATED
                         slot = level * m + n
                         reward, uncertainty, gross, cont, dropped, fault = uc_extend(
                             w, level, d, reach, nR[node], nU[node], nG[node], nret, node, c, rows, risk, spread, p,
@@ -214,11 +172,11 @@ def uc_panel(
                 full = level + 1 == d
                 limit = nlimit[child]
                 score = nR[child] - risk * nU[child]
-                rival = table[w, first, 0] == table[w, first, 0] if every else best_first >= 0
+                rival = table[w, first, Col.SCORE] == table[w, first, Col.SCORE] if every else best_first >= 0
                 hopeless = False
                 if rival:
-                    rival_S = table[w, first, 0] if every else best_S
-                    rival_U = table[w, first, 2] if every else best_U
+                    rival_S = table[w, first, Col.SCORE] if every else best_S
+                    rival_U = table[w, first, Col.UNCERTAINTY] if every else best_U
                     least = 0.0 if MEMBERS and not full else nU[child]
                     if limit != rival_S:
                         hopeless = limit < rival_S
@@ -233,72 +191,50 @@ def uc_panel(
                                 hopeless = prefix[0, t] > held
                                 break
                 if hopeless:
-                    if not table[w, first, 3] >= limit:
-                        table[w, first, 3] = limit
+                    if not table[w, first, Col.UPPER] >= limit:
+                        table[w, first, Col.UPPER] = limit
                     cursor[level] += 1
                 elif full:
-                    flags[w, first] |= 4
-                    if not table[w, first, 3] >= score:
-                        table[w, first, 3] = score
-                    if uc_improves(
-                        score, nU[child], prefix, 0, table[w, first, 0], table[w, first, 2],
-                        fpath, 0, first, d,
-                    ):
-                        table[w, first, 0] = score
-                        table[w, first, 1] = nR[child]
-                        table[w, first, 2] = nU[child]
-                        table[w, first, 6] = nG[child]
+                    flags[w, first] |= First.RETAINED
+                    if not table[w, first, Col.UPPER] >= score:
+                        table[w, first, Col.UPPER] = score
+                    # <insert better first=first R=nR[child] U=nU[child] G=nG[child]>
+                    if better:
                         fcont[first] = ncont[child]
-                        for t in range(d):
-                            fpath[0, first, t] = prefix[0, t]
-                    wins = best_first < 0 or score > best_S
-                    if not wins and score == best_S:
-                        if nU[child] != best_U:
-                            wins = nU[child] < best_U
-                        else:
-                            for t in range(d):
-                                if prefix[0, t] != bpath[0, t]:
-                                    wins = prefix[0, t] < bpath[0, t]
-                                    break
+                    # <insert wins first=first R=nR[child] U=nU[child]>
                     if wins:
-                        best_first = first
-                        best_S = score
-                        best_R = nR[child]
-                        best_U = nU[child]
                         best_cont = ncont[child]
-                        for t in range(d):
-                            bpath[0, t] = prefix[0, t]
                     cursor[level] += 1
                 else:
                     level += 1
                     cursor[level] = -1
             if fault == 0 and stopped:
-                status = 2
+                status = Status.NOT_PROVED
                 for x in range(m):
-                    table[w, x, 3] = np.nan
+                    table[w, x, Col.UPPER] = np.nan
             elif fault == 0 and best_first >= 0:
-                status = 1
+                status = Status.PROVED
                 upper = best_S
                 for x in range(m):
-                    if flags[w, x] & 1 != 0 and flags[w, x] & 8 == 0:
-                        if not table[w, x, 3] == table[w, x, 3]:
-                            flags[w, x] |= 32
-                        elif table[w, x, 3] <= table[w, x, 0]:
-                            flags[w, x] |= 16
+                    if flags[w, x] & First.FEASIBLE != 0 and flags[w, x] & First.DUPLICATE == 0:
+                        if not table[w, x, Col.UPPER] == table[w, x, Col.UPPER]:
+                            flags[w, x] |= First.DEAD
+                        elif table[w, x, Col.UPPER] <= table[w, x, Col.SCORE]:
+                            flags[w, x] |= First.EXACT
             elif fault == 0:
                 status, fault_step, fault_action = uc_lost(
                     w, d, states, one_st, rows, p, actions, arow, mean, members, walk, spot, cap
                 )
-                if status == 5:
-                    fault = 2
+                if status == Status.TASK_ERROR:
+                    fault = Fault.STATE
                 for x in range(m):
-                    if status == 3 and flags[w, x] & 1 != 0 and flags[w, x] & 8 == 0:
-                        flags[w, x] |= 32
+                    if status == Status.DEAD_END and flags[w, x] & First.FEASIBLE != 0 and flags[w, x] & First.DUPLICATE == 0:
+                        flags[w, x] |= First.DEAD
 
         # <additive>
         # ---- dynamic programming over distinct states, values backward, paths re-scored forward
         whole = not (use_bound or small)
-        if not MEMBERS and fault == 0 and (whole or (status == 2 and min(budget, dp_switch) < budget and not small)):
+        if not MEMBERS and fault == 0 and (whole or (status == Status.NOT_PROVED and min(budget, dp_switch) < budget and not small)):
             (
                 pool, tags, value, second, succ, slots, status, expansions, scored, best_first, best_S, best_R, best_U,
                 fault, fault_step, fault_action,
@@ -308,10 +244,10 @@ def uc_panel(
                 one_st, one_ret, nst, pool, tags, value, second, succ, slots, starts, prefix, fpath, bpath, flags, table,
                 expansions, scored, best_first, best_S, best_R, best_U,
             )
-            upper = best_S if status == 1 else np.nan
+            upper = best_S if status == Status.PROVED else np.nan
         # </additive>
         if fault != 0:
-            status = 5
+            status = Status.TASK_ERROR
             uc_blank(w, flags, table)
         uc_report(
             w, status, best_first, expansions, scored, 0, best_cont, fault, fault_step, fault_action, best_S, best_R,

@@ -41,7 +41,7 @@ def uc_perfect(
                     if not uc_store(
                         cst, 0, 0, uc_step(uc_load(one_st, 0, 0), a, uc_member(members, w, j, h), p)
                     ):
-                        fault = 2
+                        fault = Fault.STATE
                         fault_step = h
                         fault_action = x
                         break
@@ -79,7 +79,7 @@ def uc_perfect(
             elif HAS_TERMINAL:
                 end = float(uc_terminal(uc_load(one_st, 0, 0), p))
                 if not np.isfinite(end):
-                    fault = 4
+                    fault = Fault.TERMINAL
                     fault_step = d - 1
                     break
                 value[i] = disc[d] * end
@@ -102,7 +102,7 @@ def uc_perfect(
                     after = value[slots[uc_find(slots, pool, bits, tags, tag, spare)]]
                     reward = float(uc_reward(uc_load(one_st, 0, 0), a, y, p))
                     if not np.isfinite(reward):
-                        fault = 1
+                        fault = Fault.REWARD
                         fault_step = h
                         fault_action = x
                         break

@@ -11,7 +11,7 @@ def uc_programme(
     best_R, best_U,
 ):
     """Exact value of every first action, or status 2 when the budget of nodes runs out."""
-    status = 2
+    status = Status.NOT_PROVED
     fault = 0
     fault_step = 0
     fault_action = 0
@@ -32,9 +32,7 @@ def uc_programme(
             for f in range(N):
                 one_st[0, 0, f] = pool[i, f]
             found, fault, fault_action = uc_score(
-                w, h, one_st, 0, 1, d, risk, prune, bonus, spread, use_bound, False, p, actions, arow,
-                mean, members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst,
-                crew, -1,
+                w, h, one_st, 0, 1, d, risk, prune, bonus, spread, use_bound, False, *UC_SCORING, -1,
             )
             scored += found
             if fault != 0:
@@ -66,7 +64,7 @@ def uc_programme(
             break
         starts[h + 2] = known
     if fault == 0 and stopped:
-        status = 2
+        status = Status.NOT_PROVED
     elif fault == 0:
         for i in range(starts[d], starts[d + 1]):
             value[i] = 0.0
@@ -80,7 +78,7 @@ def uc_programme(
             elif HAS_TERMINAL:
                 end = uc_final(one_st, 0, 0, p)
                 if not np.isfinite(end):
-                    fault = 4
+                    fault = Fault.TERMINAL
                     fault_step = d - 1
                     fault_action = 0
                     break
@@ -91,9 +89,7 @@ def uc_programme(
                 for f in range(N):
                     one_st[0, 0, f] = pool[i, f]
                 found, _, _ = uc_score(
-                    w, h, one_st, 0, 1, d, risk, prune, bonus, spread, use_bound, False, p, actions,
-                    arow, mean, members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank,
-                    ctogo, cst, crew, -1,
+                    w, h, one_st, 0, 1, d, risk, prune, bonus, spread, use_bound, False, *UC_SCORING, -1,
                 )
                 has = False
                 succ[i, 0] = -1
@@ -111,10 +107,10 @@ def uc_programme(
                         succ[i, 0] = after
                         succ[i, 1] = ci[c]
                     if h == 0:
-                        flags[w, ci[c]] |= 2
+                        flags[w, ci[c]] |= First.GENERATED
         if fault == 0:
             for x in range(actions.shape[1]):
-                if flags[w, x] & 1 == 0 or flags[w, x] & 8 != 0:
+                if flags[w, x] & First.FEASIBLE == 0 or flags[w, x] & First.DUPLICATE != 0:
                     continue
                 for f in range(N):
                     nst[0, 0, f] = states[w, f]
@@ -129,9 +125,7 @@ def uc_programme(
                         alive = False
                         break
                     found, _, _ = uc_score(
-                        w, h, nst, 0, 1, d, risk, prune, bonus, spread, use_bound, False, p, actions,
-                        arow, mean, members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu,
-                        crank, ctogo, cst, crew, -1,
+                        w, h, nst, 0, 1, d, risk, prune, bonus, spread, use_bound, False, *UC_SCORING, -1,
                     )
                     for c in range(found):
                         if ci[c] == act:
@@ -157,38 +151,14 @@ def uc_programme(
                 if fault != 0:
                     break
                 if not alive:
-                    flags[w, x] = (flags[w, x] | 32) & 253
+                    flags[w, x] = (flags[w, x] | First.DEAD) & (255 - First.GENERATED)
                     continue
-                flags[w, x] |= 4 | 16
+                flags[w, x] |= First.RETAINED | First.EXACT
                 score = reward - risk * uncertainty
-                if uc_improves(
-                    score, uncertainty, prefix, 0, table[w, x, 0], table[w, x, 2], fpath, 0,
-                    x, d,
-                ):
-                    table[w, x, 0] = score
-                    table[w, x, 1] = reward
-                    table[w, x, 2] = uncertainty
-                    table[w, x, 6] = gross
-                    for t in range(d):
-                        fpath[0, x, t] = prefix[0, t]
-                table[w, x, 3] = table[w, x, 0]
-                wins = best_first < 0 or score > best_S
-                if not wins and score == best_S:
-                    if uncertainty != best_U:
-                        wins = uncertainty < best_U
-                    else:
-                        for t in range(d):
-                            if prefix[0, t] != bpath[0, t]:
-                                wins = prefix[0, t] < bpath[0, t]
-                                break
-                if wins:
-                    best_first = x
-                    best_S = score
-                    best_R = reward
-                    best_U = uncertainty
-                    for t in range(d):
-                        bpath[0, t] = prefix[0, t]
-            status = 3 if best_first < 0 else 1
+                # <insert better first=x R=reward U=uncertainty G=gross>
+                table[w, x, Col.UPPER] = table[w, x, Col.SCORE]
+                # <insert wins first=x R=reward U=uncertainty>
+            status = Status.DEAD_END if best_first < 0 else Status.PROVED
     return (
         pool, tags, value, second, succ, slots, status, expansions, scored, best_first, best_S, best_R, best_U, fault,
         fault_step, fault_action,

@@ -18,37 +18,14 @@ def uc_close(node, parent, pending, child, sibling, closed):
 
 
 @uc_entry
-def uc_panel(
-    iset, fset, states, params, actions, mean, members, weights, q, u, disc, out_i, out_f, flags, table, path_out,
-    paths, lo, hi,
-):
+def uc_panel(*UC_PANEL):
     """Windows lo..hi. See ../engine.py for the settings and ../../arrays.py for the columns."""
-    d = iset[0]
-    reach = iset[1]
-    k = iset[3]
-    spread = (iset[5], fset[4])
-    use_bound = iset[6] != 0
-    cap = iset[7]
-    simulations = iset[10]
-    risk = fset[0]
-    prune = fset[1]
-    bonus = fset[2]
-    c_uct = fset[3]
-    m = actions.shape[1]
-    J = members.shape[1]
-    rows = J if MEMBERS else 1
-    continues = MEMBERS and CONTINUATIONS > 0
-    suffix = np.empty(d + 1)
-    work = np.empty((1, rows))
-    edge = np.empty((1, max(J, 1)))
-    total = np.empty((1, rows))
-    ci = np.empty(m, np.int64)
-    cq = np.empty(m)
-    cu = np.empty(m)
-    crank = np.empty(m)
-    ctogo = np.empty(m)
-    cst = np.empty((m, rows, N))
-    crew = np.empty((m, rows if MEMBERS else 1))
+    # <insert settings>
+    # <insert ranking>
+    k = iset[ISet.TOP_K]
+    simulations = iset[ISet.SIMULATIONS]
+    c_uct = fset[FSet.C_UCT]
+    # <insert candidates>
     top = np.empty(k, np.int64)
     # A tree cannot outgrow its simulations, nor all paths.
     most = simulations + 1
@@ -75,24 +52,11 @@ def uc_panel(
     prefix = np.empty((1, d), np.int64)
     fpath = np.empty((1, m, d), np.int64)
     bpath = np.empty((1, d), np.int64)
-    walk = np.empty((d + 1, rows, N))
     spot = np.empty(d + 1, np.int64)
     for w in range(lo, hi):
-        p = uc_params(params, w if params.shape[0] > 1 else 0)
-        arow = w if actions.shape[0] > 1 else 0
-        wrow = w if weights.shape[0] > 1 else 0
-        uc_blank(w, flags, table)
-        tables = uc_ready(
-            w, d, reach, risk, spread, use_bound, p, mean, members, weights, wrow, q, u, actions, arow, suffix
-        )
-        for r in range(rows):
-            for f in range(N):
-                nst[0, r, f] = states[w, f]
-            if MEMBERS:
-                nret[0, r] = 0.0
-        nR[0] = 0.0
-        nU[0] = 0.0
-        nG[0] = 0.0
+        # <insert window>
+        # <insert ready>
+        # <insert root n=n at=0>
         level[0] = 0
         parent[0] = -1
         child[0] = -1
@@ -105,11 +69,7 @@ def uc_panel(
         closed[0] = 0
         nodes = 1
         done = 0
-        expansions = 0
-        scored = 0
-        fault = 0
-        fault_step = 0
-        fault_action = 0
+        # <insert counters>
         low = np.inf
         high = -np.inf
         best_first = -1
@@ -126,9 +86,7 @@ def uc_panel(
                 if pending[node] < 0:
                     h = level[node]
                     found, fault, fault_action = uc_score(
-                        w, h, nst, node, rows, d, risk, prune, bonus, spread, use_bound, continues, p, actions, arow,
-                        mean, members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst,
-                        crew, -1,
+                        w, h, nst, node, rows, d, risk, prune, bonus, spread, use_bound, continues, *UC_SCORING, -1,
                     )
                     scored += found
                     if fault != 0:
@@ -167,12 +125,11 @@ def uc_panel(
             x = queue[node, pending[node]]
             h = level[node]
             found, fault, fault_action = uc_score(
-                w, h, nst, node, rows, d, risk, prune, bonus, spread, use_bound, continues, p, actions, arow, mean,
-                members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst, crew, x,
+                w, h, nst, node, rows, d, risk, prune, bonus, spread, use_bound, continues, *UC_SCORING, x,
             )
             expansions += 1
             if h == 0:
-                flags[w, x] |= 2
+                flags[w, x] |= First.GENERATED
             new = nodes
             reward, uncertainty, gross, cont, dropped, fault = uc_extend(
                 w, h, d, reach, nR[node], nU[node], nG[node], nret, node, 0, rows, risk, spread, p, members, weights,
@@ -221,8 +178,7 @@ def uc_panel(
             failed = False
             for t in range(h + 1, d):
                 found, fault, fault_action = uc_score(
-                    w, t, rst, 0, rows, d, risk, prune, bonus, spread, use_bound, continues, p, actions, arow, mean,
-                    members, weights, wrow, q, u, tables, suffix, work, edge, ci, cq, cu, crank, ctogo, cst, crew, -1,
+                    w, t, rst, 0, rows, d, risk, prune, bonus, spread, use_bound, continues, *UC_SCORING, -1,
                 )
                 scored += found
                 if fault != 0:
@@ -259,34 +215,11 @@ def uc_panel(
             score = reward - risk * uncertainty
             if not failed:
                 first = prefix[0, 0]
-                flags[w, first] |= 4
-                if uc_improves(
-                    score, uncertainty, prefix, 0, table[w, first, 0], table[w, first, 2], fpath, 0,
-                    first, d,
-                ):
-                    table[w, first, 0] = score
-                    table[w, first, 1] = reward
-                    table[w, first, 2] = uncertainty
-                    table[w, first, 6] = gross
-                    for t in range(d):
-                        fpath[0, first, t] = prefix[0, t]
-                wins = best_first < 0 or score > best_S
-                if not wins and score == best_S:
-                    if uncertainty != best_U:
-                        wins = uncertainty < best_U
-                    else:
-                        for t in range(d):
-                            if prefix[0, t] != bpath[0, t]:
-                                wins = prefix[0, t] < bpath[0, t]
-                                break
+                flags[w, first] |= First.RETAINED
+                # <insert better first=first R=reward U=uncertainty G=gross>
+                # <insert wins first=first R=reward U=uncertainty>
                 if wins:
-                    best_first = first
-                    best_S = score
-                    best_R = reward
-                    best_U = uncertainty
                     best_cont = cont
-                    for t in range(d):
-                        bpath[0, t] = prefix[0, t]
                 low = min(low, score)
                 high = max(high, score)
             at = new
@@ -299,16 +232,7 @@ def uc_panel(
                 at = parent[at]
             if leaf:
                 uc_close(node, parent, pending, child, sibling, closed)
-        status = 0
-        if fault == 0 and best_first < 0:
-            status, fault_step, fault_action = uc_lost(
-                w, d, states, rst, rows, p, actions, arow, mean, members, walk, spot, cap
-            )
-            if status == 5:
-                fault = 2
-        if fault != 0:
-            status = 5
-            uc_blank(w, flags, table)
+        # <insert ending st=rst cursor=spot>
         uc_report(
             w, status, best_first, expansions, scored, done, best_cont, fault, fault_step, fault_action, best_S,
             best_R, best_U, np.nan, bpath, 0, out_i, out_f, path_out,

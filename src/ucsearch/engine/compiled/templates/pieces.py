@@ -1,0 +1,118 @@
+# Kernel text that stands in several entries, inserted by `# <insert name>` (see ../spelled.py).
+
+# <piece settings>
+d = iset[ISet.DEPTH]
+reach = iset[ISet.REACH]
+spread = (iset[ISet.SPREAD], fset[FSet.TAIL])
+cap = iset[ISet.CAP]
+risk = fset[FSet.RISK]
+m = actions.shape[1]
+J = members.shape[1]
+rows = J if MEMBERS else 1
+continues = MEMBERS and CONTINUATIONS > 0
+suffix = np.empty(d + 1)
+work = np.empty((1, rows))
+edge = np.empty((1, max(J, 1)))
+total = np.empty((1, rows))
+walk = np.empty((d + 1, rows, N))
+# </piece>
+
+# What a beam, a tree and an exact search have beyond that: how candidates are ranked.
+# <piece ranking>
+use_bound = iset[ISet.USE_BOUND] != 0
+prune = fset[FSet.PRUNE_RISK]
+bonus = fset[FSet.INFO_BONUS]
+# </piece>
+
+# The candidates of one node, scored.
+# <piece candidates>
+ci = np.empty(m, np.int64)
+cq = np.empty(m)
+cu = np.empty(m)
+crank = np.empty(m)
+ctogo = np.empty(m)
+cst = np.empty((m, rows, N))
+crew = np.empty((m, rows if MEMBERS else 1))
+# </piece>
+
+# Window w: its parameters, and which rows of shared arrays are its own.
+# <piece window>
+p = uc_params(params, w if params.shape[0] > 1 else 0)
+arow = w if actions.shape[0] > 1 else 0
+wrow = w if weights.shape[0] > 1 else 0
+uc_blank(w, flags, table)
+# </piece>
+
+# <piece ready>
+tables = uc_ready(
+    w, d, reach, risk, spread, use_bound, p, mean, members, weights, wrow, q, u, actions, arow, suffix
+)
+# </piece>
+
+# The empty path at node {at} of a tree.
+# <piece root>
+for r in range(rows):
+    for f in range(N):
+        {n}st[{at}, r, f] = states[w, f]
+    if MEMBERS:
+        {n}ret[{at}, r] = 0.0
+{n}R[{at}] = 0.0
+{n}U[{at}] = 0.0
+{n}G[{at}] = 0.0
+# </piece>
+
+# <piece counters>
+expansions = 0
+scored = 0
+fault = Fault.NONE
+fault_step = 0
+fault_action = 0
+# </piece>
+
+# A path of full depth in prefix[0]: whether it is the best known of its first action.
+# <piece better>
+better = uc_improves(
+    score, {U}, prefix, 0, table[w, {first}, Col.SCORE], table[w, {first}, Col.UNCERTAINTY], fpath, 0, {first}, d
+)
+if better:
+    table[w, {first}, Col.SCORE] = score
+    table[w, {first}, Col.REWARD] = {R}
+    table[w, {first}, Col.UNCERTAINTY] = {U}
+    table[w, {first}, Col.GROSS] = {G}
+    for t in range(d):
+        fpath[0, {first}, t] = prefix[0, t]
+# </piece>
+
+# The same path: whether it is the best known of all; ties go to the lower uncertainty, then to the smaller path.
+# <piece wins>
+wins = best_first < 0 or score > best_S
+if not wins and score == best_S:
+    if {U} != best_U:
+        wins = {U} < best_U
+    else:
+        for t in range(d):
+            if prefix[0, t] != bpath[0, t]:
+                wins = prefix[0, t] < bpath[0, t]
+                break
+if wins:
+    best_first = {first}
+    best_S = score
+    best_R = {R}
+    best_U = {U}
+    for t in range(d):
+        bpath[0, t] = prefix[0, t]
+# </piece>
+
+# How a search that looks for any path ended.
+# <piece ending>
+status = Status.FOUND
+if fault == Fault.NONE and best_first < 0:
+    status, fault_step, fault_action = uc_lost(
+        w, d, states, {st}, rows, p, actions, arow, mean, members, walk, {cursor}, cap
+    )
+    if status == Status.TASK_ERROR:
+        fault = Fault.STATE
+if fault != Fault.NONE:
+    status = Status.TASK_ERROR
+    uc_blank(w, flags, table)
+# </piece>
