@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NotRequired, TypedDict, Unpack
 
 from ucsearch.evaluation.audit import audit_rows, is_stopped
 from ucsearch.evaluation.claims import classify
@@ -15,7 +15,7 @@ from ucsearch.evaluation.tables import check_row, fill
 from ucsearch.evaluation.value_gate import value_conclusion
 from ucsearch.records.canonical import canonical
 
-__all__ = ["DERIVED", "FACTS", "conclude", "derive"]
+__all__ = ["DERIVED", "FACTS", "Given", "conclude", "derive"]
 
 FACTS = (
     "suite", "kind", "title", "endpoint", "settings", "card", "data", "splits", "seeds", "versions", "protocol",
@@ -39,22 +39,20 @@ DERIVED = (
 """Members that follow from the files beside the manifest; tables and checks bring their specification along."""
 
 
-def derive(
-    facts: Mapping[str, Any],
-    rows: Sequence[Row],
-    *,
-    tables: Sequence[Mapping[str, Any]],
-    checks: Sequence[Mapping[str, Any]],
-    selection: Mapping[str, Any] | None,
-    looks: int,
-    earlier: Sequence[Mapping[str, Any]] = (),
-) -> dict[str, Any]:
-    """The derived members. `tables` and `checks` are specifications; figures they hold already are computed again.
+class Given(TypedDict):
+    """What derived members follow from, besides facts and rows."""
 
-    `looks` and `earlier` come from the ledger: openings of this suite's test split, and periods others opened before.
-    """
-    rows = sort_rows(rows)
-    filled = [fill(spec, rows) for spec in tables]
+    tables: Sequence[Mapping[str, Any]]  # specifications; figures they hold already are computed again
+    checks: Sequence[Mapping[str, Any]]  # likewise
+    selection: Mapping[str, Any] | None
+    looks: int  # from the ledger: openings of this suite's test split
+    earlier: NotRequired[Sequence[Mapping[str, Any]]]  # from the ledger: periods that others opened before
+
+
+def derive(facts: Mapping[str, Any], rows: Sequence[Row], **given: Unpack[Given]) -> dict[str, Any]:
+    """The derived members."""
+    rows, selection = sort_rows(rows), given["selection"]
+    filled = [fill(spec, rows) for spec in given["tables"]]
     audit = audit_rows(rows)
     deltas: list[dict[str, Any]] = []
     secondary: list[dict[str, Any]] = []
@@ -69,33 +67,23 @@ def derive(
             value = value_conclusion(rows, protocol, selection["value"])
     derived = {
         "selection": None if selection is None else _chosen(selection),
-        "looks": looks,
-        "earlier": [dict(one) for one in earlier],
+        "looks": given["looks"],
+        "earlier": [dict(one) for one in given.get("earlier", ())],
         "tables": filled,
         "deltas": deltas,
         "secondary": secondary,
         "gate": gate,
         "value": value,
         "audit": audit,
-        "checks": [check_row(spec, filled) for spec in checks],
+        "checks": [check_row(spec, filled) for spec in given["checks"]],
     }
     return {**derived, "verdict": classify({**facts, **derived}, rows)}
 
 
-def conclude(
-    facts: Mapping[str, Any],
-    rows: Sequence[Row],
-    *,
-    tables: Sequence[Mapping[str, Any]],
-    checks: Sequence[Mapping[str, Any]],
-    selection: Mapping[str, Any] | None,
-    looks: int,
-    earlier: Sequence[Mapping[str, Any]] = (),
-) -> dict[str, Any]:
+def conclude(facts: Mapping[str, Any], rows: Sequence[Row], **given: Unpack[Given]) -> dict[str, Any]:
     """A whole predicate: the facts and what follows from them."""
     own = {name: facts[name] for name in FACTS}
-    derived = derive(own, rows, tables=tables, checks=checks, selection=selection, looks=looks, earlier=earlier)
-    return {**own, **derived}
+    return {**own, **derive(own, rows, **given)}
 
 
 def _chosen(selection: Mapping[str, Any]) -> dict[str, Any]:

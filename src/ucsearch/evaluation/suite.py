@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
@@ -42,6 +43,10 @@ class Suite:
     seed: int
     settings: Any
     text: str  # the file as it was read
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
     def as_json(self) -> dict[str, Any]:
         """Everything that decides a run, defaults written out."""

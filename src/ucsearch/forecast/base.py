@@ -5,6 +5,7 @@ Shapes: O cutoffs, J members, H steps ahead. Step h of a forecast made at cutoff
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,8 +24,10 @@ __all__ = [
     "PathForecast",
     "SeriesLike",
     "check_history",
+    "check_paths",
     "forecast_one",
     "forecast_stream",
+    "room_for",
     "walk_forward_cutoffs",
 ]
 
@@ -164,6 +167,19 @@ def walk_forward_cutoffs(length: int, *, horizon: int, origins: int, step: int =
         needed = horizon + 1 + (origins - 1) * step
         raise InputError("length", length, f"at least {needed} for {origins} cutoffs with horizon {horizon}")
     return np.arange(first, last + 1, step, dtype=np.int64)
+
+
+def room_for(cutoffs: int, paths: int, horizon: int) -> tuple[Floats, Floats, Floats]:
+    """Members (O, J, H), mean and standard deviation (O, H), to be filled."""
+    return np.empty((cutoffs, paths, horizon)), np.empty((cutoffs, horizon)), np.empty((cutoffs, horizon))
+
+
+def check_paths(paths: int, floor: float) -> None:
+    """What every forecaster of sample paths is told."""
+    if not paths >= 1:
+        raise InputError("paths", paths, "at least 1")
+    if not floor < math.inf:
+        raise InputError("floor", floor, "a number below infinity")
 
 
 def check_history(y: Any, cutoffs: Any, *, horizon: int, needed: int) -> tuple[Floats, Ints]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.forecast.base import PathForecast, check_history
+from ucsearch.forecast.base import PathForecast, check_history, check_paths, room_for
 from ucsearch.forecast.kernels import path_moments
 from ucsearch.forecast.streams import compiled, derive_stream, index_below, normal, uniform
 
@@ -36,14 +36,11 @@ class MarkovBootstrap:
     floor: float = 0.0  # no path goes below
 
     def __post_init__(self) -> None:
-        if not self.paths >= 1:
-            raise InputError("paths", self.paths, "at least 1")
+        check_paths(self.paths, self.floor)
         if not self.window >= LEAST_HISTORY:
             raise InputError("window", self.window, f"at least {LEAST_HISTORY}")
         if not 0.0 < self.phase_weight < math.inf:
             raise InputError("phase_weight", self.phase_weight, "a positive number")
-        if not self.floor < math.inf:
-            raise InputError("floor", self.floor, "a number below infinity")
 
     @property
     def name(self) -> str:
@@ -56,8 +53,7 @@ class MarkovBootstrap:
         if not season >= 1:
             raise InputError("season", season, "at least 1")
         seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
-        members = np.empty((marks.size, self.paths, horizon))
-        mean, std = np.empty((marks.size, horizon)), np.empty((marks.size, horizon))
+        members, mean, std = room_for(marks.size, self.paths, horizon)
         whole = bool((seen == np.floor(seen)).all())
         markov_paths(
             seen, marks, season, self.window, self.jitter, whole, float(self.phase_weight), float(self.floor), stream,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.forecast.base import PathForecast, check_history
+from ucsearch.forecast.base import PathForecast, check_history, check_paths, room_for
 from ucsearch.forecast.kernels import kept_residuals, latin_paths, path_moments
 from ucsearch.forecast.streams import compiled, derive_stream
 
@@ -34,12 +34,9 @@ class SeasonalNaive:
     latin: bool = True  # stratified draws (see `kernels.latin_paths`); False: independent ones
 
     def __post_init__(self) -> None:
-        if not self.paths >= 1:
-            raise InputError("paths", self.paths, "at least 1")
+        check_paths(self.paths, self.floor)
         if not self.residuals >= LEAST_ERRORS:
             raise InputError("residuals", self.residuals, f"at least {LEAST_ERRORS}")
-        if not self.floor < math.inf:
-            raise InputError("floor", self.floor, "a number below infinity")
 
     @property
     def name(self) -> str:
@@ -52,8 +49,7 @@ class SeasonalNaive:
         if not season >= 1:
             raise InputError("season", season, "at least 1")
         seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
-        members = np.empty((marks.size, self.paths, horizon))
-        mean, std = np.empty((marks.size, horizon)), np.empty((marks.size, horizon))
+        members, mean, std = room_for(marks.size, self.paths, horizon)
         naive_paths(seen, marks, season, self.residuals, float(self.floor), self.latin, stream, members, mean, std)
         return PathForecast(members, mean, std, marks, self.name, "joint")
 

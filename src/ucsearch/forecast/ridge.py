@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.forecast.base import PathForecast, check_history
+from ucsearch.forecast.base import PathForecast, check_history, room_for
 from ucsearch.forecast.kernels import ridge_paths
 from ucsearch.forecast.kernels_ensemble import ridge_ensemble
 
@@ -107,8 +107,7 @@ class RidgePaths(RidgeSettings):
     def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
         seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
         lags = np.array(self.lags_for(season), dtype=np.int64)
-        members = np.empty((marks.size, self.paths, horizon))
-        mean, std = np.empty((marks.size, horizon)), np.empty((marks.size, horizon))
+        members, mean, std = room_for(marks.size, self.paths, horizon)
         ridge_paths(
             seen, marks, lags, float(self.ridge), float(self.pull), float(self.discount), self.residuals,
             WARMUP_ROWS, self.vary, float(self.widen), float(self.floor), self.latin, stream,

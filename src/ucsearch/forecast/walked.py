@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.forecast.base import Forecaster
+from ucsearch.forecast.base import Forecaster, PathForecast
 from ucsearch.forecast.recalibrate import (
     LEAST_PATHS,
     Archive,
@@ -16,7 +18,7 @@ from ucsearch.forecast.recalibrate import (
     recalibrate_members,
 )
 
-__all__ = ["past_forecasts", "walk_recalibrated"]
+__all__ = ["Recalibrating", "past_forecasts", "walk_recalibrated"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -70,3 +72,30 @@ def walk_recalibrated(
         return np.asarray(raw)
     paths = np.stack([x[:size] for x in errors])
     return np.asarray(np.maximum(archive.mean[cutoffs][:, None, :] + paths, how.floor))
+
+
+@dataclass(frozen=True)
+class Recalibrating:
+    """A forecaster whose members are recalibrated from what it said before, walk-forward."""
+
+    model: Forecaster
+    how: Recalibration
+    label: str = ""  # in its name; the method, if none
+    by_series: bool = False  # by each series' own season, not by `how.season`
+
+    @property
+    def name(self) -> str:
+        return f"{self.model.name}, {self.label or self.how.method}"
+
+    def min_history(self, season: int) -> int:
+        more = LEAST_PATHS * self.how.season if self.how.method == "paths" else 0
+        return int(self.model.min_history(season)) + more
+
+    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+        how = replace(self.how, season=season) if self.by_series else self.how
+        if not how.active:
+            return self.model.forecast(y, cutoffs, horizon=horizon, season=season, stream=stream)
+        members = walk_recalibrated(self.model, y, cutoffs, how, horizon=horizon, season=season, stream=stream)
+        return PathForecast(
+            members, members.mean(axis=1), members.std(axis=1), np.asarray(cutoffs, np.int64), self.name, "joint"
+        )

@@ -15,10 +15,9 @@ __all__ = ["write_any_page"]
 
 MOST = 5_000  # series listed
 
-_PAGE = """{% extends "base" %}{% from "parts" import tiles, filter, num with context %}
+_PAGE = """{% extends "base" %}{% from "parts" import headline_of, by_series, fallbacks, unusable, num with context %}
 {% block body %}
-<p class="lead"><strong>{{ headline[:1]|upper }}{{ headline[1:] }}</strong></p>
-{{ tiles(summary) }}
+{{ headline_of(headline, summary) }}
 <div class="wide" tabindex="0" role="region" aria-label="Policies">
 <table class="sortable"><thead><tr><th scope="col">Policy</th>
 <th scope="col" class="n">{{ word|capitalize }} [{{ money }}]</th>
@@ -32,23 +31,14 @@ _PAGE = """{% extends "base" %}{% from "parts" import tiles, filter, num with co
 <p class="note">Below 0 your policy did worse. Intervals are over {{ unit }}s, paired.</p>
 {% if forest %}<div class="figures">{{ forest }}</div>{% endif %}
 {% for line in notes %}<p>{{ line }}</p>{% endfor %}
-{% if reasons %}<h2>Why decisions fell back</h2>
-<div class="wide"><table class="roomy"><thead><tr><th scope="col">Reason</th><th scope="col" class="n">Decisions</th>
-</tr></thead><tbody>{% for name, n in reasons %}<tr><td>{{ name|replace("_", " ") }}</td>{{ num(n, "") }}</tr>
-{% endfor %}</tbody></table></div>{% endif %}
-<h2>By series</h2>
-{% if total > series|length %}<p class="note">The first {{ series|length }} of {{ total }} series.</p>{% endif %}
-{{ filter("by-series", "Search series", [], "") }}
-<div class="wide" tabindex="0" role="region" aria-label="By series">
-<table id="by-series" class="sortable roomy"><thead><tr><th scope="col">Series</th>
-<th scope="col" class="n">Policy [{{ money }}]</th>
+{{ fallbacks(reasons) }}
+{{ by_series(series|length, total, money) }}
 {% if rival %}<th scope="col" class="n">{{ rival }} [{{ money }}]</th>
 <th scope="col" class="n">Better by [{{ money }}]</th>{% endif %}</tr></thead><tbody>
 {% for r in series %}<tr><th scope="row" class="long">{{ r.name }}</th>{{ num(r.own, "", 2) }}
 {% if rival %}{{ num(r.other, "", 2) }}{{ num(r.ahead, "", 2) }}{% endif %}</tr>
 {% endfor %}</tbody></table></div>
-{% if problems %}<h2>Series that could not be used</h2><ul>{% for p in problems %}<li>{{ p }}</li>{% endfor %}</ul>
-{% endif %}{% endblock %}"""
+{{ unusable(problems) }}{% endblock %}"""
 
 
 def write_any_page(result: AnyResult, path: str | Path) -> None:

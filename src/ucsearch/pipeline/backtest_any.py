@@ -32,11 +32,11 @@ from ucsearch.engine.choose import engine_for
 from ucsearch.errors import DataError, InputError
 from ucsearch.forecast.base import Forecaster
 from ucsearch.forecast.streams import draw_key
+from ucsearch.forecast.walked import Recalibrating
 from ucsearch.pipeline.any_result import AnyResult, Outcomes
 from ucsearch.pipeline.backtest_result import GIVEN, HINDSIGHT, POLICY, TUNED
 from ucsearch.pipeline.cases import Case, Kinds, StateFile, panel_inputs, state_columns
 from ucsearch.pipeline.kept import Arrays, Kept, file_hash
-from ucsearch.pipeline.recalibrated import Recalibrating
 from ucsearch.pipeline.sales import read_sales
 from ucsearch.pipeline.tables import Problem, open_table
 from ucsearch.policies import Exact

@@ -21,10 +21,9 @@ _WORDS = {
     GIVEN: "your policy before it was tuned",
 }
 
-_PAGE = """{% extends "base" %}{% from "parts" import tiles, tag, filter, num with context %}
+_PAGE = """{% extends "base" %}{% from "parts" import headline_of, by_series, fallbacks, unusable, num with context %}
 {% block body %}
-<p class="lead"><strong>{{ headline[:1]|upper }}{{ headline[1:] }}</strong></p>
-{{ tiles(summary) }}
+{{ headline_of(headline, summary) }}
 <div class="wide" tabindex="0" role="region" aria-label="Policies">
 <table class="sortable"><thead><tr><th scope="col">Policy</th><th scope="col" class="n">Cost [{{ money }}]</th>
 {% if revenue %}<th scope="col" class="n">Profit [{{ money }}]</th>{% endif %}
@@ -47,21 +46,13 @@ over {{ count }} series, paired{% if few %}, and needs more of them{% endif %}. 
 stock in its own period; service level: share of periods without a shortage.</p>
 <div class="figures"><div>{{ bars }}{{ legend }}</div>{{ forest }}</div>
 {% for line in notes %}<p>{{ line }}</p>{% endfor %}
-{% if reasons %}<h2>Why decisions fell back</h2>
-<div class="wide"><table class="roomy"><thead><tr><th scope="col">Reason</th><th scope="col" class="n">Decisions</th>
-</tr></thead><tbody>{% for name, n in reasons %}<tr><td>{{ name|replace("_", " ") }}</td>{{ num(n, "") }}</tr>
-{% endfor %}</tbody></table></div>{% endif %}
+{{ fallbacks(reasons) }}
 {% if chosen %}<h2>What tuning chose</h2><p class="note">On the {{ earlier }} periods before those that are counted.</p>
 <div class="wide"><table class="roomy"><thead><tr><th scope="col">Rule</th><th scope="col">Chosen</th>
 <th scope="col" class="n">Settings tried</th></tr></thead><tbody>
 {% for name, told, tries in chosen %}<tr><td>{{ name }}</td><td>{{ told }}</td>{{ num(tries, "") }}</tr>
 {% endfor %}</tbody></table></div>{% endif %}
-<h2>By series</h2>
-{% if total > series|length %}<p class="note">The first {{ series|length }} of {{ total }} series.</p>{% endif %}
-{{ filter("by-series", "Search series", [], "") }}
-<div class="wide" tabindex="0" role="region" aria-label="By series">
-<table id="by-series" class="sortable roomy"><thead><tr><th scope="col">Series</th>
-<th scope="col" class="n">Policy [{{ money }}]</th>
+{{ by_series(series|length, total, money) }}
 {% if rival %}<th scope="col" class="n">{{ rival }} [{{ money }}]</th>
 <th scope="col" class="n">Saved [{{ money }}]</th>{% endif %}<th scope="col" class="n">Fill rate [%]</th>
 <th scope="col" class="n">Stock [{{ units }}]</th><th scope="col" class="n">Orders</th></tr></thead><tbody>
@@ -69,8 +60,7 @@ stock in its own period; service level: share of periods without a shortage.</p>
 {% if rival %}{{ num(r.other, "", 2) }}{{ num(r.saved, "", 2) }}{% endif %}
 {{ num(r.fill, "", 1) }}{{ num(r.stock, "", 1) }}{{ num(r.orders, "", 0) }}</tr>
 {% endfor %}</tbody></table></div>
-{% if problems %}<h2>Series that could not be used</h2><ul>{% for p in problems %}<li>{{ p }}</li>{% endfor %}</ul>
-{% endif %}{% endblock %}"""
+{{ unusable(problems) }}{% endblock %}"""
 
 
 def write_backtest_page(result: BacktestResult, path: str | Path) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.forecast.base import Forecaster, PathForecast
 from ucsearch.forecast.recalibrate import (
     LEAST_PATHS,
     Correction,
@@ -16,15 +14,13 @@ from ucsearch.forecast.recalibrate import (
     Sums,
     recalibrate_trace,
 )
-from ucsearch.forecast.walked import walk_recalibrated
 from ucsearch.records.blobs import blob_id, encode_array
 from ucsearch.records.writer import Recalibrated
 from ucsearch.trace import Trace
 
-__all__ = ["Recalibrating", "correction_for", "paths_of", "recalibrated_trace", "recorded_changes"]
+__all__ = ["correction_for", "paths_of", "recalibrated_trace", "recorded_changes"]
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def correction_for(found: dict[str, Correction], series: str, steps: int) -> Correction:
@@ -75,26 +71,3 @@ def _recorded(raw: Trace, fix: Correction, how: Recalibration, steps: int) -> Re
         part["b"], part["c"] = fix.b[:steps].tolist(), fix.c[:steps].tolist()
         part["sums"] = {name: row[:steps].tolist() for name, row in fix.sums._asdict().items()}
     return Recalibrated(part, blobs)
-
-
-@dataclass(frozen=True)
-class Recalibrating:
-    """A forecaster whose members are recalibrated from what it said before, walk-forward."""
-
-    model: Forecaster
-    how: Recalibration
-
-    @property
-    def name(self) -> str:
-        return f"{self.model.name}, {self.how.method}"
-
-    def min_history(self, season: int) -> int:
-        more = LEAST_PATHS * self.how.season if self.how.method == "paths" else 0
-        return int(self.model.min_history(season)) + more
-
-    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
-        members = walk_recalibrated(self.model, y, cutoffs, self.how, horizon=horizon, season=season, stream=stream)
-        members = np.array(members)
-        return PathForecast(
-            members, members.mean(axis=1), members.std(axis=1), np.array(cutoffs, np.int64), self.name, "joint"
-        )  # fmt: skip

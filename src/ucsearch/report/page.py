@@ -150,6 +150,28 @@ _PARTS = """
 <td class="n" data-head="{{ head }}" data-v="{{ value if value is number else '' }}">
 {%- if value is number %}{{ value|figure(places) }}{% endif %}</td>
 {%- endmacro %}
+{% macro headline_of(text, summary) -%}
+<p class="lead"><strong>{{ text[:1]|upper }}{{ text[1:] }}</strong></p>
+{{ tiles(summary) }}
+{%- endmacro %}
+{% macro fallbacks(reasons) -%}
+{% if reasons %}<h2>Why decisions fell back</h2>
+<div class="wide"><table class="roomy"><thead><tr><th scope="col">Reason</th><th scope="col" class="n">Decisions</th>
+</tr></thead><tbody>{% for name, n in reasons %}<tr><td>{{ name|replace("_", " ") }}</td>{{ num(n, "") }}</tr>
+{% endfor %}</tbody></table></div>{% endif %}
+{%- endmacro %}
+{% macro by_series(shown, total, money) -%}
+<h2>By series</h2>
+{% if total > shown %}<p class="note">The first {{ shown }} of {{ total }} series.</p>{% endif %}
+{{ filter("by-series", "Search series", [], "") }}
+<div class="wide" tabindex="0" role="region" aria-label="By series">
+<table id="by-series" class="sortable roomy"><thead><tr><th scope="col">Series</th>
+<th scope="col" class="n">Policy [{{ money }}]</th>
+{%- endmacro %}
+{% macro unusable(problems) -%}
+{% if problems %}<h2>Series that could not be used</h2><ul>{% for p in problems %}<li>{{ p }}</li>{% endfor %}</ul>
+{% endif %}
+{%- endmacro %}
 """
 
 

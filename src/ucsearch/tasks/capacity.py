@@ -336,16 +336,7 @@ def label(action: float) -> str:
 def _task(config: CapacityPlan) -> Task:
     params = config.params()
     return Task(
-        name="capacity_plan",
-        state=State,
-        actions=params.grid,
-        params=params,
-        feasible=feasible,
-        step=step,
-        reward=reward,
-        fallback=fallback_need if config.fallback_rule == "need" else fallback,
-        invariant=invariant,
-        prepare=prepare,
-        bound=bound,
-        label_of=label,
-    )
+        name="capacity_plan", state=State, actions=params.grid, params=params, feasible=feasible, step=step,
+        reward=reward, fallback=fallback_need if config.fallback_rule == "need" else fallback, invariant=invariant,
+        prepare=prepare, bound=bound, label_of=label,
+    )  # fmt: skip

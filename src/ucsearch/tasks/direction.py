@@ -179,17 +179,7 @@ def _task(config: Direction) -> Task:
     params = config.params()
     actions = (-1.0, 0.0, 1.0) if config.short else (0.0, 1.0)
     return Task(
-        name="direction",
-        state=State,
-        actions=actions,
-        labels=tuple(_LABELS[a] for a in actions),
-        params=params,
-        feasible=feasible,
-        step=step,
-        reward=reward,
-        fallback=fallback,
-        invariant=invariant,
-        terminal=terminal if config.close_at_end else None,
-        prepare=prepare,
-        bound=bound,
-    )
+        name="direction", state=State, actions=actions, labels=tuple(_LABELS[a] for a in actions), params=params,
+        feasible=feasible, step=step, reward=reward, fallback=fallback, invariant=invariant,
+        terminal=terminal if config.close_at_end else None, prepare=prepare, bound=bound,
+    )  # fmt: skip

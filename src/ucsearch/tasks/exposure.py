@@ -334,17 +334,8 @@ def label(action: float) -> str:
 def _task(config: DelayedExposure) -> Task:
     params = config.params()
     return Task(
-        name="delayed_exposure",
-        state=State,
-        actions=params.grid,
-        params=params,
-        feasible=feasible,
-        step=step,
-        reward=reward,
-        fallback=fallback_flat if config.fallback_rule == "flat" else fallback,
-        invariant=invariant,
+        name="delayed_exposure", state=State, actions=params.grid, params=params, feasible=feasible, step=step,
+        reward=reward, fallback=fallback_flat if config.fallback_rule == "flat" else fallback, invariant=invariant,
         terminal=terminal if params.closing_cost > 0.0 else None,
-        prepare=prepare,
-        bound=bound,
-        label_of=label,
-    )
+        prepare=prepare, bound=bound, label_of=label,
+    )  # fmt: skip

@@ -263,17 +263,7 @@ def label(action: float) -> str:
 def _task(config: Intervention) -> Task:
     params = config.params()
     return Task(
-        name="intervention",
-        state=State,
-        actions=params.grid,
-        params=params,
-        feasible=feasible,
-        step=step,
-        reward=reward,
-        fallback=fallback,
-        invariant=invariant,
-        terminal=terminal if params.budget_value > 0.0 else None,
-        prepare=prepare,
-        bound=bound,
-        label_of=label,
-    )
+        name="intervention", state=State, actions=params.grid, params=params, feasible=feasible, step=step,
+        reward=reward, fallback=fallback, invariant=invariant, terminal=terminal if params.budget_value > 0.0 else None,
+        prepare=prepare, bound=bound, label_of=label,
+    )  # fmt: skip

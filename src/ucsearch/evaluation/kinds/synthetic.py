@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from ucsearch.evaluation.job import Findings, Job
-from ucsearch.evaluation.kinds.direction.tables import count_checks, counts, declaration, mean, table
+from ucsearch.evaluation.kinds.direction.tables import count_checks, counts, mean, of_direction, table
 from ucsearch.evaluation.kinds.direction.walk import (
     Answers,
     Budget,
@@ -141,7 +141,7 @@ def run(suite: Suite, job: Job) -> Findings:
         "chosen_by": "largest mean validation reward of UC-Beam; the smaller lambda on ties",
         "validation_reward": figures_of,
     }
-    job.select(declaration(suite, job, {FAMILY: "generated"}, choice))
+    job.select(of_direction(suite, job, {FAMILY: "generated"}, choice))
     job.open_test({FAMILY: {_series("test", n): [0, s.decisions] for n in range(s.seeds)}})
     for n in range(s.seeds):
         job.progress("test", n, s.seeds)

@@ -23,12 +23,10 @@ from ucsearch.backtest.walk import Choice, Seen, walk
 from ucsearch.comparators import key_from
 from ucsearch.dispatch.api import decide_panel
 from ucsearch.evaluation.job import Findings, Job
+from ucsearch.evaluation.kinds.declaring import declaration, family_of
 from ucsearch.evaluation.kinds.walkforward.settings import Items, WalkForwardSettings
 from ucsearch.evaluation.kinds.walkforward.world import DAYS, World
-from ucsearch.evaluation.other_files import load_replaced
-from ucsearch.evaluation.protocol import Protocol
-from ucsearch.evaluation.selection import declare
-from ucsearch.evaluation.sources import SALT, Pool, choose, load_family
+from ucsearch.evaluation.sources import SALT, Pool, choose
 from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.tables import cell_check
 from ucsearch.policies import Exact
@@ -79,19 +77,15 @@ def run(suite: Suite, job: Job) -> Findings:
     datasets: dict[str, str] = {}
     files: list[Any] = []
     for name in s.families:
-        other = job.families.get(name)
-        family = load_family(name, job.data_dir) if other is None else load_replaced(name, other)
+        family = family_of(name, job)
         busy = pool.busy(family.series, s.busy, DAYS)
         pool.families[name] = choose(busy, s.skip + s.count, pool.least, "evaluation", SALT)[s.skip :]
         datasets[name] = family.dataset
         files.extend(family.files)
-    protocol = Protocol(
-        suite=suite.name, seed=suite.seed, form="cost", metric="cost", utility="utility", families=datasets,
-        windows={"test": 1}, gate=False,
-    )  # fmt: skip
-    text = hashlib.sha256(suite.text.encode()).hexdigest()
     fixed = {"id": "allocated", "risk": 0.0, "depth": s.depth, "room": s.room}
-    job.select(declare(protocol, fixed, card_sha256=job.identity["card_sha256"], suite_sha256=text))
+    job.select(
+        declaration(suite, job, datasets, fixed, form="cost", metric="cost", utility="utility", windows={"test": 1})
+    )
     job.open_test(pool.opened())
     panel = world.panel(pool.stretches("test", job), horizon, key_from(np.random.default_rng([suite.seed, 0])))
     found = {}

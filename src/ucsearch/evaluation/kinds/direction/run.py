@@ -33,7 +33,7 @@ from ucsearch.evaluation.kinds.direction.data import (
     returns_of,
 )
 from ucsearch.evaluation.kinds.direction.records import WHERE, certificate, certified_walk
-from ucsearch.evaluation.kinds.direction.tables import count_checks, counts, declaration, mean, table
+from ucsearch.evaluation.kinds.direction.tables import count_checks, counts, mean, of_direction, table
 from ucsearch.evaluation.kinds.direction.walk import (
     Budget,
     Walk,
@@ -120,7 +120,7 @@ def run(suite: Suite, job: Job) -> Findings:
         "exposure_match": match,
     }
     dataset = "ett" if s.files else "generated"
-    job.select(declaration(suite, job, {source.name: dataset for source in sources}, choice))
+    job.select(of_direction(suite, job, {source.name: dataset for source in sources}, choice))
     rows = []
     for source in sources:
         make = partial(_validation, suite, job, source, model, match["risk"], scores[source.name])

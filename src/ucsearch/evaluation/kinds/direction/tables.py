@@ -5,31 +5,26 @@ Tables and checks are specifications; their figures are filled in from the rows.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ucsearch.evaluation.job import Job
-from ucsearch.evaluation.protocol import Protocol
-from ucsearch.evaluation.selection import declare
+from ucsearch.evaluation.kinds.declaring import declaration
 from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.tables import cell_check
 
-__all__ = ["count_checks", "counts", "declaration", "mean", "table"]
+__all__ = ["count_checks", "counts", "mean", "of_direction", "table"]
 
 BEAMS = ("beam", "uc")
 SAMPLING = ("rand-shoot", "cem", "rand-shoot-even", "cem-even")
 
 
-def declaration(suite: Suite, job: Job, families: Mapping[str, str], candidate: Mapping[str, Any]) -> dict[str, Any]:
-    """The selection record. These suites ask for no promotion, so what validation chose is declared, with its figures:
-    the promotion gate's own selection judges certificates, which is not what is chosen here."""
-    protocol = Protocol(
-        suite=suite.name, seed=suite.seed, form="reward", metric="reward", utility="reward", families=dict(families),
-        windows={"validation": 1, "test": 1}, gate=False,
+def of_direction(suite: Suite, job: Job, families: Mapping[str, str], candidate: Mapping[str, Any]) -> dict[str, Any]:
+    """The selection record."""
+    windows = {"validation": 1, "test": 1}
+    return declaration(
+        suite, job, families, candidate, form="reward", metric="reward", utility="reward", windows=windows
     )  # fmt: skip
-    text = hashlib.sha256(suite.text.encode()).hexdigest()
-    return declare(protocol, candidate, card_sha256=job.identity["card_sha256"], suite_sha256=text)
 
 
 def mean(name: str, source: str) -> dict[str, str]:

@@ -7,7 +7,6 @@ has no delayed feasible set.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import process_time
@@ -21,13 +20,11 @@ from ucsearch.dispatch.decision import DecisionPanel
 from ucsearch.evaluation.drawn import Drawn
 from ucsearch.evaluation.job import Findings, Job
 from ucsearch.evaluation.kinds.direction.records import WHERE, certificate, certified_walk
-from ucsearch.evaluation.kinds.direction.tables import mean, table
+from ucsearch.evaluation.kinds.direction.tables import mean, of_direction, table
 from ucsearch.evaluation.kinds.direction.walk import Budget, answers, figures, hindsight, policies, walk
 from ucsearch.evaluation.kinds.lob.data import CLASSES, Book, Cut, load_book
 from ucsearch.evaluation.kinds.lob.networks import last_move, load_networks, majority, ridge
-from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.samples import entry
-from ucsearch.evaluation.selection import declare
 from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.tables import cell_check
 from ucsearch.tasks.direction import Direction
@@ -89,13 +86,7 @@ def run(suite: Suite, job: Job) -> Findings:
         "chosen_by": "smallest mean log-loss over the books' validation blocks, seeds averaged; lambda is the paper's",
         "validation_log_loss": mean_loss,
     }  # fmt: skip
-    text = hashlib.sha256(suite.text.encode()).hexdigest()
-    protocol = Protocol(
-        suite=suite.name, seed=suite.seed, form="reward", metric="reward", utility="reward",
-        families={book.name: book.name.partition("-")[0] for book in books},
-        windows={"validation": 1, "test": 1}, gate=False,
-    )  # fmt: skip
-    job.select(declare(protocol, choice, card_sha256=job.identity["card_sha256"], suite_sha256=text))
+    job.select(of_direction(suite, job, {book.name: book.name.partition("-")[0] for book in books}, choice))
     make = partial(_rows, suite, penalty=penalty, judged=str(choice["id"]), job=job)
     rows = [row for book in books for row in job.shard(f"validation-{book.name}", partial(make, book, "validation"))]
     job.open_test({book.name: book.opened() for book in books})

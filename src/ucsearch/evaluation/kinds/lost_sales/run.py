@@ -22,10 +22,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from ucsearch.data.records import ResolvedFile
 from ucsearch.errors import DataError, InputError
 from ucsearch.evaluation.job import Findings, Job
+from ucsearch.evaluation.kinds.declaring import declaration
 from ucsearch.evaluation.kinds.lost_sales.chain import Tabulated, chain_space, exact_orders, most_orders, pairs_of
 from ucsearch.evaluation.kinds.lost_sales.members import Planner, demand_paths, plan_often_visited
-from ucsearch.evaluation.protocol import Protocol
-from ucsearch.evaluation.selection import declare
 from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.tables import cell_check
 from ucsearch.inventory.classics import CappedBaseStock, MyopicOne, MyopicTwo
@@ -143,13 +142,11 @@ def _declaration(suite: Suite, job: Job, instances: Sequence[Instance]) -> dict[
     s: LostSalesSettings = suite.settings
     fixed = ("level_offsets", "cap_offsets", "exact_periods", "sampled_periods", "members", "sets", "unplanned",
              "open_loop_decisions", "open_loop_width")  # fmt: skip
-    protocol = Protocol(
-        suite=suite.name, seed=suite.seed, form="cost", metric="cost", utility="saving",
-        families={family_of(i): DATASET for i in instances}, windows={"test": 1}, gate=False, policy=UC,
-    )  # fmt: skip
     choice = {"id": "fixed", "risk": 0.0, **{k: v for k, v in s.model_dump(mode="json").items() if k in fixed}}
-    text = hashlib.sha256(suite.text.encode()).hexdigest()
-    return declare(protocol, choice, card_sha256=job.identity["card_sha256"], suite_sha256=text)
+    families = {family_of(i): DATASET for i in instances}
+    return declaration(
+        suite, job, families, choice, form="cost", metric="cost", utility="saving", windows={"test": 1}, policy=UC
+    )
 
 
 # -------------------------------------------------------------------- one instance

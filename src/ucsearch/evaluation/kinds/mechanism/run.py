@@ -6,7 +6,6 @@ the predictors, for every source and beam. The beams themselves are the suite's.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from functools import partial
@@ -20,13 +19,12 @@ from ucsearch.backtest.walk import walk
 from ucsearch.comparators import key_from
 from ucsearch.evaluation.drawn import Drawn
 from ucsearch.evaluation.job import Findings, Job
+from ucsearch.evaluation.kinds.declaring import declaration
 from ucsearch.evaluation.kinds.mechanism.measure import Diagnosis, coverage
 from ucsearch.evaluation.kinds.mechanism.rows import beam_figures, certificate_of, declare_source, exact_figures, weigh
 from ucsearch.evaluation.kinds.mechanism.settings import MechanismSettings
 from ucsearch.evaluation.kinds.mechanism.tables import checks_of, tables_of
 from ucsearch.evaluation.kinds.walkforward.records import Samples, of_windows
-from ucsearch.evaluation.protocol import Protocol
-from ucsearch.evaluation.selection import declare
 from ucsearch.evaluation.sources import Pool, Stretch, choose, load_family
 from ucsearch.evaluation.suite import Suite
 from ucsearch.forecast import RidgePaths
@@ -142,19 +140,17 @@ def _selection(suite: Suite, job: Job, sources: list[_Source], declared: dict[st
     """The record of what validation chose. The promotion gate's own selection judges certificates, and this suite asks
     for no promotion; so the constants are declared."""
     s: MechanismSettings = suite.settings
-    protocol = Protocol(
-        suite=suite.name, seed=suite.seed, form="cost", metric="regret", utility="regret",
-        families={family: dataset for one in sources for family, dataset in one.datasets.items()},
-        windows={"validation": s.validation, "test": s.test}, gate=False,
-    )  # fmt: skip
     candidate = {
         "id": f"uc-r{s.risk:g}-d{s.depth}-b{s.width}-k{s.top_k}",
         "risk": s.risk,
         "beams": {name: beam.model_dump(mode="json") for name, beam in s.beams.items()},
         "declared": declared,
     }
-    text = hashlib.sha256(suite.text.encode()).hexdigest()
-    return declare(protocol, candidate, card_sha256=job.identity["card_sha256"], suite_sha256=text)
+    families = {family: dataset for one in sources for family, dataset in one.datasets.items()}
+    return declaration(
+        suite, job, families, candidate, form="cost", metric="regret", utility="regret",
+        windows={"validation": s.validation, "test": s.test},
+    )  # fmt: skip
 
 
 def _rows(found: dict[str, dict[str, Any]], split: str, s: MechanismSettings, declared: dict[str, Any]) -> Rows:

@@ -7,7 +7,6 @@ were given, so what is asked is: what does it cost, do decisions still pass and 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
 from collections.abc import Iterator
 from functools import partial
@@ -24,6 +23,7 @@ from ucsearch.backtest.walk import Choice, Seen, Walk, walk
 from ucsearch.comparators import key_from
 from ucsearch.effort import Proof, Run
 from ucsearch.evaluation.job import Findings, Job
+from ucsearch.evaluation.kinds.declaring import declaration
 from ucsearch.evaluation.kinds.stressors.world import (
     CLEAN,
     KINDS,
@@ -36,8 +36,6 @@ from ucsearch.evaluation.kinds.stressors.world import (
 )
 from ucsearch.evaluation.kinds.walkforward.settings import Items, WalkForwardSettings
 from ucsearch.evaluation.kinds.walkforward.world import DAYS
-from ucsearch.evaluation.protocol import Protocol
-from ucsearch.evaluation.selection import declare
 from ucsearch.evaluation.sources import SALT, Pool, choose, load_family
 from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.tables import cell_check
@@ -107,13 +105,10 @@ class StressorsSettings(_Table):
 def run(suite: Suite, job: Job) -> Findings:
     s: StressorsSettings = suite.settings
     pools, datasets, files = _pools(s, job)
-    protocol = Protocol(
-        suite=suite.name, seed=suite.seed, form="cost", metric="cost", utility="utility", families=datasets,
-        windows={"test": 1}, gate=False,
-    )  # fmt: skip
-    text = hashlib.sha256(suite.text.encode()).hexdigest()
     fixed = {"id": "as chosen before", "risk": max(one.risk for one in s.sources.values())}
-    job.select(declare(protocol, fixed, card_sha256=job.identity["card_sha256"], suite_sha256=text))
+    job.select(
+        declaration(suite, job, datasets, fixed, form="cost", metric="cost", utility="utility", windows={"test": 1})
+    )
     job.open_test({family: spans for pool in pools.values() for family, spans in pool.opened().items()})
     rows, jobs = [], [(name, family) for name, source in s.sources.items() for family in source.families]
     for n, (name, family) in enumerate(jobs):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -14,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.backtest.choosers import Certified, Searched
-from ucsearch.backtest.metrics import cvar20, max_drawdown, utility
 from ucsearch.backtest.panel import Panel, Stretch
 from ucsearch.backtest.walk import Walk, walk
 from ucsearch.comparators import key_from
@@ -23,7 +21,9 @@ from ucsearch.errors import InputError
 from ucsearch.evaluation.audit import audit_rows, is_stopped
 from ucsearch.evaluation.drawn import Drawn
 from ucsearch.evaluation.job import Findings, Job
+from ucsearch.evaluation.kinds.declaring import family_of
 from ucsearch.evaluation.kinds.walkforward.described import add_calibration, add_leads
+from ucsearch.evaluation.kinds.walkforward.figures import Figures, certificates_of, figures_of, spread
 from ucsearch.evaluation.kinds.walkforward.records import Samples, credits_of, of_windows
 from ucsearch.evaluation.kinds.walkforward.rivals import Rivals
 from ucsearch.evaluation.kinds.walkforward.settings import WalkForwardSettings
@@ -35,27 +35,20 @@ from ucsearch.evaluation.kinds.walkforward.value import (
     tuned_walks,
 )
 from ucsearch.evaluation.kinds.walkforward.world import DAYS, World
-from ucsearch.evaluation.other_files import load_replaced
 from ucsearch.evaluation.power import power_record
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.rerun import Again
 from ucsearch.evaluation.selection import select
-from ucsearch.evaluation.sources import SALT, Pool, by_hash, choose, load_family
+from ucsearch.evaluation.sources import SALT, Pool, by_hash, choose
 from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.value_gate import choose_by_cost, value_record
 from ucsearch.policies import Exact
 from ucsearch.tasks.binding import Binding
 
-__all__ = ["WalkForwardSettings", "figures_of", "run"]
+__all__ = ["WalkForwardSettings", "run"]
 
 Floats = NDArray[np.float64]
-Figures = list[dict[str, Any]]  # one per window
-_COUNTS = (
-    "passed", "risk_active", "search_pass", "paper_pass", "oracle_retained", "released", "search_active",
-    "uncertainty_active", "optimal", "unique", "robust",
-)  # fmt: skip
 _CHOSEN_BY = ("cost", "reward", "utility", "violations", "expansions", "oracle_nodes")  # what a choice looks at
-_MEANS = ("margin", "gap", "eps_a", "proxy_slack")
 
 
 def run(suite: Suite, job: Job) -> Findings:
@@ -117,8 +110,7 @@ class _Run:
             {}, {"validation": s.validation, "test": s.test}, s.decisions, self.horizon, s.fit, s.scaling, s.latest
         )
         for name in self.s.families:
-            other = self.job.families.get(name)
-            family = load_family(name, self.job.data_dir) if other is None else load_replaced(name, other)
+            family = family_of(name, self.job)
             fresh = [one for one in family.series if one.id not in self.s.seen]
             chosen = pool.busy(fresh, s.busy, DAYS)
             count = s.counts.get(name, s.per_family)
@@ -181,9 +173,9 @@ class _Run:
             metric="cost" if self.binding.form == "cost" else "utility", utility="utility", families=self.datasets,
             windows={"validation": self.s.splits.validation, "test": self.s.splits.test}, gate=self.s.gate,
         )  # fmt: skip
-        text = hashlib.sha256(self.suite.text.encode()).hexdigest()
         tuned = self._tuned(rows, protocol, candidates)
-        record = select(rows, protocol, candidates, card_sha256=self.job.identity["card_sha256"], suite_sha256=text)
+        card, text = self.job.identity["card_sha256"], self.suite.sha256
+        record = select(rows, protocol, candidates, card_sha256=card, suite_sha256=text)
         if tuned is not None and self.s.value_gate is not None:
             record["value"] = value_record(rows, protocol, candidates, self.s.value_gate.margin, tuned)
             self.job.check_power(record["value"]["power"], record["value"]["power_by_family"])
@@ -442,44 +434,3 @@ class _Run:
             {name: math.fsum(f[i][name] for f in found) / len(found) for name in found[0][i]}
             for i in range(len(found[0]))
         ]
-
-
-def spread(figures: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
-    """Figures at their places among `count` windows; None elsewhere."""
-    out: list[Any] = [None] * count
-    for place, one in zip(places, figures, strict=True):
-        out[place] = one
-    return out
-
-
-def figures_of(w: Walk, best: Walk, weights: dict[str, float], form: str) -> Figures:
-    """The metrics of every window."""
-    out = []
-    for i in range(len(w.rewards)):
-        reward = math.fsum(w.rewards[i])
-        figures: dict[str, Any] = {
-            "reward": reward, "regret": math.fsum(best.rewards[i]) - reward, "drawdown": max_drawdown(w.rewards[i]),
-            "cvar20": cvar20(w.rewards[i]), "violations": int(w.violations[i]), "expansions": int(w.expansions[i]),
-            "oracle_nodes": int(w.oracle_nodes[i]), "activity_nodes": int(w.activity_nodes[i]),
-        }  # fmt: skip
-        if form == "cost":
-            figures["cost"] = -reward
-        figures |= {name: float(values[i]) for name, values in w.figures.items()}
-        figures["utility"] = utility(figures, weights)
-        out.append(figures)
-    return out
-
-
-def certificates_of(w: Walk) -> list[dict[str, Any]]:
-    """The certificate tuple of every window: counts of decisions, means where a figure is defined, the worst bound."""
-    out = []
-    for i in range(len(w.rewards)):
-        one: dict[str, Any] = {"decisions": w.rewards.shape[1]}
-        one |= {name: int(w.certificate[name][i].sum()) for name in _COUNTS}
-        for name in _MEANS:
-            known = w.certificate[name][i][np.isfinite(w.certificate[name][i])]
-            one[name] = float(known.mean()) if known.size else None
-        worst = float(w.certificate["regret_bound"][i].max())
-        one["regret_bound"] = worst if math.isfinite(worst) else None
-        out.append(one)
-    return out

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ from ucsearch.errors import InputError
 from ucsearch.evaluation.kinds.walkforward.settings import Items, WalkForwardSettings
 from ucsearch.evaluation.kinds.walkforward.traces import StoredTraces
 from ucsearch.forecast import RidgePaths, UnbiasedRidge
-from ucsearch.forecast.base import Forecaster, PathForecast
+from ucsearch.forecast.base import Forecaster
 from ucsearch.forecast.recalibrate import Recalibration
-from ucsearch.forecast.walked import walk_recalibrated
+from ucsearch.forecast.walked import Recalibrating
 from ucsearch.tasks import LeadTimeInventory, Storage
 from ucsearch.tasks.binding import Binding, bind
 from ucsearch.tasks.checks import NO_LIMIT
@@ -28,7 +27,6 @@ from ucsearch.trace import Trace
 __all__ = ["DAYS", "World", "without_lattice"]
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 DAYS = 60  # latest values before a series' first window whose mean is its usual demand
 POINTS = 9  # of a step in closed mode, where items do not say it
 LEAST_USUAL = 0.1  # units a day: an item that hardly sells still has a size
@@ -57,7 +55,9 @@ class World:
         if self.s.forecaster == "unbiased":
             return UnbiasedRidge(paths=self.s.paths, floor=floor)
         made = RidgePaths(paths=self.s.paths, floor=floor)
-        return made if self.s.recalibrate == "off" else _Recalibrated(made, floor)
+        if self.s.recalibrate == "off":
+            return made
+        return Recalibrating(made, Recalibration(floor=floor), label="recalibrated", by_series=True)
 
     def panel(self, stretches: Sequence[Stretch], horizon: int, key: int) -> Panel:
         panel = make_panel(stretches, self.binding, self.forecaster, horizon=horizon, key=key)
@@ -85,30 +85,6 @@ class World:
             return seen.trace.on_lattice(found.unit, items.points)
 
         return law
-
-
-@dataclass(frozen=True)
-class _Recalibrated:
-    """A forecaster whose members are recalibrated from what was known at each origin."""
-
-    model: RidgePaths
-    floor: float
-
-    @property
-    def name(self) -> str:
-        return f"{self.model.name}, recalibrated"
-
-    def min_history(self, season: int) -> int:
-        return self.model.min_history(season)
-
-    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
-        how = Recalibration(season=season, floor=self.floor)
-        if not how.active:
-            return self.model.forecast(y, cutoffs, horizon=horizon, season=season, stream=stream)
-        members = walk_recalibrated(self.model, y, cutoffs, how, horizon=horizon, season=season, stream=stream)
-        return PathForecast(
-            members, members.mean(axis=1), members.std(axis=1), np.asarray(cutoffs, np.int64), self.name, "joint"
-        )
 
 
 def _forecast_grid(panel: Panel) -> Grid:
