@@ -252,11 +252,6 @@ def test_fill_rate_coverage_regret_utility() -> None:
     assert metrics.coverage([0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0, 0.5, 1.5]) == 2 / 3
     assert metrics.regret(3.0, 5.0) == 2.0
     assert metrics.utility({"reward": 4.0, "drawdown": 2.0}, {"reward": 1.0, "drawdown": -0.5}) == 3.0
-    assert metrics.balanced_accuracy([True, True, True, False], [True, True, False, False]) == (
-        0.75,
-        pytest.approx(5 / 6),
-    )
-    assert metrics.balanced_accuracy([True, True], [True, False]) == (0.5, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +270,6 @@ def test_fill_rate_coverage_regret_utility() -> None:
         lambda: metrics.regret(math.inf, 1.0),
         lambda: metrics.utility({"reward": 1.0}, {"reward": 1.0, "drawdown": 1.0}),
         lambda: metrics.utility({}, {}),
-        lambda: metrics.balanced_accuracy([], []),
     ],
 )
 def test_metrics_refuse_what_has_no_meaning(call) -> None:

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from ucsearch.errors import InputError
 
 __all__ = [
-    "balanced_accuracy",
     "coverage",
     "cvar",
     "cvar20",
@@ -114,16 +113,6 @@ def utility(figures: Mapping[str, float], weights: Mapping[str, float]) -> float
         if not math.isfinite(figures.get(name, math.nan)):
             raise InputError(f"figures.{name}", figures.get(name), "a finite number, since the utility counts it")
     return math.fsum(weights[name] * figures[name] for name in sorted(weights))
-
-
-def balanced_accuracy(truth: Sequence[bool], predicted: Sequence[bool]) -> tuple[float, float]:
-    """Accuracy, and the mean of the accuracies on true and on false cases; one kind absent: the other's alone."""
-    if len(truth) != len(predicted) or not truth:
-        raise InputError("truth, predicted", f"{len(truth)}, {len(predicted)} values", "equally many, at least one")
-    right = [bool(a) == bool(b) for a, b in zip(truth, predicted, strict=True)]
-    kinds = [[r for r, t in zip(right, truth, strict=True) if bool(t) is kind] for kind in (True, False)]
-    rates = [sum(kind) / len(kind) for kind in kinds if kind]
-    return sum(right) / len(right), math.fsum(rates) / len(rates)
 
 
 def _values(values: ArrayLike, field: str) -> Floats:

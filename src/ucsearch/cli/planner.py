@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ucsearch.settings import Settings
 
 __all__ = [
-    "EPILOG",
     "NEEDS_A_PERSON",
     "backtest",
     "decide",
@@ -44,8 +43,6 @@ STRICT = 3
 STOPPED = 130
 SHOWN = 20  # problems printed
 _MANY = 1_000  # steps of work from which on progress is told in a pipe
-
-EPILOG = "Exit codes: 0 done, 1 some series need a person, 2 unusable settings or files, 3 --strict found something."
 
 SettingsArgument = Annotated[
     Path, typer.Argument(metavar="SETTINGS", help="The settings file, such as inventory.toml.")

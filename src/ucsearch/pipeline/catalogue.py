@@ -8,6 +8,7 @@ from typing import Any
 from ucsearch.errors import InputError
 from ucsearch.pipeline.cases import state_columns
 from ucsearch.settings import field_notes
+from ucsearch.settings.tables import OWN
 from ucsearch.tasks import TASKS
 
 __all__ = ["describe_task", "list_tasks"]
@@ -17,6 +18,7 @@ def list_tasks() -> str:
     """One line per task, as names for `[task] name`."""
     width = max(map(len, TASKS))
     lines = [f"{name:{width}}  {info.summary}" for name, info in TASKS.items()]
+    lines.append(f"{OWN:{width}}  a task of your own: object = 'file.py:object' or 'package.module:object'")
     return "\n".join([*lines, "", "`ucsearch tasks NAME` lists a task's parameters."])
 
 
