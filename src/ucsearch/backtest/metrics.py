@@ -6,7 +6,7 @@ All of them refuse values that are not finite, and say what an empty input means
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
