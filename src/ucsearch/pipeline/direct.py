@@ -24,10 +24,11 @@ import numpy as np
 from ucsearch.errors import InputError
 from ucsearch.pipeline.cases import Kinds, StateFile, state_columns
 from ucsearch.pipeline.columns import Layout, forecast_layout, usual_names
-from ucsearch.pipeline.decide import Standing, Work, decided, logged
+from ucsearch.pipeline.decide import decided, logged
 from ucsearch.pipeline.forecasts import LARGEST, ForecastFile, Values
 from ucsearch.pipeline.rows import shown_columns
 from ucsearch.pipeline.tables import Block, Problem
+from ucsearch.pipeline.work import Standing, Work
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.requests import Request, as_request
 from ucsearch.settings import Columns, Settings

@@ -31,7 +31,8 @@ from ucsearch.settings import Settings
 from ucsearch.task import Task
 
 if TYPE_CHECKING:
-    from ucsearch.pipeline.decide import Chunk, Work
+    from ucsearch.pipeline.decide import Chunk
+    from ucsearch.pipeline.work import Work
 
 __all__ = ["Segment", "batches_of", "is_segmented", "resolve_reach", "shared_of"]
 

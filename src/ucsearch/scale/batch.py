@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.pipeline.cases import StateFile, state_columns
 from ucsearch.pipeline.columns import Layout, forecast_layout
-from ucsearch.pipeline.decide import Work, decided
+from ucsearch.pipeline.decide import decided
 from ucsearch.pipeline.forecasts import ForecastFile, Values
 from ucsearch.pipeline.segmented import batches_of
 from ucsearch.pipeline.tables import Block, Problem
+from ucsearch.pipeline.work import Work
 from ucsearch.scale.job import Job
 from ucsearch.segments.files import encode_part
 from ucsearch.segments.rows import arrow_schema

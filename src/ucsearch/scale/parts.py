@@ -20,9 +20,9 @@ import numpy as np
 from ucsearch.errors import DataError, InputError, RecordError
 from ucsearch.pipeline.cases import StateFile
 from ucsearch.pipeline.columns import usual_names
-from ucsearch.pipeline.decide import Work
 from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.tables import Block, Table, is_parquet, open_table
+from ucsearch.pipeline.work import Work
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.canonical import canonical, loads
 from ucsearch.records.files import whole_file

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from ucsearch.dispatch.gate import Calibration
 from ucsearch.errors import InputError, UCSearchError
 from ucsearch.monitor import Settings as Watching
-from ucsearch.pipeline.decide import Standing, bodies_of, decided
+from ucsearch.pipeline.decide import bodies_of, decided
 from ucsearch.pipeline.direct import Known, rows_work
+from ucsearch.pipeline.work import Standing
 from ucsearch.records.requests import Request, Under
 from ucsearch.records.writer import Body
 from ucsearch.service.config import ConfigError, PlanTable

@@ -16,8 +16,9 @@ from ucsearch.engine.keeping import prepare
 from ucsearch.errors import InputError, UCSearchError, UncompilableWarning
 from ucsearch.layout import Layout
 from ucsearch.pipeline.cases import Case, state_columns
-from ucsearch.pipeline.decide import Work, decided
+from ucsearch.pipeline.decide import decided
 from ucsearch.pipeline.direct import rows_work
+from ucsearch.pipeline.work import Work
 from ucsearch.service.problems import Refusal
 from ucsearch.settings import Settings
 from ucsearch.task import Task

@@ -80,7 +80,8 @@ _ROLES = ("feasible", "step", "reward", "terminal", "allowed_end", "prepare", "b
 
 @lru_cache(maxsize=1)
 def _core() -> str:
-    return (resources.files("ucsearch.engine.compiled") / "templates" / "core.py").read_text()
+    folder = resources.files("ucsearch.engine.compiled") / "templates"
+    return "\n\n".join((folder / name).read_text() for name in ("core.py", "ending.py"))
 
 
 def kernel_text(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> str:
