@@ -23,10 +23,13 @@ import pytest
 import ucsearch as uc
 import ucsearch.comparators  # registers its kernels
 from tests.kit.templates import TEMPLATES
+from ucsearch.engine.arrays import FSet, ISet
 from ucsearch.engine.compiled import cache, engine, loading
 from ucsearch.engine.compiled.codegen import kernel_text
+from ucsearch.engine.compiled.spelled import spell_out
 from ucsearch.engine.registry import ALGORITHMS
-from ucsearch.policies import MODES, resolve
+from ucsearch.engine.status import COMPLETION_CAP, DP_SWITCH, ENUMERATE_BELOW, First
+from ucsearch.policies import MODES, Settings, resolve
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -299,3 +302,28 @@ def test_kernel_text_is_linted_like_the_rest(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-2000:]
     (tmp_path / "slip.py").write_text(text.replace("uc_feasible(", "uc_feasable(", 1))
     assert "F821" in lint().stdout
+
+
+# -------------------------------------------------------------------- templates
+
+
+def test_names_and_pieces_are_spelled_out() -> None:
+    text = spell_out("def f(*UC_PANEL):\n    # <insert ending st=rst cursor=spot>\n    flags[w, x] |= First.DEAD\n")
+    assert "def f(iset, fset, states, params" in text
+    assert f"flags[w, x] |= {First.DEAD}\n" in text
+    assert "\n    status = 0\n" in text
+    assert "mean, members, walk, spot, cap" in text
+    for wrong in ("# <insert nothing>\n", "# <insert wins first=x>\n", "# <insert>\n", "x = First.NOTHING\n"):
+        with pytest.raises((KeyError, ValueError, AttributeError)):
+            spell_out(wrong)
+
+
+def test_settings_lie_where_their_names_say() -> None:
+    """The order in which settings are packed, and their names, are written in two places."""
+    own = Settings("exact", 0, 4, 3, 5, 6, 7, 2, 0.25, 0.5, 0.75, 1.0, True, 77, True, 88, 1.5, tail=0.3)
+    iset, fset, _ = engine._pack(own)
+    whole = {name: int(iset[getattr(ISet, name)]) for name in ISet.__members__}
+    for name in [n for n in whole if hasattr(own, n.lower())]:
+        assert whole.pop(name) == getattr(own, name.lower())
+    assert whole == {"CAP": COMPLETION_CAP, "ENUMERATE_BELOW": ENUMERATE_BELOW, "DP_SWITCH": DP_SWITCH}
+    assert [fset[place] for place in FSet] == [getattr(own, place.name.lower()) for place in FSet]

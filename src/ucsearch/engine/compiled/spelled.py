@@ -3,7 +3,7 @@
 `Status.DEAD_END`, `Fault.STATE`, `First.RETAINED`, `Col.SCORE`, `OutI.STATUS`, `OutF.SCORE`, `ISet.DEPTH` and
 `FSet.RISK` are the numbers of those lists. `*UC_PANEL` and `*UC_SCORING` are groups of arguments. A line
 `# <insert scratch>` stands for the piece of that name in templates/pieces.py, indented alike;
-`# <insert wins first=x>` puts `x` where the piece says `{first}`.
+`# <insert wins first=x>` puts `x` where the piece says `UC_first_`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _LISTS: dict[str, Any] = {
 _NAME = re.compile(rf"\b({'|'.join(_LISTS)})\.([A-Z][A-Z_]*)\b")
 _INSERT = re.compile(r"^( *)# <insert (\w+)((?: \w+=\S*)*)>\n", re.MULTILINE)
 _PIECE = re.compile(r"^# <piece (\w+)>\n(.*?)^# </piece>\n", re.MULTILINE | re.DOTALL)
+_OPEN = re.compile(r"\bUC_[A-Za-z]+_")
 
 # Arguments that go together.
 GROUPS = {
@@ -38,6 +39,7 @@ GROUPS = {
 _GROUP = re.compile(rf"\*({'|'.join(GROUPS)})\b")
 
 
+@lru_cache(maxsize=64)
 def spell_out(text: str) -> str:
     """A template as it is compiled."""
     text = _INSERT.sub(_piece, text)
@@ -56,7 +58,9 @@ def _piece(found: re.Match[str]) -> str:
     given = dict(item.split("=", 1) for item in found[3].split())
     text = _pieces()[found[2]]
     for name, value in given.items():
-        text = text.replace("{" + name + "}", value)
+        text = text.replace(f"UC_{name}_", value)
+    if _OPEN.search(text):
+        raise ValueError(f"the piece {found[2]} needs more than {found[3]!r}")
     return "".join(found[1] + line if line.strip() else line for line in text.splitlines(keepends=True))
 
 

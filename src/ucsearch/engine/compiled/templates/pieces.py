@@ -1,4 +1,5 @@
-# Kernel text that stands in several entries, inserted by `# <insert name>` (see ../spelled.py).
+# Kernel text that stands in several entries, inserted by `# <insert name>` (see ../spelled.py). UC_first_ is what the
+# insertion says `first` is.
 
 # <piece settings>
 d = iset[ISet.DEPTH]
@@ -49,16 +50,16 @@ tables = uc_ready(
 )
 # </piece>
 
-# The empty path at node {at} of a tree.
+# The empty path at node UC_at_ of a tree.
 # <piece root>
 for r in range(rows):
     for f in range(N):
-        {n}st[{at}, r, f] = states[w, f]
+        UC_n_st[UC_at_, r, f] = states[w, f]
     if MEMBERS:
-        {n}ret[{at}, r] = 0.0
-{n}R[{at}] = 0.0
-{n}U[{at}] = 0.0
-{n}G[{at}] = 0.0
+        UC_n_ret[UC_at_, r] = 0.0
+UC_n_R[UC_at_] = 0.0
+UC_n_U[UC_at_] = 0.0
+UC_n_G[UC_at_] = 0.0
 # </piece>
 
 # <piece counters>
@@ -72,33 +73,33 @@ fault_action = 0
 # A path of full depth in prefix[0]: whether it is the best known of its first action.
 # <piece better>
 better = uc_improves(
-    score, {U}, prefix, 0, table[w, {first}, Col.SCORE], table[w, {first}, Col.UNCERTAINTY], fpath, 0, {first}, d
+    score, UC_U_, prefix, 0, table[w, UC_first_, Col.SCORE], table[w, UC_first_, Col.UNCERTAINTY], fpath, 0, UC_first_, d
 )
 if better:
-    table[w, {first}, Col.SCORE] = score
-    table[w, {first}, Col.REWARD] = {R}
-    table[w, {first}, Col.UNCERTAINTY] = {U}
-    table[w, {first}, Col.GROSS] = {G}
+    table[w, UC_first_, Col.SCORE] = score
+    table[w, UC_first_, Col.REWARD] = UC_R_
+    table[w, UC_first_, Col.UNCERTAINTY] = UC_U_
+    table[w, UC_first_, Col.GROSS] = UC_G_
     for t in range(d):
-        fpath[0, {first}, t] = prefix[0, t]
+        fpath[0, UC_first_, t] = prefix[0, t]
 # </piece>
 
 # The same path: whether it is the best known of all; ties go to the lower uncertainty, then to the smaller path.
 # <piece wins>
 wins = best_first < 0 or score > best_S
 if not wins and score == best_S:
-    if {U} != best_U:
-        wins = {U} < best_U
+    if UC_U_ != best_U:
+        wins = UC_U_ < best_U
     else:
         for t in range(d):
             if prefix[0, t] != bpath[0, t]:
                 wins = prefix[0, t] < bpath[0, t]
                 break
 if wins:
-    best_first = {first}
+    best_first = UC_first_
     best_S = score
-    best_R = {R}
-    best_U = {U}
+    best_R = UC_R_
+    best_U = UC_U_
     for t in range(d):
         bpath[0, t] = prefix[0, t]
 # </piece>
@@ -108,7 +109,7 @@ if wins:
 status = Status.FOUND
 if fault == Fault.NONE and best_first < 0:
     status, fault_step, fault_action = uc_lost(
-        w, d, states, {st}, rows, p, actions, arow, mean, members, walk, {cursor}, cap
+        w, d, states, UC_st_, rows, p, actions, arow, mean, members, walk, UC_cursor_, cap
     )
     if status == Status.TASK_ERROR:
         fault = Fault.STATE
