@@ -238,6 +238,12 @@ class Task:
         row = [] if layout is None else layout.flatten(self.params, "task.params")
         return np.array([row], dtype=np.float64).reshape(1, len(row))
 
+    def __repr__(self) -> str:
+        more = [f"{len(self.actions)} actions", f"state {self.state.__name__}({', '.join(self.state._fields)})"]
+        if self.outcome is not None:
+            more.append(f"outcome {self.outcome.__name__}({', '.join(self.outcome._fields)})")
+        return f"Task({self.name!r}, version {self.version!r}: {', '.join(more)})"
+
     def label(self, index: int, action: float) -> str:
         """The label of an action: of its position where the user named those, else of the window's own value."""
         return self.labels[index] if self.named else self._name(action)

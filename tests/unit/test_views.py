@@ -79,3 +79,27 @@ def test_an_allocation_that_nothing_fits() -> None:
     html = shared(10.0, least=4.0)._repr_html_()
     assert "<tbody>" in html  # what leaves instead, and why
     assert "RELEASED" not in html
+
+
+def test_what_a_stranger_prints_is_short_and_says_what_it_is() -> None:
+    """Every record that a session shows by itself fits on a line or two; decisions and panels have a frame."""
+    config = LeadTimeInventory(lead_time=1)
+    members = np.random.default_rng(0).poisson(5.0, (2, 4, 5)).astype(float)
+    panel = uc.decide_panel(
+        config.task(), [config.state(3.0), config.state(9.0)], uc.Trace.from_members(members), uc.Exact(depth=3),
+        gate=uc.Gate(), engine="python",
+    )  # fmt: skip
+    one = panel[0]
+    assert one.certificate is not None
+    shown = [panel, one, one.certificate, panel.certified, panel.certified.plan, one.certificate.plan, config.task()]
+    for record in shown:
+        assert repr(record).startswith(f"{type(record).__name__}(")
+        assert len(repr(record)) < 200, repr(record)
+    assert "passed" in repr(one.certificate)
+    assert repr(one.certificate.plan.task) == repr(config.task())
+    assert "0x" not in repr(config.task())  # the same in every process
+    alone, all_of_it = one.frame("pandas"), panel.frame("pandas")
+    assert list(alone.columns) == list(all_of_it.columns)
+    assert alone.to_dict("records")[0] == all_of_it.to_dict("records")[0]
+    assert set(uc.__all__) <= set(dir(uc))
+    assert set(uc.PACKAGES) <= set(dir(uc))

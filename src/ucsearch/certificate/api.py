@@ -54,6 +54,10 @@ class CertifiedPanel:
     def __len__(self) -> int:
         return len(self.plan)
 
+    def __repr__(self) -> str:
+        count = int(self.claims.passed.sum())
+        return f"CertifiedPanel({self.plan.task.name}: {len(self)} windows, {count} passed, {self.kind})"
+
     def __getitem__(self, w: int) -> Certificate:
         return certificate_of(self, range(len(self))[w])
 

@@ -99,6 +99,16 @@ class Certificate:
     plan: Plan
     closed: Closed | None = None  # only of kind closed_exact
 
+    def __repr__(self) -> str:
+        if self.action is None:
+            return f"Certificate({self.plan.task.name}: no path, nothing is certified)"
+        known = [name for name in ("optimal", "unique", "robust", "risk_active") if getattr(self, name)]
+        told = ", ".join(["passed" if self.certificate_pass else "not passed", *known])
+        label = self.plan.task.label(self.action_index, self.action)
+        return (
+            f"Certificate({label!r}: {told}, gap {self.gap:.6g}, regret at most {self.regret_bound:.6g}, {self.kind})"
+        )
+
     @cached_property
     def member_feasible(self) -> float:
         """Weight of members for which the path put forward keeps every rule; NaN without a path or members."""

@@ -97,6 +97,10 @@ class Decision:
     def _repr_html_(self) -> str:
         return html_of(self)
 
+    def frame(self, backend: str = "auto") -> Any:
+        """One row, with the columns of a panel's frame."""
+        return frame_of([self], backend)
+
     def explain(self) -> str:
         """Several lines: the sentence, the gate's rows, and how the alternatives stand."""
         lines = [f"{self.outcome.value}: {self.sentence}"]

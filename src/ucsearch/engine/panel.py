@@ -40,6 +40,10 @@ class PanelPlan:
     def __len__(self) -> int:
         return int(self.outputs.out_i.shape[0])
 
+    def __repr__(self) -> str:
+        found = int((self.outputs.out_i[:, OutI.FIRST] >= 0).sum())
+        return f"PanelPlan({self.task.name}: {len(self)} windows, {found} with a path, {self.engine})"
+
     def __getitem__(self, w: int) -> Plan:
         if not -len(self) <= w < len(self):
             raise IndexError(f"window {w} of {len(self)}")
