@@ -70,7 +70,7 @@ def test_too_few_series_are_named_before_any_work(tmp_path: Path) -> None:
     path = tmp_path / "other.csv"
     path.write_text("series,value\n" + "".join(f"a,{i % 5}\n" for i in range(300)))
     for name in ("retail-lots-mini", "shared-truck-mini"):
-        with pytest.raises(DataError, match=r"series of at least .* expected"):
+        with pytest.raises(DataError, match=r"^sample-daily: \d series of at least .* expected \d+ \(of 1 given, "):
             evaluate(name, tmp_path / name, threads=1, families={"sample-daily": path})
         assert not (tmp_path / "looks.jsonl").exists()
 
@@ -110,7 +110,7 @@ def test_series_that_were_seen_before_take_no_part(tmp_path: Path) -> None:
     path.write_text("series,value\n" + "".join(f"{one},{1 + i % 5}\n" for one in used for i in range(300)))
     for line, count in (("", 2), (f'seen = ["{used[0]}"]', 1)):
         suite = parse_suite(text.replace("[walkforward]", f"[walkforward]\n{line}", 1))
-        with pytest.raises(DataError, match=f"^{count} series of at least"):
+        with pytest.raises(DataError, match=f"^sample-daily: {count} series of at least"):
             evaluate(suite, tmp_path / "out", threads=1, families={"sample-daily": path})
     with pytest.raises(InputError, match="recalibrated"):
         parse_suite(text.replace("[walkforward]", '[walkforward]\nforecaster = "unbiased"\nrecalibrate = "rolling"', 1))

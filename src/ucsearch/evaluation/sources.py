@@ -186,6 +186,21 @@ class Pool:
             if len(s.y) >= after + latest and s.y[len(s.y) - after - latest : len(s.y) - after].mean() >= least
         )  # fmt: skip
 
+    def take(
+        self, name: str, series: Sequence[Series], count: int, *, skip: int = 0, busy: float | None = None, latest: int
+    ) -> None:
+        """The family's `count` series that come first by the hash of their id, after the `skip` first ones; the error
+        says why there are too few."""
+        active = self.busy(series, busy, latest)
+        try:
+            self.families[name] = choose(active, skip + count, self.least, "evaluation", SALT)[skip:]
+        except DataError as error:
+            idle, design = len(series) - len(active), sum(is_design(one.id) for one in active)
+            why = f"of {len(series)} given, {design} are set aside for design by the hash of their id"
+            if busy is not None:
+                why += f", {idle} are too short or have a mean below {busy:g} before the first window"
+            raise DataError(f"{name}: {error} ({why})") from None
+
     def stretches(self, split: str, job: Job) -> list[Stretch]:
         """All windows of a split. The last window of test ends with the series; validation ends before test begins."""
         if split == "test":

@@ -26,7 +26,7 @@ from ucsearch.evaluation.job import Findings, Job
 from ucsearch.evaluation.kinds.declaring import declaration, family_of
 from ucsearch.evaluation.kinds.walkforward.settings import Items, WalkForwardSettings
 from ucsearch.evaluation.kinds.walkforward.world import DAYS, World
-from ucsearch.evaluation.sources import SALT, Pool, choose
+from ucsearch.evaluation.sources import Pool
 from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.tables import cell_check
 from ucsearch.policies import Exact
@@ -78,8 +78,7 @@ def run(suite: Suite, job: Job) -> Findings:
     files: list[Any] = []
     for name in s.families:
         family = family_of(name, job)
-        busy = pool.busy(family.series, s.busy, DAYS)
-        pool.families[name] = choose(busy, s.skip + s.count, pool.least, "evaluation", SALT)[s.skip :]
+        pool.take(name, family.series, s.count, skip=s.skip, busy=s.busy, latest=DAYS)
         datasets[name] = family.dataset
         files.extend(family.files)
     fixed = {"id": "allocated", "risk": 0.0, "depth": s.depth, "room": s.room}

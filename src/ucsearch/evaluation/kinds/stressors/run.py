@@ -36,7 +36,7 @@ from ucsearch.evaluation.kinds.stressors.world import (
 )
 from ucsearch.evaluation.kinds.walkforward.settings import Items, WalkForwardSettings
 from ucsearch.evaluation.kinds.walkforward.world import DAYS
-from ucsearch.evaluation.sources import SALT, Pool, choose, load_family
+from ucsearch.evaluation.sources import Pool, load_family
 from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.tables import cell_check
 from ucsearch.forecast.streams import series_stream
@@ -137,9 +137,7 @@ def _pools(s: StressorsSettings, job: Job) -> tuple[dict[str, Pool], dict[str, s
         pool = pools[name] = Pool({}, {"test": 1}, s.decisions, ahead, s.fit, source.scaling)
         for family in source.families:
             found = load_family(family, job.data_dir)
-            busy = pool.busy(found.series, source.busy, DAYS)
-            picked = choose(busy, source.skip + source.per_family, pool.least, "evaluation", SALT)
-            pool.families[family] = picked[source.skip :]
+            pool.take(family, found.series, source.per_family, skip=source.skip, busy=source.busy, latest=DAYS)
             datasets[family] = found.dataset
             files.extend(found.files)
     return pools, datasets, files

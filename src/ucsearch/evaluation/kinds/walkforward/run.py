@@ -39,7 +39,7 @@ from ucsearch.evaluation.power import power_record
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.rerun import Again
 from ucsearch.evaluation.selection import select
-from ucsearch.evaluation.sources import SALT, Pool, by_hash, choose
+from ucsearch.evaluation.sources import Pool, by_hash
 from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.value_gate import choose_by_cost, value_record
 from ucsearch.policies import Exact
@@ -112,11 +112,11 @@ class _Run:
         for name in self.s.families:
             family = family_of(name, self.job)
             fresh = [one for one in family.series if one.id not in self.s.seen]
-            chosen = pool.busy(fresh, s.busy, DAYS)
             count = s.counts.get(name, s.per_family)
-            if count is not None:
-                chosen = choose(chosen, s.skip + count, pool.least, "evaluation", SALT)[s.skip :]
-            pool.families[name] = tuple(chosen)
+            if count is None:
+                pool.families[name] = pool.busy(fresh, s.busy, DAYS)
+            else:
+                pool.take(name, fresh, count, skip=s.skip, busy=s.busy, latest=DAYS)
             self.datasets[name] = family.dataset
             self.files.extend(family.files)
         return pool
