@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import ucsearch as uc
 from tests.kit.templates import clock, stock
+from ucsearch.certificate import keeping
 from ucsearch.certificate import warm as warming
 from ucsearch.errors import InputError
 from ucsearch.verify import monitor, segments
@@ -78,3 +80,61 @@ def test_a_figure_of_the_monitor_is_close_or_false() -> None:
     for claimed in (2.0 + 1e-8, 1.9, None, "inf"):
         with pytest.raises(Invalid):
             monitor._close("figure", claimed, 2.0)
+
+
+# -------------------------------------------------------------------- the short way through the rules
+
+
+class Pair(NamedTuple):
+    x: float
+    tail: tuple[float, ...]
+
+
+GOOD = Pair(1.0, (2.0, 3.0))
+
+
+def kept(feasible: Any = True, states: Any = GOOD, end: Any = None, path: tuple[int, ...] = (0, 1)) -> tuple[Any, int]:
+    """What the short way says of two steps, and how often it moved; answers by step, or one for all."""
+    moved = []
+
+    def at(answers: Any, h: int) -> Any:
+        answer = answers[h] if type(answers) is list else answers
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def step(s: Any, a: float, y: float, h: int, p: Any) -> Any:
+        assert (a, y) == ((5.0, 10.0), (6.0, 20.0))[h]
+        moved.append(h)
+        return at(states, h)
+
+    task = SimpleNamespace(
+        feasible_at=lambda s, a, h, p: at(feasible, h), step_at=step,
+        allowed_end=None if end is None else lambda s, p: at(end, 0),
+    )  # fmt: skip
+    layout = SimpleNamespace(kind=Pair, lengths=(0, 2))
+    window: Any = SimpleNamespace(task=task, actions=[5.0, 6.0], params=None, layout=layout)
+    return keeping._plainly(window, GOOD, path, (10.0, 20.0)), len(moved)
+
+
+def test_plain_answers_need_no_careful_way() -> None:
+    assert kept() == (True, 1)  # where nobody asks about the end, the last move is not made
+    assert kept(end=[True]) == (True, 2)
+    assert kept(end=[False]) == (False, 2)
+    assert kept([False, True]) == (False, 0)
+    assert kept([True, False]) == (False, 1)
+    assert kept(path=(0,)) == (True, 0)
+    for answer in (1, 0, None, "yes", np.True_, np.False_, math.nan, ValueError(), SystemExit()):
+        assert kept([answer, True]) == (None, 0)
+        assert kept([True, answer]) == (None, 1)
+        assert kept(end=[answer]) == (None, 2) if answer is not None else True
+    for state in (
+        (1.0, (2.0, 3.0)), Pair(1, (2.0, 3.0)), Pair(math.inf, (2.0, 3.0)), Pair(-math.inf, (2.0, 3.0)),
+        Pair(math.nan, (2.0, 3.0)), Pair(1.0, [2.0, 3.0]), Pair(1.0, (2.0,)), Pair(1.0, ()), Pair(1.0, (2.0, 3)),  # type: ignore[arg-type]
+        Pair(1.0, (2.0, math.inf)), Pair(1.0, (-math.inf, 3.0)), Pair(1.0, (2.0, math.nan)), Pair((1.0,), (2.0, 3.0)),  # type: ignore[arg-type]
+        Pair((), (2.0, 3.0)), Pair(1.0, 2.0), None, KeyError(), SystemExit(),  # type: ignore[arg-type]
+    ):  # fmt: skip
+        assert kept(states=[state, GOOD]) == (None, 1)
+        assert kept(states=[GOOD, state], end=[True]) == (None, 2)
+    with pytest.raises(KeyboardInterrupt):
+        kept(KeyboardInterrupt())
