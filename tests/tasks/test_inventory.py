@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from pathlib import Path
@@ -14,6 +15,7 @@ import ucsearch as uc
 from bench.peers.common import first_action_values, make_instances, window
 from tests.tasks.brute import check_bound, check_exact, check_fallback, reachable
 from ucsearch.engine.simulate import Simulator
+from ucsearch.errors import InputError
 from ucsearch.inventory.backorder import backorder_base_stock
 from ucsearch.inventory.demand import Demand, poisson
 from ucsearch.inventory.newsvendor import newsvendor_discrete
@@ -497,3 +499,24 @@ def test_merged_arrivals_are_for_lost_sales_only() -> None:
         LeadTimeInventory(unmet="backordered", merge_arrivals=True)
     with pytest.raises(uc.InputError, match="merge_arrivals"):
         LeadTimeInventory(stability_cost=1.0, merge_arrivals=True)
+
+
+@pytest.mark.parametrize(
+    ("pack", "action"), [(0.0, 3.0), (-1.0, 3.0), (1e-300, 3.0), (0.4, 3.0), (5.0, 1.0), (7.0, 0.0), (1e308, 0.0)]
+)
+def test_packs_that_params_bring_past_the_settings(pack: float, action: float) -> None:
+    """None below 0; in packs of 5 the smallest of the sizes that order one pack; what does not fit is not ordered."""
+    made = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 1.0, 2.0, 3.0), capacity=6.0)
+    trace = uc.Trace.from_members([[2.0, 3.0], [4.0, 2.0]])
+    params = made.params()._replace(case_pack=pack)
+    found = uc.decide(made.task(), made.state(0.0), trace, uc.Exact(depth=2), params=params, engine="python")
+    assert (found.outcome, found.action) == (uc.Outcome.RELEASED, action)
+    assert found.last_look == ""
+
+
+@pytest.mark.parametrize("pack", [math.nan, math.inf, -math.inf])
+def test_packs_that_are_no_number_are_refused(pack: float) -> None:
+    made = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 3.0))
+    params = made.params()._replace(case_pack=pack)
+    with pytest.raises(InputError, match=r"params\.case_pack"):
+        uc.decide(made.task(), made.state(0.0), [[2.0, 3.0]], uc.Exact(depth=2), params=params, engine="python")
