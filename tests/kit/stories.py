@@ -158,6 +158,8 @@ EDITS: list[tuple[str, int, str, Any, set[int]]] = [
       for x in (None, [], {}, {"": []}, {"": [1e308] * 9}, {"": [None]}, {"": [-1.0]}, {"x" * 9999: [1]})],
     *[("shared", 3, "members.0.trace", x, FALSE | BAD) for x in (None, [], [{"$blob": "0" * 64}], [[]])],
     *[("shared", 3, "terms.gap_share", x, OPEN) for x in (-1, 1e308, 0)],
+    *[("shared", 0, f"claim.{name}", ..., BAD)
+      for name in ("law", "states", "transitions", "open_value", "flexibility", "gap")],
     *[("rows", 1, "proof", x, FALSE | BAD) for x in (None, [], {}, {"row": []}, {"path": []}, "x")],
     *[("rows", 1, "proof.path", x, FALSE | BAD) for x in (None, {}, [[]], [["up", "0" * 64]], [["left", "0" * 64]])],
     *[("rows", 1, f"proof.row.{name}", x, FALSE | BAD) for name in ("state", "params", "actions", "task", "bits")

@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from ucsearch.verify.excused import excuse_of, verify_excused
-from ucsearch.verify.formats import Blobs, Invalid, Record, expect, near, num, require, tolerance
+from ucsearch.verify.formats import Blobs, Invalid, Malformed, Record, expect, near, num, require, tolerance
 from ucsearch.verify.gate import certificate, gate_and_outcome
 from ucsearch.verify.law import Law, Point
 from ucsearch.verify.meter import OutOfNodes
@@ -116,14 +116,22 @@ class _Solution:
         return Value(score, mean, gross)
 
 
+def _has(claim: Record, *names: str) -> None:
+    for name in names:
+        if name not in claim:
+            raise Malformed(f"claim.{name}: missing, and a claim in closed mode has it")
+
+
 def verify_closed(r: Record, p: Problem, blobs: Blobs) -> list[str]:
     """Raises at the first false claim; returns what the budget left in doubt."""
+    _has(r["claim"], "law")
     c, failed = r["claim"], any(row["name"] == "task" and row["left"] == 1 for row in r["gate"]["rows"])
     rows = [[tuple(y) if isinstance(y, tuple) else (y,) for y in member] for member in p.members]
     law = Law(r, rows, p.weights, blobs, p.meter)
     law.verify(c)
     if excuse_of(r):
         return verify_excused(r, p)
+    _has(c, "states", "transitions", "open_value", "flexibility")
     structured = bool(law.classes) and (p.depth == 1 or law.learns < p.depth)
     graph: Graph | None = None
     within, solutions = True, list[_Solution]()
