@@ -148,7 +148,7 @@ lint: setup ## Check style, format and types
 
 .PHONY: test
 test: setup ## Run the tests, slow ones excepted (UCSEARCH_DATA=folder adds those on real data)
-	$(VENV)/bin/python -m pytest -n 2 --dist loadfile -m "not slow" $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" $(PYTEST_ARGS)
 
 .PHONY: test-slow
 test-slow: $(VENV_SLOW)/.stamp ## Run the slow tests, with independent solvers, in .venv-slow
@@ -156,7 +156,7 @@ test-slow: $(VENV_SLOW)/.stamp ## Run the slow tests, with independent solvers, 
 
 .PHONY: test-py
 test-py: $(VENV_PY)/.stamp ## Run the tests on another Python, in its own environment (PY=3.12; default 3.13)
-	$(VENV_PY)/bin/python -m pytest -n 2 --dist loadfile -m "not slow" $(PYTEST_ARGS)
+	$(VENV_PY)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" $(PYTEST_ARGS)
 
 .PHONY: mutants
 mutants: setup ## Change gate, verifier, certificate, plain engine, trace, tables one place at a time; count what tests catch (a sample)

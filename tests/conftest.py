@@ -17,6 +17,19 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 
+# The longest files, longest first: begun last, one of them would keep one worker busy while the other has nothing left.
+FIRST = (
+    "test_golden_runs.py", "test_engines.py", "test_certificate.py", "test_members_bound.py", "test_compiled_cache.py",
+    "test_pages.py", "test_kernels.py", "test_inventory.py", "test_results_table.py", "test_search.py", "test_scale.py",
+    "test_paper_rows.py", "test_examples.py", "test_value_suite.py", "test_closed.py", "test_verify_corpus.py",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {name: n for n, name in enumerate(FIRST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(FIRST)))
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of real data; tests that need it are skipped, with the reason, when it is not there."""

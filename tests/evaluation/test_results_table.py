@@ -86,8 +86,18 @@ def test_a_readme_without_its_place_is_refused() -> None:
         script().with_table("no markers", "table")
 
 
-@pytest.mark.parametrize("decisions", [1, pytest.param(4, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+# The largest folders take seconds each; they are followed with the slow tests.
+LARGE = ("capacity", "m4-expanded40-short", "m4-balanced200", "m4-expanded40", "retail-lots", "fresh", "mechanism")
+
+
+@pytest.mark.parametrize(
+    ("folder", "decisions"),
+    [
+        *(pytest.param(f, 1, marks=pytest.mark.slow if f.name in LARGE else ()) for f in FOLDERS),
+        *(pytest.param(f, 4, marks=pytest.mark.slow) for f in FOLDERS),
+    ],
+    ids=lambda x: x.name if isinstance(x, Path) else None,
+)
 def test_committed_evidence_agrees_with_its_rows(folder: Path, decisions: int) -> None:
     found = verify_evidence(folder, decisions=decisions)
     assert found.code == 0, (found.problems[:3], found.malformed)

@@ -178,7 +178,8 @@ def test_no_plan_beats_its_bound(name: str, groups: int) -> None:
     rng = np.random.default_rng([11, groups, *map(ord, name)])
     checked = dead = polished = tight = 0
     for _ in range(groups):
-        depth = int(rng.integers(1, 4 if name in ("pack", "battery") else 5))
+        shallow = name in ("pack", "battery") or (name == "stock" and groups < 120)  # all plans of stock are many
+        depth = int(rng.integers(1, 4 if shallow else 5))
         plan, kind = random_plan(rng, name, 8, depth, int(rng.integers(1, 6)))
         incumbent = plan.outputs.path
         if rng.random() < 0.3:  # anything goes: it is not trusted

@@ -120,7 +120,7 @@ def tau(x: float, y: float, size_x: float, size_y: float, depth: int) -> Fractio
     return Fraction(1, 10**9) * Fraction(max(abs(x), abs(y))) + 8 * depth * EPS * Fraction(max(size_x, size_y))
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_a_pass_is_true_by_rational_arithmetic(data: Any) -> None:
     table, depth = data.draw(tables())

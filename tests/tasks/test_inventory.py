@@ -70,7 +70,7 @@ def random_case(rng: np.random.Generator, depth: int = 5) -> tuple[LeadTimeInven
 def test_instances_pass_check_task() -> None:
     found = LeadTimeInventory.instances()
     assert len(found) == 20
-    for name in ("bench", "newsvendor", "fresh", "packs", "zipkin-p4-l1", "zipkin-p39-l4"):
+    for name in ("bench", "newsvendor", "packs", "zipkin-p4-l1"):
         made = found[name]
         start = made.state(3.0, [made.case_pack or 2.0] * made.lead_time)
         with warnings.catch_warnings():

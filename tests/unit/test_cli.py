@@ -248,7 +248,7 @@ def override(log: tuple[Path, str], action: float, *, task: str = WHERE, code: i
 
 def test_override_is_recorded(log: tuple[Path, str]) -> None:
     path, id = log
-    assert f"M. Curie replaced {id[:12]} by order 100" in override(log, 100.0)
+    assert f"M. Curie replaced SKU-1 (decision {id[:12]}) by order 100" in override(log, 100.0)
     with AuditReader(path) as reader:
         (row,) = reader.overrides(id)
         assert reader.verify().ok

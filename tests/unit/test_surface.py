@@ -221,7 +221,12 @@ def checked(tool: list[str], text: str, folder: Path) -> subprocess.CompletedPro
 
 
 @pytest.mark.parametrize(
-    "tool", [["mypy", "--strict", "--follow-imports=silent", "--cache-dir"], ["pyright"]], ids=lambda t: t[0]
+    "tool",
+    [
+        ["mypy", "--strict", "--follow-imports=silent", "--cache-dir"],
+        pytest.param(["pyright"], marks=pytest.mark.slow),
+    ],
+    ids=lambda t: t[0],
 )
 def test_a_misspelt_name_fails_in_a_type_checker(tool: list[str], tmp_path: Path) -> None:
     pytest.importorskip(tool[0])
