@@ -82,7 +82,10 @@ class Block:
         import pyarrow as pa
 
         if not pa.types.is_string(cells.type):
-            cells = cells.cast(pa.string())
+            try:
+                cells = cells.cast(pa.string())
+            except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+                raise DataError(f"column {column}: saw {cells.type}, expected numbers or texts") from error
         return ["" if x is None else x.strip() for x in cells.to_pylist()]
 
     def numbers(self, column: str) -> tuple[Floats, dict[int, str]]:
@@ -319,13 +322,21 @@ class _Parquet:
         size = min(_MOST_ROWS, max(1_000, _CELLS // max(1, len(columns))))
         at = skipped
         with self._open() as file:
-            for batch in file.iter_batches(size, row_groups=groups, columns=list(columns)):
+            for batch in self._batches(file, size, groups, columns):
                 lo = max(0, start - at)
                 rows = np.arange(at + lo, at + batch.num_rows, dtype=np.int64)
                 if rows.size:
                     cells = {name: batch.column(i).slice(lo) for i, name in enumerate(batch.schema.names)}
                     yield Block(at + lo, rows + 1, cells)
                 at += batch.num_rows
+
+    def _batches(self, file: Any, size: int, groups: list[int], columns: Sequence[str]) -> Iterator[Any]:
+        if missing := [name for name in columns if name not in self.columns]:
+            raise DataError(f"{self.path}: column {missing[0]}: missing; saw columns {', '.join(self.columns[:12])}")
+        try:
+            yield from file.iter_batches(size, row_groups=groups, columns=list(columns))
+        except (OSError, ValueError) as error:
+            raise DataError(f"{self.path}: cannot be read ({' '.join(str(error).split())})") from error
 
 
 def whole_series(

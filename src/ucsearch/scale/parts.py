@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucsearch.errors import DataError, InputError, RecordError
-from ucsearch.pipeline.cases import StateFile
-from ucsearch.pipeline.columns import usual_names
+from ucsearch.pipeline.cases import StateFile, state_columns
+from ucsearch.pipeline.columns import forecast_layout, usual_names
 from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.tables import Block, Table, is_parquet, open_table
 from ucsearch.pipeline.work import Work
@@ -45,6 +45,7 @@ from ucsearch.segments.files import (
 )
 from ucsearch.segments.rows import arrow_schema
 from ucsearch.segments.shared import Shared
+from ucsearch.settings import Settings
 
 __all__ = ["Folder", "Item", "plan_job", "run_part", "seal_job"]
 
@@ -89,7 +90,7 @@ class Folder:
     def read(cls, path: str | Path) -> Folder:
         place = Path(path)
         try:
-            content = loads((place / JOB).read_bytes())
+            content = _parsed(place / JOB)
             if content["schema"] != SCHEMA:
                 raise RecordError(f"{place / JOB}: saw {content['schema']!r}, expected {SCHEMA}")
             job = Job((place / "settings.toml").read_bytes(), content["digest"], content["now"], content["shared"])
@@ -99,13 +100,22 @@ class Folder:
                 str(content["begin"]), Forecasting(**content["forecasting"]) if "forecasting" in content else None,
             )  # fmt: skip
         except OSError as error:
-            raise InputError(str(place), error.strerror, "a folder that `ucsearch job plan` wrote") from error
+            seen = f"{error.filename}: {error.strerror}"
+            raise InputError(str(place), seen, "a folder that `ucsearch job plan` wrote") from error
         except (KeyError, TypeError, ValueError) as error:
             raise RecordError(f"{place / JOB}: not a job ({error!r})") from error
         own = hashlib.sha256(job.toml).hexdigest()
         if own != job.digest:
             raise InputError("settings digest", own[:12], f"{job.digest[:12]}, as the job was planned")
         return made
+
+
+def _parsed(path: Path) -> Any:
+    data = path.read_bytes()
+    try:
+        return loads(data)
+    except RecordError as error:
+        raise RecordError(f"{path}: not a job ({error})") from error
 
 
 def plan_job(
@@ -132,6 +142,9 @@ def plan_job(
     for path in (*wanted[1:], *held[1:]):
         same = wanted[0] if path in wanted else held[0]
         _same_columns(path, same)
+    _check_states(held[0], found)
+    if how is None:
+        _check_numbers(wanted[0], forecast_layout(first, usual_names(first, found.columns), found)[0].values)
     place.mkdir(parents=True, exist_ok=True)
     content = {
         "schema": SCHEMA, "digest": job.digest, "now": job.now, "shared": job.shared,
@@ -189,6 +202,34 @@ def _same_columns(path: Path, first: Path) -> None:
             raise InputError(f"{path}: column {name}", str(ours.field(name).type), f"{theirs.field(name).type}")
 
 
+def _check_numbers(path: Path, columns: Sequence[str]) -> None:
+    """Texts that look like numbers are for small runs, where somebody reads what is said of each cell."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pq.read_schema(path)
+    for name in columns:
+        kind = schema.field(name).type
+        if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
+            raise InputError(f"{path}: column {name}", str(kind), "numbers")
+
+
+def _check_states(path: Path, settings: Settings) -> None:
+    """The columns that every state needs, by the footer of the first file."""
+    import pyarrow.parquet as pq
+
+    have, wanted = pq.read_schema(path).names, state_columns(settings.task)
+    series = usual_names(open_table(path), settings.columns).series
+    back = {ours: theirs for theirs, ours in settings.columns.rename.items()}
+    if series not in have:
+        raise InputError(f"{path}: column {series}", "missing", "the name of the series")
+    single = [back.get(name, name) for name in wanted.required if name not in wanted.several]
+    for name in single:
+        if name not in have:
+            raise InputError(f"{path}: column {name}", "missing", "a number in every row")
+    _check_numbers(path, single)
+
+
 def _cut(files: Sequence[Path], parts: int) -> list[Item]:
     import pyarrow.parquet as pq
 
@@ -219,6 +260,8 @@ class _Range:
     def __init__(self, table: Table, first: int, last: int, columns: Any) -> None:
         self.table, self.path, self.columns, self.unit = table, table.path, table.columns, table.unit
         series = usual_names(table, columns).series
+        if series not in table.columns:
+            raise InputError(f"{table.path}: column {series}", "missing", "the name of the series in every row")
         self.first, self.last = self._begins(series, first), self._begins(series, last)
 
     def _begins(self, series: str, row: int) -> int:
@@ -307,9 +350,13 @@ def _states(planned: Folder, forecasts: ForecastFile) -> StateFile:
         at = file.schema_arrow.names.index(column)
         for g in range(file.num_row_groups):
             stats = file.metadata.row_group(g).column(at).statistics
-            if stats is not None and stats.has_min_max and (stats.max < low or stats.min > high):
+            known = stats is not None and stats.has_min_max and isinstance(stats.min, str)
+            if known and (stats.max < low or stats.min > high):
                 continue
-            group = file.read_row_group(g)
+            try:
+                group = file.read_row_group(g)
+            except (OSError, ValueError) as error:
+                raise DataError(f"{path}: cannot be read ({' '.join(str(error).split())})") from error
             found.append(group.filter(pc.is_in(group.column(column).cast(pa.string()), value_set=wanted)))
     rows = pa.concat_tables(found) if found else None
     if rows is None or not rows.num_rows:

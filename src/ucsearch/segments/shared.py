@@ -88,6 +88,8 @@ class Shared:
             content = loads(data)
         except OSError as error:
             raise RecordError(f"{path}: cannot be read ({error.strerror})") from error
+        except RecordError as error:
+            raise RecordError(f"{path}: {error}") from error
         return cls.parse(content, str(path))
 
     @classmethod

@@ -1,0 +1,112 @@
+"""Files that are no good, a job that was edited, a seal that was cut off: one error with a name, nothing half-done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.scale.kit import write_files
+from ucsearch.errors import DataError, InputError, RecordError, UCSearchError
+from ucsearch.records import AuditReader
+from ucsearch.records.audit import AuditLog
+from ucsearch.scale.parts import Folder, plan_job, run_part, seal_job
+from ucsearch.segments import files as segment_files
+from ucsearch.segments.audit import segments_of, verify_segments
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    return write_files(tmp_path / "files", count=8)
+
+
+def planned(files: Path) -> Folder:
+    patterns = str(files / "f-*.parquet"), str(files / "states.parquet")
+    return plan_job(files / "job.toml", *patterns, files.parent / "job", parts=2)
+
+
+def rewrite(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    pq.write_table(change(pq.read_table(path)), path)
+
+
+def with_column(name: str, value: Any) -> Callable[[pa.Table], pa.Table]:
+    def change(table: pa.Table) -> pa.Table:
+        return table.set_column(table.schema.get_field_index(name), name, pa.array([value] * table.num_rows))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "told"),
+    [
+        ("f-*", with_column("member_3", "4.5"), "f-0.parquet: column member_3: saw string"),
+        ("f-*", lambda t: t.drop_columns(["series"]), "f-0.parquet: column series: saw missing"),
+        ("states", lambda t: t.drop_columns(["on_hand"]), "states.parquet: column on_hand: saw missing"),
+        ("states", lambda t: t.drop_columns(["series"]), "states.parquet: column series: saw missing"),
+        ("states", with_column("on_hand", "3"), "states.parquet: column on_hand: saw string"),
+        ("states", with_column("on_hand", {"a": 1}), r"states.parquet: column on_hand: saw struct"),
+    ],
+)
+def test_columns_are_looked_at_before_anything_is_planned(
+    files: Path, name: str, change: Callable[[pa.Table], pa.Table], told: str
+) -> None:
+    for path in files.glob(f"{name}.parquet"):
+        rewrite(path, change)
+    with pytest.raises(InputError, match=told):
+        planned(files)
+    assert not (files.parent / "job").exists()
+
+
+@pytest.mark.parametrize("name", ["f-1.parquet", "states.parquet"])
+def test_a_damaged_file_is_named_with_the_part(files: Path, name: str) -> None:
+    made = planned(files)
+    data = bytearray((files / name).read_bytes())
+    data[8:200] = bytes(192)  # pages; the footer is as it was
+    (files / name).write_bytes(bytes(data))
+    with pytest.raises(DataError, match=rf"part-000001.parquet: .*{name}: cannot be read"):
+        run_part(made, 1)
+    with pytest.raises(RecordError, match="missing"):
+        seal_job(made.path)
+    assert not made.log.exists()
+
+
+def test_states_whose_series_are_numbers(files: Path) -> None:
+    rewrite(files / "states.parquet", with_column("series", 7))
+    with pytest.raises(DataError, match=r"part-000000.parquet: states.parquet: no state"):
+        run_part(planned(files), 0)
+
+
+@pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff", b'{"schema": "ucsearch.job/1"}'])
+def test_a_job_that_is_none_is_named(files: Path, content: bytes) -> None:
+    made = planned(files)
+    (made.path / "job.json").write_bytes(content)
+    with pytest.raises(UCSearchError, match=r"job\.json: "):
+        Folder.read(made.path)
+
+
+@pytest.mark.parametrize("place", ["leaves", "manifest", "entry"])
+def test_a_seal_that_was_cut_off_is_done_again(files: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    made = planned(files)
+    for number in range(2):
+        run_part(made, number)
+    with monkeypatch.context() as patch:
+        if place == "entry":
+            patch.setattr(AuditLog, "append", dies)
+        else:
+            patch.setattr(segment_files, "LEAVES" if place == "leaves" else "MANIFEST", "no-folder/file")
+        with pytest.raises((RecordError, KeyboardInterrupt)):
+            seal_job(made.path)
+    first = seal_job(made.path)
+    assert seal_job(made.path) == first
+    with AuditReader(made.log) as reader:
+        assert reader.verify().ok
+        assert len(list(segments_of(reader))) == 1
+        assert [report.fault for report in verify_segments(reader)] == [""]
+
+
+def dies(*args: Any, **options: Any) -> Any:
+    raise KeyboardInterrupt
