@@ -29,23 +29,12 @@ import numpy as np
 
 from ucsearch.codeform import attributes, code_form, loads
 from ucsearch.layout import is_named_tuple_type
+from ucsearch.provided import FIXED, PURE, Unhashable, fixed_home, fixed_module, no_clock, pure, resolves
+from ucsearch.reached import MISSING, Reach, own_items
 from ucsearch.sources import Unsourced, definition_text
 
 __all__ = ["Reach", "Unhashable", "reach_of", "text_digests"]
 
-_FIXED = frozenset(sys.stdlib_module_names) | {"numpy", "builtins"}
-# Of these the answers follow from the arguments alone. Others read a clock, a file, the environment or another module.
-_PURE = frozenset({
-    "builtins", "math", "cmath", "operator", "_operator", "functools", "_functools", "itertools", "collections",
-    "_collections", "_collections_abc", "statistics", "_statistics", "fractions", "decimal", "_decimal", "_pydecimal",
-    "numbers", "enum", "typing", "types", "dataclasses", "datetime", "_datetime", "_pydatetime", "calendar", "bisect",
-    "_bisect", "heapq", "_heapq", "string", "_string", "re", "_sre", "copy", "copyreg", "abc", "_abc", "contextlib",
-    "array", "struct", "_struct", "binascii", "zlib", "hashlib", "_hashlib", "json", "_json", "graphlib", "textwrap",
-    "unicodedata", "warnings", "_warnings", "reprlib", "__future__", "numpy",
-})  # fmt: skip
-_HARMLESS = frozenset({"time.sleep", "_thread.get_ident"})  # the second is what a data class asks for its repr
-_NUMPY_FILES = frozenset({"load", "loadtxt", "genfromtxt", "fromfile", "memmap", "fromregex", "DataSource"})
-_CLOCKS = frozenset({"now", "utcnow", "today"})  # of the classes of datetime
 # Attributes that lead to what no walk follows: a function's module, frames, and words that leave no mark in its form.
 _UNSEEN = frozenset({
     "__globals__", "__builtins__", "f_globals", "f_locals", "f_builtins", "f_back", "gi_frame", "cr_frame", "ag_frame",
@@ -67,102 +56,7 @@ _IDLE = frozenset({
     "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__annotate__", "__annotate_func__",
     "__annotations_cache__", "__type_params__",
 })  # fmt: skip
-_MISSING = object()
 _PROVIDED = dict(vars(builtins))
-
-
-class Unhashable(Exception):
-    """Something reachable has no content that is the same in every process; the message names it and the way there."""
-
-
-class Reach:
-    """The digest of what was walked, and what to look at to see whether it still holds."""
-
-    def __init__(self) -> None:
-        self.digests: dict[str, str] = {}  # by role
-        self.refused = ""  # why the digests cannot be used; "" when they can
-        self.names: list[tuple[Any, str, Any]] = []  # mapping, key, the object found there
-        self.parts: list[tuple[Any, str, Any]] = []  # object, attribute, the object found there
-        self.cells: list[tuple[Any, Any]] = []  # closure cell, what it held
-        self.contents: list[tuple[Any, Any]] = []  # container, a shallow copy
-        self.arrays: list[tuple[Any, bytes]] = []
-        self.sizes: list[tuple[Any, int]] = []  # attributes of classes and functions: how many there were
-        self.functions: list[tuple[Any, Any, Any, Any]] = []  # function, its code, defaults and keyword defaults
-        self.known: list[tuple[dict[str, Any], str, Any]] = []  # of `names`: plain dictionaries that have the name
-        self.absent: list[tuple[dict[str, Any], str]] = []  # of `names`: plain dictionaries that have it not
-        self.empty: list[Any] = []  # of `sizes` and `contents`: plain dictionaries without anything
-        self.alive: tuple[Any, ...] = ()  # what the walk began at: ids stay valid
-
-    def unchanged(self) -> bool:
-        """Whether the same objects, with the same content, are reached now. Microseconds; no user code runs. Every
-        search asks for this: what is asked most often is asked in the shortest way."""
-        try:
-            for mapping, key, value in self.known:
-                if mapping[key] is not value:
-                    return False
-        except KeyError:
-            return False
-        for function, code, defaults, named in self.functions:
-            if (
-                function.__code__ is not code
-                or function.__defaults__ is not defaults
-                or function.__kwdefaults__ is not named
-            ):
-                return False
-        for mapping, key in self.absent:
-            if key in mapping:
-                return False
-        if any(self.empty):
-            return False
-        for mapping, key, value in self.names:
-            if mapping.get(key, _MISSING) is not value:
-                return False
-        for holder, name, value in self.parts:
-            if getattr(holder, name, _MISSING) is not value:
-                return False
-        for cell, value in self.cells:
-            try:
-                if cell.cell_contents is not value:
-                    return False
-            except ValueError:
-                return False
-        for holder, size in self.sizes:
-            if len(holder) != size:
-                return False
-        return all(map(_same_content, self.contents)) and all(a.tobytes() == kept for a, kept in self.arrays)
-
-    def settle(self) -> Reach:
-        """Look at nothing twice."""
-        names = list({(id(m), key): (m, key, v) for m, key, v in self.names}.values())
-        self.known = [one for one in names if type(one[0]) is dict and one[2] is not _MISSING]
-        self.absent = [(m, key) for m, key, v in names if type(m) is dict and v is _MISSING]
-        self.names = [one for one in names if type(one[0]) is not dict]
-        self.parts = list({(id(o), name): (o, name, v) for o, name, v in self.parts}.values())
-        self.cells = list({id(c): (c, v) for c, v in self.cells}.values())
-        contents = list({id(c): (c, v) for c, v in self.contents}.values())
-        self.contents = [(c, v) for c, v in contents if v or type(c) is not dict]
-        self.functions = list({id(one[0]): one for one in self.functions}.values())
-        sizes = list({id(h): (h, n) for h, n in self.sizes}.values())
-        self.empty = [h for h, n in (*sizes, *contents) if not n and type(h) is dict]
-        self.sizes = [one for one in sizes if one[1] or type(one[0]) is not dict]
-        self.arrays = list({id(a): (a, v) for a, v in self.arrays}.values())
-        return self
-
-
-def _same_content(pair: tuple[Any, Any]) -> bool:
-    now, kept = pair
-    if isinstance(now, dict):
-        return dict.__len__(now) == len(kept) and all(dict.get(now, k, _MISSING) is v for k, v in kept.items())
-    if isinstance(now, set):
-        return bool(set.__eq__(now, kept))
-    items = _own_items(now)
-    return len(items) == len(kept) and all(a is b for a, b in zip(items, kept, strict=True))
-
-
-def _own_items(value: Any) -> list[Any]:
-    """What a sequence or a set holds, whatever a subclass makes of iteration."""
-    kinds: tuple[Any, ...] = (list, tuple, set, frozenset, collections.deque)
-    return list(next(kind for kind in kinds if isinstance(value, kind)).__iter__(value))
 
 
 # Walks from functions of modules, which live as long as their modules do; tasks that differ in their parameters only
@@ -249,7 +143,7 @@ class _Walk:
         elif isinstance(value, type):
             yield from self._class(value, path)
         elif isinstance(value, types.ModuleType):
-            yield _fixed_module(value, path)
+            yield fixed_module(value, path)
         elif isinstance(value, enum.Enum):
             yield from (value.name, self.describe(value.value, path), self.describe(kind, path))
         elif isinstance(value, np.ndarray | np.generic | np.dtype | np.ufunc):
@@ -280,8 +174,8 @@ class _Walk:
         name = function.__name__
         if not path.endswith(name):
             path = f"{path} -> {name}"
-        if (where := _fixed_home(function, function.__globals__.get("__name__"))) and not function.__closure__:
-            yield _pure(where, path)
+        if (where := fixed_home(function, function.__globals__.get("__name__"))) and not function.__closure__:
+            yield pure(where, path)
             return
         code = function.__code__
         if name != "__repr__" and (unseen := sorted(attributes(code) & _UNSEEN)):
@@ -307,7 +201,7 @@ class _Walk:
                 yield f"{cell_name}={self.describe(held, f'{path} -> {cell_name}')}"
         for read, chain in sorted(set(loads(code))):
             if read.startswith("import "):
-                if read.split()[1].partition(".")[0] not in _FIXED & _PURE:
+                if read.split()[1].partition(".")[0] not in FIXED & PURE:
                     raise Unhashable(f"{path}: {read} inside the function; import it at the top of its module")
                 continue
             if read in cells:
@@ -325,13 +219,13 @@ class _Walk:
         self, function: types.FunctionType, read: str, chain: tuple[str, ...], path: str
     ) -> Iterator[str]:  # fmt: skip
         space = function.__globals__
-        held = space.get(read, _MISSING)
+        held = space.get(read, MISSING)
         self.found.names.append((space, read, held))
-        if held is _MISSING:
+        if held is MISSING:
             if read in _BLIND:
                 raise Unhashable(f"{path}: calls {read}(), which may read anything")
             provided: dict[str, Any] = getattr(function, "__builtins__", {})  # mypy knows it or not by its cache
-            own = provided.get(read, _MISSING)
+            own = provided.get(read, MISSING)
             self.found.names.append((provided, read, own))
             if isinstance(own, types.FunctionType) or (read in _PROVIDED and own is not _PROVIDED[read]):
                 yield f"instead of builtin {read}: {self.describe(own, f'{path} -> {read}')}"
@@ -339,7 +233,7 @@ class _Walk:
         elif isinstance(held, types.ModuleType):
             yield from self._through(held, read, chain, path)
         else:
-            _no_clock(held, chain, f"{path} -> {read}")
+            no_clock(held, chain, f"{path} -> {read}")
             yield f"{read}={self.describe(held, f'{path} -> {read}')}"
 
     def _through(self, module: types.ModuleType, read: str, chain: tuple[str, ...], path: str) -> Iterator[str]:
@@ -347,17 +241,17 @@ class _Walk:
         value: Any = module
         for n, name in enumerate(chain):
             if not isinstance(value, types.ModuleType):
-                _no_clock(value, chain[n:], f"{path} -> {read}")
+                no_clock(value, chain[n:], f"{path} -> {read}")
                 break
-            held = vars(value).get(name, _MISSING)
-            if held is _MISSING:
-                held = getattr(value, name, _MISSING)  # a module's own __getattr__
-            self.found.names.append((vars(value), name, vars(value).get(name, _MISSING)))
+            held = vars(value).get(name, MISSING)
+            if held is MISSING:
+                held = getattr(value, name, MISSING)  # a module's own __getattr__
+            self.found.names.append((vars(value), name, vars(value).get(name, MISSING)))
             value, read = held, f"{read}.{name}"
-        if value is _MISSING:
+        if value is MISSING:
             yield f"{read} is undefined"
         elif isinstance(value, types.ModuleType):
-            yield f"{read}={_fixed_module(value, path)}"
+            yield f"{read}={fixed_module(value, path)}"
         else:
             yield f"{read}={self.describe(value, f'{path} -> {read}')}"
 
@@ -367,14 +261,14 @@ class _Walk:
         if owner is None or isinstance(owner, types.ModuleType | type):
             kind = owner if isinstance(owner, type) else getattr(value, "__objclass__", None)
             home = str(getattr(kind or value, "__module__", None) or "builtins")
-            if home.partition(".")[0] not in _FIXED:
+            if home.partition(".")[0] not in FIXED:
                 raise Unhashable(f"{path}: {name} is compiled code of {home}")
             if home == "builtins" and name in _BLIND:
                 raise Unhashable(f"{path}: calls {name}(), which may read anything")
-            yield _pure(f"{home}.{name}", path)
-        elif isinstance(owner, _CONTENT) or not _fixed_home(type(owner), type(owner).__module__):
+            yield pure(f"{home}.{name}", path)
+        elif isinstance(owner, _CONTENT) or not fixed_home(type(owner), type(owner).__module__):
             yield from (name, self.describe(owner, f"{path}.__self__"))
-        elif _resolves(value, str(getattr(value, "__module__", "") or ""), name):
+        elif resolves(value, str(getattr(value, "__module__", "") or ""), name):
             yield name
         else:
             raise Unhashable(f"{path}: {name} of {_article(type(owner).__name__)}, whose content is hidden")
@@ -382,13 +276,13 @@ class _Walk:
     # ------------------------------------------------------------ classes and objects
 
     def _class(self, kind: type, path: str) -> Iterator[str]:
-        if where := _fixed_home(kind, kind.__module__):
-            yield _pure(where, path)
+        if where := fixed_home(kind, kind.__module__):
+            yield pure(where, path)
             return
         if _is_compiled(kind):
             raise Unhashable(f"{path}: {kind.__name__} is compiled code")
         meta = type(kind)
-        if not _fixed_home(meta, meta.__module__):
+        if not fixed_home(meta, meta.__module__):
             yield self.describe(meta, f"{path}: its metaclass")
         for base in kind.__bases__:
             yield self.describe(base, f"{path}: its base {base.__name__}")
@@ -412,13 +306,13 @@ class _Walk:
 
     def _object(self, value: Any, kind: type, path: str) -> Iterator[str]:
         """Containers by their items, other objects by their class and attributes."""
-        if (where := _fixed_home(kind, kind.__module__)) and not isinstance(value, _CONTENT + _HOLDERS):
+        if (where := fixed_home(kind, kind.__module__)) and not isinstance(value, _CONTENT + _HOLDERS):
             if kind.__bases__ == (object,) and not _is_compiled(kind) and not _has_state(value, kind):
                 yield where  # a marker such as dataclasses.MISSING
                 return
             raise Unhashable(f"{path}: {_article(kind.__name__)} has no content that is the same in every process")
         for base in kind.__mro__[:-1]:
-            if _fixed_home(base, base.__module__) and base not in _BASES:
+            if fixed_home(base, base.__module__) and base not in _BASES:
                 raise Unhashable(f"{path}: {_article(kind.__name__)} keeps content that cannot be seen")
         if kind not in _CONTENT:
             yield self.describe(kind, f"{path}: its class {kind.__name__}")
@@ -428,9 +322,9 @@ class _Walk:
             slots = vars(base).get("__slots__", ())
             for name in (slots,) if isinstance(slots, str) else slots:
                 if name not in ("__dict__", "__weakref__"):
-                    found = getattr(value, name, _MISSING)
+                    found = getattr(value, name, MISSING)
                     self.found.parts.append((value, name, found))
-                    held[name] = None if found is _MISSING else found
+                    held[name] = None if found is MISSING else found
         if hasattr(value, "__dict__"):
             self.found.contents.append((value.__dict__, dict(value.__dict__)))
         for name in sorted(held):
@@ -447,12 +341,12 @@ class _Walk:
             if isinstance(value, collections.defaultdict):
                 yield self.describe(value.default_factory, f"{path}.default_factory")
         elif isinstance(value, set | frozenset):
-            items = _own_items(value)
+            items = own_items(value)
             if isinstance(value, set):
                 self.found.contents.append((value, set(items)))
             yield from sorted(self.describe(item, f"{path}: an item") for item in items)
         elif isinstance(value, list | tuple | collections.deque):
-            items = _own_items(value)
+            items = own_items(value)
             if not isinstance(value, tuple):
                 self.found.contents.append((value, items))
             for i, item in enumerate(items):
@@ -473,7 +367,7 @@ class _Walk:
 
     def _numpy(self, value: Any, path: str) -> Iterator[str]:
         if isinstance(value, np.ufunc):
-            if not _resolves(value, "numpy", value.__name__):
+            if not resolves(value, "numpy", value.__name__):
                 raise Unhashable(f"{path}: the ufunc {value.__name__} is not numpy's own")
             yield f"numpy.{value.__name__}"
             return
@@ -530,21 +424,6 @@ def _of_named_tuple(name: str, held: Any) -> bool:
     return name == "_field_defaults" or type(held).__name__ == "_tuplegetter"
 
 
-def _fixed_home(value: Any, module: Any) -> str:
-    """`module.name` of what Python or numpy provides under that very name; "" for everything else."""
-    if not isinstance(module, str) or module.partition(".")[0] not in _FIXED:
-        return ""
-    name = str(getattr(value, "__qualname__", ""))
-    return f"{module}.{name}" if _resolves(value, module, name) else ""
-
-
-def _resolves(value: Any, module: str, name: str) -> bool:
-    found: Any = sys.modules.get(module)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found is value
-
-
 def _is_compiled(kind: type) -> bool:
     """Whether the class was not made by a class statement: then it has slots of its own in C."""
     own = types.WrapperDescriptorType | types.MethodDescriptorType
@@ -553,28 +432,6 @@ def _is_compiled(kind: type) -> bool:
 
 def _has_state(value: Any, kind: type) -> bool:
     return bool(getattr(value, "__dict__", None)) or bool(vars(kind).get("__slots__", ()))
-
-
-def _pure(where: str, path: str) -> str:
-    """`module.name`, unless it is known to answer by more than its arguments."""
-    root, _, rest = where.partition(".")
-    if root not in _PURE and where not in _HARMLESS:
-        raise Unhashable(f"{path}: {where} may read what no record holds (a clock, a file, the environment)")
-    if root == "numpy" and (rest.startswith("random") or rest.rpartition(".")[2] in _NUMPY_FILES):
-        raise Unhashable(f"{path}: {where} may read what no record holds")
-    return where
-
-
-def _no_clock(value: Any, chain: tuple[str, ...], path: str) -> None:
-    if isinstance(value, type) and issubclass(value, datetime.date) and _CLOCKS & set(chain[:1]):
-        raise Unhashable(f"{path}.{chain[0]} reads a clock")
-
-
-def _fixed_module(module: types.ModuleType, path: str) -> str:
-    if module.__name__.partition(".")[0] not in _FIXED:
-        raise Unhashable(f"{path}: uses the module {module.__name__!r} as a value; read what is needed off it by name")
-    _pure(f"{module.__name__}.", path)
-    return f"module {module.__name__}"
 
 
 def _article(name: str) -> str:

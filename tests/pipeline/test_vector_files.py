@@ -352,3 +352,17 @@ def test_settings_of_ones_own_task_are_checked(old: str, new: str, text: str, fo
     with pytest.raises(SettingsError, match=r"job\.toml") as caught:
         load_settings(folder / "job.toml")
     assert text in str(caught.value)
+
+
+def test_a_service_takes_a_task_of_ones_own_from_settings_but_of_one_field(folder: Path) -> None:
+    from ucsearch.service.config import ConfigError, PlanTable
+    from ucsearch.service.plans import load_plan
+
+    table = PlanTable(name="meter", settings="job.toml")
+    with pytest.raises(ConfigError, match=r"several fields \(price, load\)"):
+        load_plan(table, folder)
+    text = METER.replace("outcome=Hour, ", "").replace("y.price * max(0.0, y.load + a)", "y * a")
+    (folder / "meter.py").write_text(text)
+    plan = load_plan(table, folder)
+    assert plan.own_task is not None
+    assert plan.own_task.name == "metered"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch import reach
+from ucsearch import provided, reach
 from ucsearch.certificate import api as certificate_api
 from ucsearch.dispatch import last_look as looks
 from ucsearch.dispatch.gate import Reason
@@ -226,7 +226,9 @@ def test_records_of_rules_that_are_none_are_valid_fallbacks(
     with pytest.raises(TaskError, match="cannot be recorded: reward -> by_"):
         _ = task.source_hash
     # As if nobody had seen where the rule looks; rules of others hide it better.
-    monkeypatch.setattr(reach, "_PURE", reach._PURE | {"os", "posix", "time"})
+    more = provided.PURE | {"os", "posix", "time"}
+    for module in (provided, reach):
+        monkeypatch.setattr(module, "PURE", more)
     monkeypatch.setattr(reach, "_shared", {})
     task = task_of(reward=rule)
     gate = uc.Gate(certificate=False, min_member_feasible=0.0)  # nothing about values, which would not hold anyway

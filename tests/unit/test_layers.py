@@ -26,6 +26,8 @@ LAYERS = {
     "student": 1,
     "codeform": 0,
     "sources": 2,
+    "provided": 0,
+    "reached": 0,
     "reach": 3,
     "ensembles": 2,
     "marginals": 3,

@@ -267,7 +267,7 @@ class Service:
 
         row = find_row(reader, id)
         plan = self.plans.get(str(row.record.get("plan", "")))
-        own = plan.settings.task.task() if plan is not None and plan.table.task is not None else None
+        own = None if plan is None else plan.own_task
         try:
             found = verify_record(row.body, reader.blobs_of(row), own)
         except NoTask as error:
@@ -278,8 +278,8 @@ class Service:
         """The task of a recorded decision: one of this package, or its plan's own."""
         found = built_in_task(record.get("task", {}))
         plan = self.plans.get(str(record.get("plan", "")))
-        if found is None and plan is not None and plan.table.task is not None:
-            own: Task = plan.settings.task.task()
+        own = None if found is not None or plan is None else plan.own_task
+        if own is not None:
             return own if own.is_recorded_as(record["task"]) else None
         return found
 

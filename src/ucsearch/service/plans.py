@@ -21,7 +21,8 @@ from ucsearch.records.writer import Body
 from ucsearch.service.config import ConfigError, PlanTable
 from ucsearch.service.warm import Kernels, Warmed, warm_rows
 from ucsearch.settings import Settings, load_settings
-from ucsearch.settings.own import own_task
+from ucsearch.settings.own import OwnTask, own_task
+from ucsearch.task import Task
 
 __all__ = ["Item", "Plan", "load_plan"]
 
@@ -53,6 +54,12 @@ class Plan:
     def known(self) -> Known:
         """What its batches have in common; the deciding thread's alone."""
         return Known(self.settings)
+
+    @property
+    def own_task(self) -> Task | None:
+        """The task, where it does not ship with the package."""
+        own = self.table.task is not None or isinstance(self.settings.task, OwnTask)
+        return self.settings.task.task() if own else None
 
     @property
     def period_s(self) -> float:
@@ -99,6 +106,9 @@ def load_plan(table: PlanTable, folder: Path) -> Plan:
             settings = dataclasses.replace(settings, task=own_task(table.task))
         except UCSearchError as error:
             raise ConfigError([f"plan {table.name!r}: {error}"]) from error
+    if settings.fields:
+        text = f"outcomes of several fields ({', '.join(settings.fields)}) are for files and decide_cases"
+        raise ConfigError([f"plan {table.name!r}: {text}"])
     watching = None if table.monitor is None else table.monitor.watching()
     gate = dataclasses.replace(settings.gate, pausable=True)
     if watching is not None and table.monitor is not None:

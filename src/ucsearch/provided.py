@@ -1,0 +1,65 @@
+"""What Python and numpy provide, and whether its answers follow from its arguments alone."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import types
+from typing import Any
+
+__all__ = ["FIXED", "PURE", "Unhashable", "fixed_home", "fixed_module", "no_clock", "pure", "resolves"]
+
+FIXED = frozenset(sys.stdlib_module_names) | {"numpy", "builtins"}
+# Of these the answers follow from the arguments alone. Others read a clock, a file, the environment or another module.
+PURE = frozenset({
+    "builtins", "math", "cmath", "operator", "_operator", "functools", "_functools", "itertools", "collections",
+    "_collections", "_collections_abc", "statistics", "_statistics", "fractions", "decimal", "_decimal", "_pydecimal",
+    "numbers", "enum", "typing", "types", "dataclasses", "datetime", "_datetime", "_pydatetime", "calendar", "bisect",
+    "_bisect", "heapq", "_heapq", "string", "_string", "re", "_sre", "copy", "copyreg", "abc", "_abc", "contextlib",
+    "array", "struct", "_struct", "binascii", "zlib", "hashlib", "_hashlib", "json", "_json", "graphlib", "textwrap",
+    "unicodedata", "warnings", "_warnings", "reprlib", "__future__", "numpy",
+})  # fmt: skip
+_HARMLESS = frozenset({"time.sleep", "_thread.get_ident"})  # the second is what a data class asks for its repr
+_NUMPY_FILES = frozenset({"load", "loadtxt", "genfromtxt", "fromfile", "memmap", "fromregex", "DataSource"})
+_CLOCKS = frozenset({"now", "utcnow", "today"})  # of the classes of datetime
+
+
+class Unhashable(Exception):
+    """Something reachable has no content that is the same in every process; the message names it and the way there."""
+
+
+def fixed_home(value: Any, module: Any) -> str:
+    """`module.name` of what Python or numpy provides under that very name; "" for everything else."""
+    if not isinstance(module, str) or module.partition(".")[0] not in FIXED:
+        return ""
+    name = str(getattr(value, "__qualname__", ""))
+    return f"{module}.{name}" if resolves(value, module, name) else ""
+
+
+def resolves(value: Any, module: str, name: str) -> bool:
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is value
+
+
+def pure(where: str, path: str) -> str:
+    """`module.name`, unless it is known to answer by more than its arguments."""
+    root, _, rest = where.partition(".")
+    if root not in PURE and where not in _HARMLESS:
+        raise Unhashable(f"{path}: {where} may read what no record holds (a clock, a file, the environment)")
+    if root == "numpy" and (rest.startswith("random") or rest.rpartition(".")[2] in _NUMPY_FILES):
+        raise Unhashable(f"{path}: {where} may read what no record holds")
+    return where
+
+
+def no_clock(value: Any, chain: tuple[str, ...], path: str) -> None:
+    if isinstance(value, type) and issubclass(value, datetime.date) and _CLOCKS & set(chain[:1]):
+        raise Unhashable(f"{path}.{chain[0]} reads a clock")
+
+
+def fixed_module(module: types.ModuleType, path: str) -> str:
+    if module.__name__.partition(".")[0] not in FIXED:
+        raise Unhashable(f"{path}: uses the module {module.__name__!r} as a value; read what is needed off it by name")
+    pure(f"{module.__name__}.", path)
+    return f"module {module.__name__}"
