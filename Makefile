@@ -180,7 +180,7 @@ test-adapters: $(VENV_ADAPTERS)/.stamp ## Read forecasts made by the real librar
 	$(VENV_ADAPTERS)/bin/python -m pytest tests/adapters_real tests/adapters $(PYTEST_ARGS)
 
 .PHONY: test-browser
-test-browser: $(VENV_BROWSER)/.stamp ## Drive the console with Debian's chromium (UCSEARCH_SHOTS=folder keeps pictures)
+test-browser: $(VENV_BROWSER)/.stamp ## Drive the console, and the site that make docs built, with chromium (UCSEARCH_SHOTS=folder keeps pictures)
 	$(VENV_BROWSER)/bin/python -m pytest tests/browser $(PYTEST_ARGS)
 
 .PHONY: test-fuzz

@@ -1,0 +1,55 @@
+"""The page of questions quotes messages as the program has them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+GAP = "\0"  # where a message says what it saw
+
+
+def literals() -> list[str]:
+    """Every text of the package's sources, what differs from case to case as one mark."""
+    found = []
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        if "templates" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                found.append("".join(p.value if isinstance(p, ast.Constant) else GAP for p in node.values))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return found
+
+
+def quoted(text: str) -> list[str]:
+    """The messages of the page: in backquotes, of three words or more, and not commands."""
+    found = re.findall(r"`([^`\n]+)`", text)
+    return [q for q in found if len(q.split()) >= 3 and not q.startswith("ucsearch ")]
+
+
+def missing(text: str) -> list[str]:
+    known = "\n".join(literals())
+    parts = [(q, part) for q in quoted(text) for part in re.split(r"\s*\.\.\.,?\s*", q) if part]
+    return [f"{q!r}: {part!r} is not in src" for q, part in parts if part.strip() not in known]
+
+
+def test_quoted_messages_are_in_the_source() -> None:
+    text = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+    assert len(quoted(text)) >= 10
+    assert missing(text) == []
+
+
+def test_a_message_that_nobody_prints_is_noticed() -> None:
+    assert missing("`the first compiled call takes seconds`")
+
+
+def test_reasons_on_the_page_are_reasons() -> None:
+    from ucsearch.dispatch.gate import Reason
+
+    text = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\*([a-z]+_?[a-z]+)\*(?!\*)", text.split("**HOLD")[0]))
+    assert named
+    assert named <= {reason.value for reason in Reason}
