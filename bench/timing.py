@@ -30,10 +30,13 @@ def interleaved(jobs: dict[str, Callable[[], Any]], repeats: int) -> dict[str, f
 def startup(repeats: int = 7) -> dict[str, float]:
     """Median seconds of whole processes, interleaved."""
     first = (
-        "from bench.inventory import make_problem, policies; import ucsearch as uc; "
-        "p = make_problem(1, 3); s = p.task.state(3.0, (2.0, 2.0), 2.0); "
-        "print(uc.search(p.task, s, p.trace.window(0), policies(3)['beam, by score (B 8, k 3)'], "
-        "engine='compiled').engine)"
+        "import ucsearch as uc; from ucsearch.tasks import LeadTimeInventory; "
+        "inventory = LeadTimeInventory(lead_time=2, order_sizes=tuple(map(float, range(9))), capacity=20.0, ramp=3.0, "
+        "unit_cost=0.5, holding=1.0, shortage=9.0); "
+        "trace = uc.Trace.from_members([[2.0, 3.0, 1.0], [4.0, 3.0, 5.0], [0.0, 1.0, 2.0], [3.0, 3.0, 3.0]]); "
+        "policy = uc.UCBeam(depth=3, risk=0.25, width=8, top_k=3, order='score'); "
+        "plan = uc.search(inventory.task(), inventory.state(3.0, (2.0, 2.0), 2.0), trace, policy, engine='compiled'); "
+        "print(plan.engine)"
     )
     commands = {
         "python -c pass": [sys.executable, "-c", "pass"],

@@ -36,7 +36,7 @@ def test_work_done_before_counts(asked: list[str], monkeypatch: pytest.MonkeyPat
     """Many small panels are worth a kernel as one large one is, also from task objects of their own."""
     trace = uc.Trace.from_members(np.ones((4, 2, 2)))
     policy = uc.UCBeam(depth=2, width=2)
-    once = 4 * 3 * len(CLOCK.actions) * 3
+    once = 4 * 3 * len(CLOCK.actions) * choose._MEAN_EDGE
     monkeypatch.setattr(choose, "WORTH_COMPILING", 3 * once)
     for turn in range(3):
         plan = uc.search_panel(CLOCK, [Clock(0.0)] * 4, trace, policy)

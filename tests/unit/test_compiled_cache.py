@@ -491,3 +491,19 @@ def test_auto_compiles_only_when_it_is_worth_it(folder: Path, monkeypatch: pytes
         engine="auto",
     )
     assert asked == ["walk"]
+
+
+def test_scipy_is_imported_by_who_multiplies_matrices() -> None:
+    pytest.importorskip("scipy")
+    code = """
+import sys
+from ucsearch.engine.compiled.loading import _spare_scipy
+_spare_scipy()
+import numba.np.arraymath as arraymath
+from numba.np.linalg import ensure_blas
+assert "scipy.linalg" not in sys.modules
+assert arraymath._HAVE_BLAS and arraymath.ensure_blas is ensure_blas
+ensure_blas()
+assert "scipy.linalg" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -21,7 +21,11 @@ from ucsearch.task import Task
 
 __all__ = ["WORTH_COMPILING", "choose_kernel", "edges_asked", "engine_for", "wait_for_kernels"]
 
-WORTH_COMPILING = 2_000_000  # edges: some ten seconds of the plain engine; a kernel takes a few to compile
+WORTH_COMPILING = 1_200_000  # edges of 4 us in the plain engine: the five seconds that a kernel takes to compile
+_MEAN_EDGE, _MEMBERS_AN_EDGE = (
+    5,
+    16,
+)  # mean mode: rules once and a spread, so members count little (python -m bench.costs)
 _CLOSED_STATES = 100  # a layer's, guessed
 _FEW_DECISIONS = 50
 _MOST_COUNTED = 1024  # kernels
@@ -38,9 +42,11 @@ def engine_for(decisions: int, mode: str = "") -> Literal["auto", "python", "com
 
 
 def edges_asked(policy: Policy, task: Task, settings: Settings, inputs: Inputs) -> int:
-    """Edge evaluations asked for, roughly: windows x nodes x actions x members."""
+    """Edge evaluations asked for, roughly: windows x nodes x actions, and x members where each is followed."""
     windows, m = inputs.states.shape[0], inputs.actions.shape[1]
     per_edge = 1 if settings.mode == MODES["scores"] else inputs.members.shape[1] + 1
+    if settings.mode == MODES["mean"]:
+        per_edge = _MEAN_EDGE + inputs.members.shape[1] // _MEMBERS_AN_EDGE
     if settings.algorithm == "closed":
         # Distinct states of a layer where they repeat, as a rule, and the points of a step.
         points = max(1, inputs.members.shape[1] // max(1, inputs.u.shape[2]))

@@ -6,6 +6,7 @@ While a kernel is compiled (a few seconds) the logger "ucsearch" says so, and a 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import logging
 import os
 import sys
@@ -69,11 +70,36 @@ def load_or_compile(
 
 def _ways() -> dict[str, Any] | None:
     """How kernels are compiled faster than numba would; None where this numba is built in another way."""
+    _spare_scipy()
     try:
         from ucsearch.engine.compiled.split import WAYS
     except ImportError:
         return None
     return WAYS
+
+
+def _spare_scipy() -> None:
+    """numba imports scipy.linalg (a fifth of a first decision) to see whether it could multiply matrices. That scipy is
+    there is enough to know: a function that does multiply imports it then."""
+    if "numba.np.arraymath" in sys.modules or "scipy.linalg" in sys.modules:
+        return
+    try:
+        import numba.np.linalg as linalg
+
+        asked = linalg.ensure_blas
+
+        def is_there() -> None:
+            if importlib.util.find_spec("scipy") is None:
+                raise ImportError("no scipy")
+
+        linalg.ensure_blas = is_there
+        try:
+            import numba.np.arraymath as arraymath
+        finally:
+            linalg.ensure_blas = asked
+        vars(arraymath)["ensure_blas"] = asked
+    except (ImportError, AttributeError) as error:  # another numba: then it asks as it likes
+        _log.debug("numba is left to import scipy: %r", error)
 
 
 def _make(
