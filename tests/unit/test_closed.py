@@ -10,6 +10,8 @@ import pytest
 
 import ucsearch as uc
 from ucsearch.dispatch.gate import Reason
+from ucsearch.engine import api, choose
+from ucsearch.engine.compiled import engine as compiled
 from ucsearch.engine.status import Status
 from ucsearch.errors import InputError
 from ucsearch.tasks import LeadTimeInventory
@@ -147,6 +149,26 @@ def test_threads_change_no_byte():
     )
     for a, b in zip(one.outputs, two.outputs, strict=True):
         assert a.tobytes() == b.tobytes()
+
+
+def test_a_panel_goes_on_compiled_once_its_windows_show_the_work(monkeypatch):
+    """How many states repeat is a guess before the first window; what was done is told once, and changes no byte."""
+    panel = uc.Trace.from_members(np.random.default_rng(5).poisson(4.0, (6, 20, 4)).astype(float)).on_lattice(1.0, 4)
+    plain = uc.search_panel(TASK, [STATE] * 6, panel, closed(), engine="python")
+    first = int(plain.outputs.out_i[0, 2])
+    told = []
+    for place in (choose, api):
+        monkeypatch.setattr(place, "WORTH_COMPILING", first)
+    monkeypatch.setattr(choose, "_CLOSED_STATES", 0)
+    monkeypatch.setattr(compiled, "on_disk", lambda *_: False)
+    monkeypatch.setattr(compiled, "ready_kernel", lambda *_: None)
+    found = uc.search_panel(TASK, [STATE] * 6, panel, closed(), progress=told.append)
+    assert found.engine == "compiled"
+    assert sum(told) == 6
+    assert found.outputs.out_i.tobytes() == plain.outputs.out_i.tobytes()
+    assert found.outputs.table.tobytes() == plain.outputs.table.tobytes()
+    halted = uc.search_panel(TASK, [STATE] * 6, panel, closed(), stop=lambda: False)
+    assert halted.engine == "python"  # a time budget is not spent on compiling
 
 
 def test_a_panel_is_its_windows():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -130,18 +131,42 @@ def search_panel(
             rest = take(inputs, left)
             kernel = choose_kernel(task, layout, settings, "auto", edges_asked(*asked, rest))
             _rest(task, settings, layout, rest, outputs, left, kernel, count, faults, stop)
-    elif kernel is not None:
-        run_compiled(kernel, settings, inputs, outputs, plainly, count, progress, stop)
     else:
-        for w in range(trace.windows):
-            plainly(w)
+        done = 0
+        while kernel is None and done < trace.windows:
+            plainly(done)
+            done += 1
             if progress is not None:
                 progress(1)
+            if engine == "auto" and settings.algorithm == "closed" and stop is None:
+                # How many states repeat is known once some windows are done. A time budget is not spent on compiling.
+                left = int(outputs.out_i[:done, OutI.EXPANSIONS].mean() * (trace.windows - done))
+                kernel = choose_kernel(task, layout, settings, engine, left) if left >= WORTH_COMPILING else None
+        if kernel is not None:
+            faults.clear()
+            run_compiled(kernel, settings, inputs, outputs, plainly, count, _beyond(done, progress), stop)
     for bare in np.flatnonzero(unstructured):
         outputs.blank(int(bare), Status.NO_STRUCTURE)
     chosen = "cuda" if on_device else "python" if kernel is None else "compiled"
     said = {w: fault.detail for w, fault in faults.items()}
     return PanelPlan(task, trace, policy, settings, layout, inputs, outputs, chosen, said)
+
+
+def _beyond(done: int, progress: Callable[[int], None] | None) -> Callable[[int], None] | None:
+    """What is told of windows, less the first ones: those were told before."""
+    if progress is None or not done:
+        return progress
+    lock, told = threading.Lock(), [-done]
+
+    def tell(count: int) -> None:
+        with lock:
+            before = max(told[0], 0)
+            told[0] += count
+            more = max(told[0], 0) - before
+        if more:
+            progress(more)
+
+    return tell
 
 
 def _rest(

@@ -22,10 +22,8 @@ from ucsearch.task import Task
 __all__ = ["WORTH_COMPILING", "choose_kernel", "edges_asked", "engine_for", "wait_for_kernels"]
 
 WORTH_COMPILING = 1_200_000  # edges of 4 us in the plain engine: the five seconds that a kernel takes to compile
-_MEAN_EDGE, _MEMBERS_AN_EDGE = (
-    5,
-    16,
-)  # mean mode: rules once and a spread, so members count little (python -m bench.costs)
+# Mean mode: rules once and a spread, so members count little (python -m bench.costs).
+_MEAN_EDGE, _MEMBERS_AN_EDGE = 5, 16
 _CLOSED_STATES = 100  # a layer's, guessed
 _FEW_DECISIONS = 50
 _MOST_COUNTED = 1024  # kernels
