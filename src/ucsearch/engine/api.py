@@ -140,8 +140,8 @@ def search_panel(
                 progress(1)
             if engine == "auto" and settings.algorithm == "closed" and stop is None:
                 # How many states repeat is known once some windows are done. A time budget is not spent on compiling.
-                left = int(outputs.out_i[:done, OutI.EXPANSIONS].mean() * (trace.windows - done))
-                kernel = choose_kernel(task, layout, settings, engine, left) if left >= WORTH_COMPILING else None
+                ahead = int(outputs.out_i[:done, OutI.EXPANSIONS].mean() * (trace.windows - done))
+                kernel = choose_kernel(task, layout, settings, engine, ahead) if ahead >= WORTH_COMPILING else None
         if kernel is not None:
             faults.clear()
             run_compiled(kernel, settings, inputs, outputs, plainly, count, _beyond(done, progress), stop)
