@@ -37,7 +37,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 _CSV_ROWS = 20_000
-_CELLS = 4_000_000  # of a Parquet batch: bounds its memory
+_CELLS = 1_500_000  # of a Parquet batch: bounds its memory
 _MOST_ROWS = 200_000  # of a Parquet batch: names become texts of their own
 _ROW_GROUP = 50_000
 _PACKED = 5_000  # rows turned into Arrow at a time; a divisor of the row group

@@ -69,6 +69,7 @@ _BINARIES = tuple(n for n, k in COLUMNS.items() if k == "binary")
 _NUMBERS = {n: k for n, k in COLUMNS.items() if k not in ("text", "binary")}
 _DTYPES = {"f8": "<f8", "i8": "<i8", "i2": "<i2"}
 _NAN = np.uint64(0x7FF8000000000000).view(np.float64)
+_BLOCK = 1 << 20  # bytes laid out for hashing at a time
 _ROW_HEAD = b"ucsearch.row/2\0"
 _STEP_HEAD = b"ucsearch.step/2\0"
 _TRACE_HEAD = b"ucsearch.trace/2\0"
@@ -108,13 +109,15 @@ def step_digests(steps: Floats) -> Bytes:
     count, horizon, size, fields = steps.shape
     head = _STEP_HEAD + struct.pack("<II", size, fields)
     width = len(head) + 8 * size * fields
-    buffer = np.empty((count * horizon, width), np.uint8)
+    block = max(1, _BLOCK // max(1, horizon * width))
+    buffer = np.empty((block * horizon, width), np.uint8)
     buffer[:, : len(head)] = np.frombuffer(head, np.uint8)
-    values = np.ascontiguousarray(steps, dtype="<f8").reshape(count * horizon, size * fields)
-    buffer[:, len(head) :] = values.view(np.uint8)
-    data, sha = memoryview(buffer.reshape(-1).data), hashlib.sha256
-    found = b"".join([sha(data[i : i + width]).digest() for i in range(0, len(data), width)])
-    return np.frombuffer(found, np.uint8).reshape(count, horizon, 32)
+    data, sha, found = memoryview(buffer.reshape(-1).data), hashlib.sha256, []
+    for lo in range(0, count, block):
+        part = np.ascontiguousarray(steps[lo : lo + block], dtype="<f8").reshape(-1, size * fields)
+        buffer[: len(part), len(head) :] = part.view(np.uint8)
+        found += [sha(data[i : i + width]).digest() for i in range(0, len(part) * width, width)]
+    return np.frombuffer(b"".join(found), np.uint8).reshape(count, horizon, 32)
 
 
 def trace_hashes(steps: Bytes, weights: Floats, metas: Sequence[str]) -> list[bytes]:
