@@ -8,6 +8,7 @@ Links from the documents to files outside docs/ become links to those pages, or 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 import shutil
 import subprocess
@@ -15,6 +16,9 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from reference_words import WORDS
 
 ROOT = Path(__file__).resolve().parents[1]
 STAGE = ROOT / "build" / "site" / "source"
@@ -80,13 +84,13 @@ def _python() -> str:
         lines += [f"## {title}", ""]
         for name in names:
             found = getattr(ucsearch, name)
-            lines += [f"::: {found.__module__}.{name}", "", *_fields(found)]
+            lines += [f"::: {found.__module__}.{name}", "", *_fields(found), *_parameters(found)]
     for title, module in MODULES.items():
         lines += [f"## {title}", "", f"::: {module}", "    options:", "      members: false", ""]
         for name in sorted(getattr(sys.modules.get(module) or __import__(module, fromlist=["x"]), "__all__", ())):
             found = getattr(sys.modules[module], name)
             if hasattr(found, "__module__") and getattr(found, "__doc__", None):
-                lines += [f"::: {found.__module__}.{name}", "", *_fields(found)]
+                lines += [f"::: {found.__module__}.{name}", "", *_fields(found), *_parameters(found)]
     return "\n".join(lines)
 
 
@@ -107,6 +111,21 @@ def _fields(found: object) -> list[str]:
         kind, note = (str(x).replace("|", "\\|") for x in (field.type, notes.get(field.name, "")))
         rows.append(f"| `{field.name}` | `{kind}` | {default} | {note} |")
     return ["| field | type | default | meaning |", "|---|---|---|---|", *rows, ""] if rows else []
+
+
+def _parameters(found: object) -> list[str]:
+    """A table of a function's parameters: what the word always means, and where the docstring says more."""
+    if not inspect.isfunction(found):
+        return []
+    rows = []
+    for p in inspect.signature(found).parameters.values():
+        default = "required" if p.default is p.empty and p.kind is not p.VAR_KEYWORD else ""
+        default = f"`{p.default!r}`" if p.default is not p.empty else default
+        own = "see above" if re.search(rf"\b{p.name}\b", found.__doc__ or "") else ""
+        note = "; ".join(x for x in (WORDS.get(p.name, ""), own) if x)
+        kind, note = (str(x).replace("|", "\\|") for x in (p.annotation, note))
+        rows.append(f"| `{p.name}` | `{kind}` | {default} | {note} |")
+    return ["| parameter | type | default | meaning |", "|---|---|---|---|", *rows, ""] if rows else []
 
 
 def commands() -> str:

@@ -26,14 +26,14 @@ class Policy:
     """Settings every algorithm shares. `depth` is the number of searched steps."""
 
     algorithm: ClassVar[str] = ""
-    depth: int
+    depth: int  # steps searched
     risk: float = 0.0  # lambda: path score is reward - risk * uncertainty
     prune_risk: float | None = None  # lambda_c of the candidate score; equal to risk unless given
     info_bonus: float = 0.0  # alpha of the candidate score
     discount: float = 1.0  # gamma
-    mode: Literal["mean", "members", "scores", "closed"] = "mean"
-    # std; downside in members mode; in closed mode cvar, step by step, because no other measure has a recursion there
-    spread: Literal["variance", "std", "downside", "cvar"] | None = None
+    mode: Literal["mean", "members", "scores", "closed"] = "mean"  # what is planned on (docs/modes.md)
+    # In closed mode cvar is meant step by step, because no other measure has a recursion there.
+    spread: Literal["variance", "std", "downside", "cvar"] | None = None  # None: std; members: downside; closed: cvar
     tail: float = 0.2  # cvar looks at this worst share
     order: Literal["auto", "score", "bound"] = "auto"  # auto: the bound where the task has one
 
@@ -103,7 +103,7 @@ class UCBeam(Policy):
 
     algorithm: ClassVar[str] = "beam"
     keep: ClassVar[int] = KEEP_SCORE
-    width: int = 8
+    width: int = 8  # paths kept in every layer
     top_k: int | None = None  # candidates expanded per node; all when None
 
     def __post_init__(self) -> None:
@@ -132,7 +132,7 @@ class CertifiedBeam(ParetoBeam):
     """
 
     keep: ClassVar[int] = KEEP_CERTIFIED
-    protect: bool = False
+    protect: bool = False  # let `certify` put exact best suffixes in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +140,7 @@ class ConstrainedBeam(CertifiedBeam):
     """Certificate-Constrained Retained Pareto Beam: among near-equal first actions, release the one whose planning
     value over the reward-only action is safest (SPEC section 5). All limits are in units of reward."""
 
-    protect: bool = True
+    protect: bool = True  # let `certify` put exact best suffixes in
     near_equal: float = 0.0  # how far below the best score a candidate may lie
     band: float = 0.0  # candidates within this of the best release margin compete on side effects
     utility_budget: float = math.inf  # reward that may be given up against the reward-only action
@@ -181,9 +181,9 @@ class MCTS(Policy):
     """UCT over the feasible tree with greedy rollouts; deterministic."""
 
     algorithm: ClassVar[str] = "mcts"
-    simulations: int = 64
-    top_k: int | None = None
-    c_uct: float = math.sqrt(2.0)
+    simulations: int = 64  # walks from the root
+    top_k: int | None = None  # candidates tried in a node; all when None
+    c_uct: float = math.sqrt(2.0)  # weight of exploring
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -58,8 +58,8 @@ class Continuation:
     tuples of floats: each is one candidate policy and the best over the same members counts.
     """
 
-    policy: Callable[..., float]
-    grid: tuple[tuple[float, ...], ...] = ()
+    policy: Callable[..., float]  # (s, h, p) or (s, h, p, theta) -> action
+    grid: tuple[tuple[float, ...], ...] = ()  # candidates for theta
 
     def __post_init__(self) -> None:
         if not callable(self.policy):
@@ -93,7 +93,7 @@ class Condition:
     name: str  # of its row in records, in letters, digits and underscores
     figure: Callable[..., float]  # (s, a, p)
     operator: str  # "<=", ">=", ">" or "=="
-    limit: float
+    limit: float  # in units of the figure
     words: str  # what is so when it holds, such as "the order fits the truck"
 
     def __post_init__(self) -> None:
@@ -124,22 +124,22 @@ _ARITY = {
 class Task:
     """A decision problem under hard rules. Refused at construction if it cannot be what it says."""
 
-    name: str
+    name: str  # goes into records
     state: type[Any]  # NamedTuple of floats or fixed-length tuples of floats
     actions: Sequence[float]  # (m,) strictly ascending
-    feasible: Callable[..., Any]
-    step: Callable[..., Any]
-    reward: Callable[..., Any]
-    fallback: Callable[..., Any]
+    feasible: Callable[..., Any]  # (s, a, p) or (s, a, h, p) -> bool: the hard rules
+    step: Callable[..., Any]  # (s, a, y, p) -> state after outcome y
+    reward: Callable[..., Any]  # (s, a, y, p) or (s, a, y, h, p) -> float: what it is worth
+    fallback: Callable[..., Any]  # (s, p) -> the cautious action
     params: Any = None  # NamedTuple of floats or tuples of floats; None when the rules need none
     outcome: type[Any] | None = None  # NamedTuple of floats; None when an outcome is one float
     labels: Sequence[str] = ()  # (m,) names of positions; left out, or made by `label_of`, they follow the values
-    version: str = "1"
-    prepare: Callable[..., Any] | None = None
-    bound: Callable[..., Any] | None = None
-    terminal: Callable[..., Any] | None = None
-    invariant: Callable[..., Any] | None = None
-    continuations: Sequence[Continuation | Callable[..., float]] = ()
+    version: str = "1"  # goes into records beside the name
+    prepare: Callable[..., Any] | None = None  # (outcomes, p) -> table for `bound`, once a window
+    bound: Callable[..., Any] | None = None  # (s, h, table, p) -> optimistic value to go
+    terminal: Callable[..., Any] | None = None  # (s, p) -> value of what is left at the end
+    invariant: Callable[..., Any] | None = None  # (s, p) -> bool that every state must meet (`check_task`)
+    continuations: Sequence[Continuation | Callable[..., float]] = ()  # policies that members follow past the depth
     bound_spreads: Sequence[str] = ("variance", "std", "downside")  # that a `prepare` with a view knows
     label_of: Callable[[float], str] | None = None  # a value's name, such as "order {:g}".format, on any window's grid
     uses: Mapping[str, Callable[..., float]] = field(default_factory=dict)  # (s, a, p) -> units of something shared

@@ -52,18 +52,18 @@ class Share:
 class Allocation:
     """Shares of all series, what they are worth, and a bound on what any other allocation could be worth."""
 
-    cases: tuple[Case, ...]
-    shared: tuple[Shared, ...]
+    cases: tuple[Case, ...]  # one per series, in the order given: its actions, their values and what they use
+    shared: tuple[Shared, ...]  # the limits that series share
     free: NDArray[np.int64]  # numbers of the cases that take part
     result: Result | None  # None when no series takes part or a later limit cannot be kept
-    missing: tuple[Missing, ...]
-    passed: bool
+    missing: tuple[Missing, ...]  # limits that no choice of actions can keep
+    passed: bool  # the proved gap is within `gap_limit` or `gap_share`
     served: bool  # whether the allocation leaves
-    reason: Reason
+    reason: Reason  # NONE when it leaves; else why not
     gap_limit: float | None  # currency
-    gap_share: float
-    serve: Serve
-    record_id: str = ""
+    gap_share: float  # of what the limits cost; the gap may be this large
+    serve: Serve  # what leaves when it is not proved good enough
+    record_id: str = ""  # of its record in the log; "" when there was none
     uses: tuple[Floats, ...] = field(default=(), repr=False)  # per shared limit (N, m), units
     later: Later | None = None  # limits of later steps; the result is then of the first step at their prices
 

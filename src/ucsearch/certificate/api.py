@@ -38,12 +38,12 @@ _PATH = [Col.SCORE, Col.REWARD, Col.UNCERTAINTY, Col.GROSS]  # what describes a 
 class CertifiedPanel:
     """A searched panel with what is proved about it. `released` is what would leave, gate permitting."""
 
-    plan: PanelPlan
+    plan: PanelPlan  # the searched panel
     kind: str  # "oracle", "bound" or "closed_exact"
-    eps_m: float
+    eps_m: float  # model error that was claimed [reward]
     node_budget: int  # nodes each proof might spend
-    evidence: Evidence
-    claims: Claims
+    evidence: Evidence  # scores, bounds and nodes that the claims follow from
+    claims: Claims  # what is proved, by window
     route: Route | None  # only for a constrained beam
     released: NDArray[np.int64]  # (W,) first-action index, -1 when there is none
     paths: NDArray[np.int32]  # (W, m, d) the retained path of each first action, -1 where none

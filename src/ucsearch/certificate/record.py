@@ -67,36 +67,36 @@ class Certificate:
 
     kind: str  # "oracle", "bound" or "closed_exact"
     action: float | None  # put forward; None when no path was found
-    action_index: int
+    action_index: int  # its number among the actions; -1 without a path
     selected_index: int  # argmax of the retained scores; differs from action_index only on the planning-value route
-    certificate_pass: bool
-    optimal: bool
-    unique: bool
-    robust: bool
-    sole_action: bool
-    gap: float
-    regret_bound: float
-    exact_regret: float
-    oracle_retained: bool
-    margin: float
-    eps_a: float
-    eps_m: float
-    proxy_slack: float
-    paper_pass: bool
-    search_pass: bool
-    risk_gap: float
-    risk_active: bool
-    search_active: bool
-    uncertainty_active: bool
+    certificate_pass: bool  # `optimal`, or `robust` where a model error was claimed
+    optimal: bool  # no rival can score more
+    unique: bool  # every rival scores less
+    robust: bool  # every rival scores less by more than twice eps_m
+    sole_action: bool  # nothing else is allowed
+    gap: float  # score less the most a rival can reach [reward]; below 0: not proved
+    regret_bound: float  # what may be lost at most [reward]; infinite without a path
+    exact_regret: float  # what is lost [reward], where all values are exact
+    oracle_retained: bool  # the search kept an action that is exactly best
+    margin: float  # score less the best other one that was kept [reward]
+    eps_a: float  # largest error of kept scores against exact values [reward]
+    eps_m: float  # model error that was claimed [reward]
+    proxy_slack: float  # best exact value less the score [reward]
+    paper_pass: bool  # the paper's condition; reported, never used
+    search_pass: bool  # the same for what the search itself kept and chose
+    risk_gap: float  # what reward-only choices lose at this risk [reward]
+    risk_active: bool  # every reward-only choice is worse at this risk
+    search_active: bool  # the search chose another action than reward alone
+    uncertainty_active: bool  # risk_active, with the certain figures alone
     cancellation: bool  # the sums behind the score have eaten its digits
     tau: float  # tolerance of the two figures that `gap` compares
     proved: bool  # every rival is bounded
     baseline_index: int  # a0, a reward-only optimum; -1 unknown
     release_margin: float  # of the planning-value route; NaN when it did not decide
     rivals: tuple[Rival, ...]  # A, ascending
-    counters: dict[str, int]
+    counters: dict[str, int]  # nodes and scores spent, by what for
     node_budget: int  # nodes each proof might spend
-    plan: Plan
+    plan: Plan  # the search it is about
     closed: Closed | None = None  # only of kind closed_exact
 
     def __repr__(self) -> str:

@@ -46,8 +46,8 @@ class Log(Protocol):
 class Filing:
     """Where decisions are filed: the log, and under what."""
 
-    log: Log
-    series: Sequence[str] | str = ""
+    log: Log  # an AuditLog, or anything that writes like one
+    series: Sequence[str] | str = ""  # names for the record, one for each decision
     where: str = ""  # module:NAME of the task object, for the verifier
     request: Any = None  # a text or a `records.Request`: the same request is recorded once
 

@@ -66,21 +66,21 @@ class Refused(NamedTuple):
 class Decision:
     """`action` is the released action, the fallback, or None on HOLD; `outcome` says which."""
 
-    outcome: Outcome
-    action: float | None
+    outcome: Outcome  # RELEASED, FALLBACK or HOLD
+    action: float | None  # in units of the task; None on HOLD
     reason: Reason  # NONE when released
     cause: Reason  # why the searched action was not released; differs from reason on HOLD
-    sentence: str
+    sentence: str  # the same in words
     certificate: Certificate | None  # None when the trace was refused
-    gate: Gate
-    rows: tuple[GateRow, ...]
-    context: Context
+    gate: Gate  # what was asked
+    rows: tuple[GateRow, ...]  # every condition with what was seen and whether it holds
+    context: Context  # what the caller knows: age of the trace, time spent, calibration, a pause
     pass_kind: str  # "exact", "near", or "" when not released
     release_margin: float  # planning-value margin, else gap; inf for a sole action
-    regret_bound: float
+    regret_bound: float  # what may be lost at most [reward]
     rejected_action: float | None  # the searched action that did not leave
-    fallback_action: float | None
-    fallback_feasible: bool
+    fallback_action: float | None  # the task's own cautious action; None where it was not asked or is none
+    fallback_feasible: bool  # whether the rules allow it
     fallback_cost: float  # one-step score of the rejected candidate's first step minus the fallback's; NaN unknown
     now: str  # the clock reading that was passed in; "" when none was
     last_look: str = ""  # why the plain rules did not confirm what was searched; "" where they did, or were not asked
@@ -136,15 +136,15 @@ class Decision:
 class DecisionPanel:
     """W decisions as arrays; `panel[w]` is one `Decision`."""
 
-    certified: CertifiedPanel
-    gate: Gate
-    conditions: tuple[Checked, ...]
-    context: Context
+    certified: CertifiedPanel  # the panel with its proofs
+    gate: Gate  # what was asked
+    conditions: tuple[Checked, ...]  # every condition for all windows
+    context: Context  # what the caller knows: age of the trace, time spent, calibration, a pause
     outcome: NDArray[np.str_]  # (W,)
     action: NDArray[np.float64]  # (W,) NaN on HOLD
     cause: tuple[Reason, ...]  # (W,)
     fallbacks: Fallbacks  # asked where needed
-    now: str
+    now: str  # the clock reading that was passed in; "" when none was
     doubts: Mapping[int, str] = field(default_factory=dict)  # windows the last look did not confirm, and why
     records: tuple[str, ...] = ()  # (W,) ids of the records in the log; () when there was none
 

@@ -27,14 +27,14 @@ Floats = NDArray[np.float64]
 class PanelPlan:
     """Many searches at once: arrays with one row per window, and a `Plan` for each on demand."""
 
-    task: Task
-    trace: Trace
-    policy: Policy
-    settings: Settings
-    layout: Layout
-    inputs: Inputs
-    outputs: Outputs
-    engine: str
+    task: Task  # the rules
+    trace: Trace  # the forecast, W windows
+    policy: Policy  # how it was searched
+    settings: Settings  # the policy resolved against task and trace
+    layout: Layout  # how states lie in arrays
+    inputs: Inputs  # what the engine read
+    outputs: Outputs  # what the engine wrote, row by row
+    engine: str  # "python" or "compiled"
     faults: Mapping[int, str] = field(default_factory=dict)  # by window, what a task function raised, in words
 
     def __len__(self) -> int:

@@ -60,14 +60,14 @@ class FirstAction:
 class Plan:
     """A frozen record of one search. Everything is derived from what the engine wrote down."""
 
-    task: Task
-    trace: Trace
-    policy: Policy
-    settings: Settings
-    layout: Layout
-    inputs: Inputs
-    outputs: Outputs
-    window: int
+    task: Task  # the rules
+    trace: Trace  # the forecast
+    policy: Policy  # how it was searched
+    settings: Settings  # the policy resolved against task and trace
+    layout: Layout  # how states lie in arrays
+    inputs: Inputs  # what the engine read
+    outputs: Outputs  # what the engine wrote
+    window: int  # number of the window in the trace
     engine: str  # "python" or "compiled"
     fault: str = ""  # what a task function raised, in words
 

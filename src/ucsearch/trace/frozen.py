@@ -50,7 +50,7 @@ class Trace:
     u: Floats  # (W, H, m) their uncertainties
     panel: bool  # False: one window, W = 1
     coupling: Coupling  # how members hang together across steps
-    model: str = ""
+    model: str = ""  # who made the forecast, for the record
     cutoff: tuple[str, ...] = ()  # last observed time, one for all windows or one each
     issued: tuple[str, ...] = ()  # when the forecast was made
     notes: tuple[str, ...] = field(default=())  # repairs and assumptions made on the way in
