@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import ucsearch as uc
 from ucsearch.cli.main import app
 from ucsearch.pipeline.backtest_any import run_backtest_any
+from ucsearch.pipeline.calibrating import run_calibrate
 from ucsearch.pipeline.decide import run_decide
 from ucsearch.pipeline.direct import decide_cases
 from ucsearch.pipeline.explain import explain_series
@@ -366,3 +367,35 @@ def test_a_service_takes_a_task_of_ones_own_from_settings_but_of_one_field(folde
     plan = load_plan(table, folder)
     assert plan.own_task is not None
     assert plan.own_task.name == "metered"
+
+
+def test_a_segment_of_ones_own_task_is_told_and_decided_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "job.toml").write_text(TOML + "segment_from = 2\n")
+    settings = load_settings(folder / "job.toml")
+    run_decide(settings, wide(folder / "f.csv"), folder / "states.csv", folder / "out.csv", folder / "log.db")
+    told = explain_series("log.db", "A", settings).text
+    assert "level 1" in told
+    call = ["log", "verify", "--log", "log.db", "--derive", "-1"]
+    alone = CliRunner().invoke(app, call)
+    assert (alone.exit_code, "ALTERED" in alone.output) == (2, False)  # nothing is known, and nothing was altered
+    known = CliRunner().invoke(app, [*call, "--task", "meter.py:METERED"])
+    assert known.exit_code == 0
+    assert "2 decided again" in known.output
+    words = ["log", "export", "some.jsonl", "--log", "log.db", "--segments", "--task", "meter.py:METERED"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert verify(["some.jsonl", "--task", "meter.py:METERED"]) == 0
+
+
+def test_what_is_for_one_field_says_so(folder: Path) -> None:
+    settings = load_settings(folder / "job.toml")
+    history(folder / "hours.csv")
+    files = (folder / "f.csv", folder / "states.csv", folder / "out.csv", folder / "log.db")
+    wide(files[0])
+    for call in (
+        lambda: run_calibrate(settings, folder / "hours.csv"),
+        lambda: run_forecast(settings, folder / "hours.csv", folder / "f2.csv", archive=folder / "a.csv"),
+        lambda: run_decide(settings, *files, keep=folder / "a.csv"),
+    ):
+        with pytest.raises(uc.InputError, match="price, load"):
+            call()

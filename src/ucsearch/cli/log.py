@@ -16,6 +16,7 @@ from ucsearch.cli.log_words import (
     confirmed,
     files_of,
     known_checkpoint,
+    named_task,
     opened,
     plain,
     print_table,
@@ -125,6 +126,9 @@ def verify(
     repacked: Annotated[
         bool, typer.Option("--repacked", help="Parts may be other files, as long as their rows are those sealed.")
     ] = False,
+    task: Annotated[
+        str | None, typer.Option("--task", metavar="PACKAGE:OBJECT", help="The rows' task for --derive, if your own.")
+    ] = None,
 ) -> None:
     """Check every entry, array and link of the chain, and every row of segments; name the first that is bad.
 
@@ -139,7 +143,7 @@ def verify(
             problem, more = files_of(log)
             told += more
         if not problem:
-            problem, more = segments_of(reader, derive, repacked)
+            problem, more = segments_of(reader, derive, repacked, task)
             told += more
     if problem:
         typer.echo(problem, err=True)
@@ -165,6 +169,9 @@ def export(
     series: Annotated[
         list[str] | None, typer.Option("--series", help="With --segments: only this series; repeat.")
     ] = None,
+    task: Annotated[
+        str | None, typer.Option("--task", metavar="PACKAGE:OBJECT", help="With --segments: the task, if your own.")
+    ] = None,
 ) -> None:
     """Copy entries to a file for other tools.
 
@@ -174,7 +181,7 @@ def export(
         if segments:
             from ucsearch.segments.reader import export_records
 
-            done = export_records(reader, out, series or ())
+            done = export_records(reader, out, series or (), tasks=named_task(task))
             typer.echo(f"{done} decisions written to {out}")
             return
         write = reader.export_parquet if format is Format.parquet else reader.export_jsonl

@@ -11,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from ucsearch.records import AuditReader, Checkpoint, Effective, Row
+    from ucsearch.task import Task
 
 __all__ = [
     "CHAIN_FIELDS",
@@ -20,6 +21,7 @@ __all__ = [
     "confirmed",
     "files_of",
     "known_checkpoint",
+    "named_task",
     "opened",
     "plain",
     "print_table",
@@ -127,14 +129,22 @@ def confirmed(reader: AuditReader, known: Known | None) -> tuple[str, str]:
     return "", str(report)
 
 
-def segments_of(reader: AuditReader, derive: int, repacked: bool) -> tuple[str, str]:
+def named_task(spec: str | None) -> dict[str, Task]:
+    """The task of `--task`, for every name that records have for one of the user's own."""
+    from ucsearch.cli.hand import load_task
+    from ucsearch.segments.rebuild import ANY
+
+    return {} if spec is None else {ANY: load_task(spec)}
+
+
+def segments_of(reader: AuditReader, derive: int, repacked: bool, task: str | None = None) -> tuple[str, str]:
     """What is wrong with a segment, and what was found if nothing is."""
     if not reader.list(kind="segment", limit=1):
         return "", ""
     from ucsearch.segments.audit import verify_segments
 
     count = rows = derived = 0
-    for found in verify_segments(reader, sample=derive, repacked=repacked):
+    for found in verify_segments(reader, sample=derive, repacked=repacked, tasks=named_task(task)):
         if not found.ok:
             return f"ALTERED (segment): entry {found.seq}: {found.fault}", ""
         count, rows, derived = count + 1, rows + found.rows, derived + found.derived

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.errors import DataError
+from ucsearch.errors import DataError, InputError
 from ucsearch.forecast.auto import Auto
 from ucsearch.forecast.calibration import Calibration, CalibrationReport
 from ucsearch.forecast.outliers import clip_outliers
@@ -100,6 +100,8 @@ def run_calibrate(
     origins: int | None = None, clip: bool = True, seed: int | None = None, progress: Progress | None = None,
 ) -> CalibrateResult:  # fmt: skip
     """Walk forward through the last `origins` forecasts of every series whose outcomes are known."""
+    if settings.fields:
+        raise InputError("task", f"outcomes of {', '.join(settings.fields)}", "an outcome of one field for calibrate")
     plan = plan_forecast(settings, data, horizon=horizon, season=season, clip=clip, seed=seed)
     count = origins or min(_MOST, max(28, _SEASONS * plan.season))
     methods: list[Recalibration] = [Recalibration("off", plan.season)]

@@ -30,7 +30,7 @@ from ucsearch.records.inputs import recorded_inputs
 from ucsearch.records.reader import AuditReader
 from ucsearch.segments.reader import SegmentReader
 from ucsearch.settings import Settings
-from ucsearch.settings.own import recorded_task
+from ucsearch.settings.own import own_tasks, recorded_task
 from ucsearch.task import Task
 from ucsearch.tasks import inventory_rules as rules
 from ucsearch.tasks.checks import NO_LIMIT
@@ -63,7 +63,7 @@ class Told:
 
 def explain_series(log: str | Path, series: str, settings: Settings | None = None) -> Told:
     """Tell the newest decision of a series; an id, or its first 8 digits, names a decision directly."""
-    with SegmentReader(log) as reader:
+    with SegmentReader(log).knowing(own_tasks(settings)) as reader:
         return explain_row(reader, find_decision(reader, series), settings)
 
 

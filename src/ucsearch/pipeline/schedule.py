@@ -24,7 +24,7 @@ from ucsearch.records.canonical import decode_number
 from ucsearch.records.inputs import recorded_inputs
 from ucsearch.segments.reader import SegmentReader
 from ucsearch.settings import Settings
-from ucsearch.settings.own import recorded_task
+from ucsearch.settings.own import own_tasks, recorded_task
 from ucsearch.tasks.checks import NO_LIMIT
 from ucsearch.tasks.words import task_words
 
@@ -55,7 +55,7 @@ def write_schedule(
         {"the schedule": out}, {"the log": log, "the settings": None if settings is None else settings.file or None}
     )
     check_writable(out)
-    with SegmentReader(log) as reader:
+    with SegmentReader(log).knowing(own_tasks(settings)) as reader:
         names = list(dict.fromkeys(series)) or sorted(
             {str(row.record.get("series", "")) for row in reader.list(kind="decision")} - {""}
         )

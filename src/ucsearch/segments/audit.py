@@ -23,8 +23,9 @@ from ucsearch.segments.files import (
     rows_of_part,
 )
 from ucsearch.segments.merkle import SeriesTree
-from ucsearch.segments.rebuild import check_digests, rebuilt
+from ucsearch.segments.rebuild import NotAtHand, check_digests, rebuilt
 from ucsearch.segments.shared import SCHEMA, Shared
+from ucsearch.task import Task
 
 __all__ = ["SegmentReport", "segments_of", "verify_segment", "verify_segments"]
 
@@ -59,16 +60,19 @@ def segments_of(reader: AuditReader, *, newest_first: bool = False) -> Iterator[
 
 
 def verify_segments(
-    reader: AuditReader, *, sample: int = 0, repacked: bool = False, engine: Any = "auto"
+    reader: AuditReader, *, sample: int = 0, repacked: bool = False, engine: Any = "auto",
+    tasks: dict[str, Task] | None = None,
 ) -> Iterator[SegmentReport]:  # fmt: skip
-    """Every segment of the log."""
+    """Every segment of the log. `tasks` that do not ship with the package, by name, for rows that are decided again; a
+    task that is not at hand raises `NotAtHand`."""
     for row, sealed in segments_of(reader):
         folder = folder_of(reader.path, sealed.run)
-        yield verify_segment(folder, sealed, row.seq, sample=sample, repacked=repacked, engine=engine)
+        yield verify_segment(folder, sealed, row.seq, sample=sample, repacked=repacked, engine=engine, tasks=tasks)
 
 
 def verify_segment(
-    folder: Path, sealed: Sealed, seq: int = 0, *, sample: int = 0, repacked: bool = False, engine: Any = "auto"
+    folder: Path, sealed: Sealed, seq: int = 0, *, sample: int = 0, repacked: bool = False, engine: Any = "auto",
+    tasks: dict[str, Task] | None = None,
 ) -> SegmentReport:  # fmt: skip
     """Recompute digests, traces and the root from the columns; `sample` rows of each part (-1: all) are decided again.
     `repacked` lets parts be other files than those that were sealed, as long as their rows are the same."""
@@ -110,7 +114,7 @@ def verify_segment(
             for places, batch in batches:
                 chosen = _chosen(batch.texts["series"], sample)
                 if chosen and shared.keep != "reference":
-                    for one in rebuilt(batch, shared, chosen, engine=engine):
+                    for one in rebuilt(batch, shared, chosen, engine=engine, tasks=tasks):
                         derived += 1
                         if one.differs:
                             told = f"column {one.differs} is not what its inputs give"
@@ -128,6 +132,8 @@ def verify_segment(
             raise RecordError(f"{LEAVES}: was edited; it is not what the rows give")
     except OSError as error:
         return SegmentReport(seq, sealed.run, rows, f"segment {sealed.run[:12]}: {error}", derived)
+    except NotAtHand:  # nobody altered anything
+        raise
     except RecordError as error:
         return SegmentReport(seq, sealed.run, rows, f"segment {sealed.run[:12]}: {error}", derived)
     return SegmentReport(seq, sealed.run, rows, "", derived)

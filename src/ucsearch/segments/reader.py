@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ucsearch.errors import RecordError
 from ucsearch.records.canonical import canonical, loads
@@ -28,6 +28,7 @@ from ucsearch.segments.merkle import bucket_of, path_among
 from ucsearch.segments.rebuild import rebuilt, record_of
 from ucsearch.segments.rows import row_values
 from ucsearch.segments.shared import Shared
+from ucsearch.task import Task
 
 __all__ = ["SegmentReader", "export_records", "plain_row", "proof_of", "row_proof"]
 
@@ -37,11 +38,17 @@ class SegmentReader(AuditReader):
     is their row's digest."""
 
     _held: dict[str, dict[str, bytes]]
+    _tasks: dict[str, Task]
+
+    def knowing(self, tasks: Mapping[str, Task]) -> Self:
+        """With tasks that do not ship with the package, by the name that records have for them."""
+        self.__dict__["_tasks"] = dict(tasks)
+        return self
 
     def _found(self, row: Row, sealed: Sealed, place: Place) -> Row:
         """The row as an entry, its blobs kept for `blobs_of`."""
         shared = Shared.read(folder_of(self.path, sealed.run) / SHARED)
-        one = next(iter(rebuilt(place.batch, shared, [place.row])))
+        one = next(iter(rebuilt(place.batch, shared, [place.row], tasks=self.__dict__.get("_tasks"))))
         if one.differs:
             raise RecordError(
                 f"{place.part}, series {place.batch.texts['series'][place.row]!r}: "
@@ -159,12 +166,15 @@ def _leaf(head: str) -> bytes:
     return sha256(b"\x00" + bytes.fromhex(head)).digest()
 
 
-def export_records(reader: AuditReader, out: Path, series: Sequence[str] = (), *, engine: Any = "auto") -> int:
+def export_records(
+    reader: AuditReader, out: Path, series: Sequence[str] = (), *, engine: Any = "auto",
+    tasks: dict[str, Task] | None = None,
+) -> int:  # fmt: skip
     """Rows of all segments (or of some series) as JSON lines of today's records, in a chain of their own, so that the
     verifier derives each of them; returns their number."""
     count, head = 0, GENESIS
     with whole_file(out, private=True) as file:
-        for record, blobs in _records(reader, series, engine):
+        for record, blobs in _records(reader, series, engine, tasks):
             body = canonical(record)
             digest = entry_digest(body)
             after = next_head(head, count + 1, digest, None)
@@ -175,7 +185,7 @@ def export_records(reader: AuditReader, out: Path, series: Sequence[str] = (), *
 
 
 def _records(
-    reader: AuditReader, series: Sequence[str], engine: Any
+    reader: AuditReader, series: Sequence[str], engine: Any, tasks: dict[str, Task] | None
 ) -> Iterator[tuple[dict[str, Any], dict[str, bytes]]]:  # fmt: skip
     wanted = set(series)
     for _, sealed in segments_of(reader):
@@ -185,7 +195,7 @@ def _records(
             for _, batch in rows_of_part(folder / name)[1]:
                 names = batch.texts["series"]
                 rows = [i for i, n in enumerate(names) if not wanted or n in wanted]
-                for one in rebuilt(batch, shared, rows, engine=engine):
+                for one in rebuilt(batch, shared, rows, engine=engine, tasks=tasks):
                     if one.differs:
                         raise RecordError(f"{name}, series {names[one.place]!r}: column {one.differs} was altered")
                     yield record_of(one, names[one.place])

@@ -24,7 +24,7 @@ from ucsearch.segments.shared import Shared
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["Rebuilt", "check_digests", "rebuilt", "record_of"]
+__all__ = ["ANY", "NotAtHand", "Rebuilt", "check_digests", "rebuilt", "record_of"]
 
 Engine = Literal["auto", "python", "compiled"]
 
@@ -121,11 +121,18 @@ def canonical_key(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
+ANY = "*"  # among tasks: the one for every name that is not found otherwise
+
+
+class NotAtHand(RecordError):
+    """A row's task is not known here; nothing is said about the row."""
+
+
 def _task(text: str, tasks: dict[str, Task] | None) -> tuple[Task, dict[str, Any]]:
-    told = json.loads(text)
-    task = (tasks or {}).get(told["object"]) or built_in_task(told)
+    told, known = json.loads(text), tasks or {}
+    task = known.get(told["object"]) or built_in_task(told) or known.get(ANY)
     if task is None or not task.is_recorded_as(told):
-        raise RecordError(f"the task {told.get('object')!r} is not at hand, or is not the one that was recorded")
+        raise NotAtHand(f"the task {told.get('object')!r} is not at hand, or is not the one that was recorded")
     return task, told
 
 

@@ -13,7 +13,7 @@ from ucsearch.records.inputs import built_in_task
 from ucsearch.task import Task
 from ucsearch.tasks.binding import OnSeries
 
-__all__ = ["OwnTask", "own_task", "recorded_task"]
+__all__ = ["OwnTask", "own_task", "own_tasks", "recorded_task"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,6 +75,12 @@ def recorded_task(recorded: Mapping[str, Any], settings: Any = None) -> Task | N
         return settings.task.made if settings.task.made.is_recorded_as(recorded) else None
     except (KeyError, UCSearchError):
         return None
+
+
+def own_tasks(settings: Any) -> dict[str, Task]:
+    """The settings' own task by the name that records have for it; nothing where it ships with the package."""
+    own = None if settings is None else settings.task
+    return {own.where: own.made} if isinstance(own, OwnTask) else {}
 
 
 def own_task(text: str, folder: Path | None = None) -> Any:
