@@ -197,3 +197,45 @@ def test_no_file_is_replaced_under_any_of_its_names(tmp_path: Path, monkeypatch:
     tables.refuse_overwriting({"OUT": new}, {"IN": read})
     with pytest.raises(InputError, match="another file than OUT"):
         tables.refuse_overwriting({"OUT": new, "OTHER": new}, {})
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["1.5", "", "3"], pa.array([1.5, None, 3.0]), pa.array([1.5, None, 3.0], pa.float32()),
+        pa.array(["1.5", "", "3"]), pa.array([1.5, math.nan, 3.0]), pa.array([1.5, math.nan, 3.0], pa.float32()),
+    ],
+    ids=["texts", "double with a gap", "float with a gap", "strings", "double", "float"],
+)  # fmt: skip
+def test_numbers_are_put_where_they_belong(cells: Any) -> None:
+    out = np.zeros((3, 2))
+    Block(0, np.arange(3), {"x": cells}).put("x", out[:, 1])
+    assert out[:, 0].tolist() == [0.0] * 3
+    np.testing.assert_array_equal(out[:, 1], [1.5, np.nan, 3.0])
+
+
+def test_floats_are_put_without_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Block, "numbers", None)
+    out = np.zeros(2)
+    for cells in (pa.array([1.5, 3.0]), pa.array([1.5, 3.0], pa.float32())):
+        Block(0, np.arange(2), {"x": cells}).put("x", out)
+        assert out.tolist() == [1.5, 3.0]
+
+
+def test_rows_are_packed_before_a_group_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_PACKED", 2)
+    monkeypatch.setattr(tables, "_ROW_GROUP", 4)
+    made: list[int] = []
+
+    def watched(arrays: Any, schema: Any, real: Any = pa.Table.from_arrays) -> Any:
+        made.append(len(arrays[0]))
+        return real(arrays, schema=schema)
+
+    monkeypatch.setattr(pa, "Table", type("Table", (), {"from_arrays": staticmethod(watched)}))
+    path = tmp_path / "x.parquet"
+    assert write_table(path, {"x": float}, lambda: ([float(k)] for k in range(9))) == 9
+    monkeypatch.undo()
+    file = pq.ParquetFile(path)
+    assert made == [2, 2, 2, 2, 1]
+    assert [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)] == [4, 4, 1]
+    assert file.read().column("x").to_pylist() == [float(k) for k in range(9)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 
 import ucsearch as uc
 from ucsearch.engine.plain import outcome
+from ucsearch.engine.plain import window as window_module
 from ucsearch.engine.plain.exact import _PerfectInformation, _Stop
 from ucsearch.engine.plain.run import make_window
+from ucsearch.engine.status import Fault
 
 
 class S(NamedTuple):
@@ -97,3 +100,10 @@ def test_perfect_information_counts_every_state_of_every_member_once() -> None:
     assert perfect.nodes == 26
     with pytest.raises(_Stop):
         _PerfectInformation(window, 25).solve(S(0.0))
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_plain_truth_is_not_looked_at_twice(answer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_module, "as_allowed", None)
+    asked: Any = SimpleNamespace(call=lambda rule, kind, step, action, *args: rule(*args))
+    assert window_module.Window._yes(asked, lambda x: answer, Fault.RAISED, 0, 0, 1.0) is answer
