@@ -85,6 +85,14 @@ def test_a_series_that_fell_back_keeps_its_action_and_its_use_comes_off_first() 
     assert all(s.action == c.action for s, c in zip(found.shares, found.cases, strict=True) if c in stuck)
 
 
+def test_what_is_used_does_not_drown_in_a_huge_limit(panel: uc.DecisionPanel) -> None:
+    small = uc.allocate(panel, uc.Shared(name="truck", limit=1e6, use="units"), series=NAMES).result
+    huge = uc.allocate(panel, uc.Shared(name="truck", limit=1e300, use="units"), series=NAMES).result
+    assert small is not None
+    assert huge is not None
+    assert huge.table()[0].used == small.table()[0].used > 0.0
+
+
 def test_limits_by_group_and_several_at_once(panel: uc.DecisionPanel) -> None:
     per = {name: "A" if i % 2 else "B" for i, name in enumerate(NAMES)}
     both = [truck(limit={"A": 30.0, "B": 36.0}, per=per), uc.Shared(name="lines", limit=5, use="lines")]  # type: ignore[arg-type]

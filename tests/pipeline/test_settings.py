@@ -150,3 +150,15 @@ def test_the_scaffold_is_valid() -> None:
     assert s.policy.mode == "closed"
     assert s.actions.lots == 8
     assert s.task.merge_arrivals
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ("true", "shared.0.limit: saw True, expected a valid number, a list or a table"),
+        ('[1.0, "x"]', "shared.0.limit.1: saw 'x', expected a valid number"),
+    ],
+)
+def test_a_value_of_several_types_is_one_problem(limit: str, said: str) -> None:
+    text = TOML + f'\n[[shared]]\nname = "truck"\nuse = "units"\nlimit = {limit}\n'
+    assert refused(text) == [f"job.toml: {said}"]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.allocation.branch import Tree, branch
-from ucsearch.allocation.problem import Missing, Problem
+from ucsearch.allocation.problem import Missing, Problem, Resource
 from ucsearch.allocation.solve import hull_steps, solve
 from ucsearch.errors import InputError
 from ucsearch.frames import make_frame
@@ -106,12 +106,22 @@ class Result:
 
     def table(self) -> tuple[Price, ...]:
         """Every limit with its use and price."""
+        return self._table
+
+    @cached_property
+    def _table(self) -> tuple[Price, ...]:
         out = []
-        for r, price, slack in zip(self.problem.resources, self.prices, self.slack, strict=True):
+        for r, price in zip(self.problem.resources, self.prices, strict=True):
             for g in range(r.limits.size):
-                used = float(r.limits[g] - slack[g])
+                # Not the limit less what is left: of a limit of 1e300 nothing would be used.
+                used = math.fsum((*self._uses(r)[r.group == g].tolist(), *r.taken[g]))
                 out.append(Price(r.label(g), float(r.limits[g]), used, float(price[g]), bool(price[g] > 0.0)))
         return tuple(out)
+
+    def _uses(self, r: Resource) -> Floats:
+        """(N,) what every series uses of it; nothing where nothing was allotted."""
+        own = self.problem.picked(r.use, np.maximum(self.choice, 0))
+        return np.where(self.choice >= 0, own, 0.0)
 
     @cached_property
     def unshared(self) -> Ints:

@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Sequence
 from itertools import pairwise
@@ -56,7 +57,7 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
         # By way of JSON, because there lists may become tuples although types are strict.
         found: Any = file_model().model_validate_json(json.dumps(content, default=str), strict=True)
     except ValidationError as error:
-        raise SettingsError([_line(e, file) for e in error.errors()]) from error
+        raise SettingsError([_line(e, file) for e in _one_each(error.errors())]) from error
     problems: list[str] = []
 
     def make(table: str, cls: type[Any], model: BaseModel) -> Any:
@@ -160,6 +161,32 @@ def _place_holders(content: dict[str, Any], file: str) -> None:
     count = len(multiples) + 1 + (len(periods) if isinstance(periods, list) else 0)
     count += content["actions"].get("batch") is True
     content["task"] = {**task, "order_sizes": [float(i) for i in range(count)]}
+
+
+_BRANCH = re.compile(r"(float|int|str|bool|list\[.*|dict\[.*|tuple\[.*)$")  # how pydantic names the types of a union
+
+
+def _one_each(errors: Sequence[Any]) -> list[Any]:
+    """One error for each value: where several types are allowed, what is wrong for the type that was meant."""
+    found: dict[tuple[Any, ...], list[Any]] = {}
+    for error in errors:
+        loc = error["loc"]
+        at = next((i for i, x in enumerate(loc) if i > 1 and isinstance(x, str) and _BRANCH.match(x)), None)
+        if at is None:
+            found[(*loc, error["type"])] = [error]
+        else:
+            inside = error | {"loc": (*loc[:at], *loc[at + 1 :])}
+            found.setdefault(loc[:at], []).append(inside)
+    out = []
+    for loc, tried in found.items():
+        deeper = [e for e in tried if len(e["loc"]) > len(loc)]
+        if len(tried) == 1 or deeper:
+            out += deeper or tried
+        else:
+            words = [e["msg"].removeprefix("Input should be ") for e in tried]
+            words = [{"a valid array": "a list", "an object": "a table"}.get(w, w) for w in words]
+            out.append(tried[0] | {"msg": f"{', '.join(words[:-1])} or {words[-1]}"})
+    return out
 
 
 def _line(error: Any, file: str) -> str:
