@@ -98,7 +98,7 @@ class Service:
         line = self.process.stdout.readline()
         if not line.startswith("ready:"):
             raise RuntimeError(f"the service did not start ({line!r})")
-        self.ready_s = time.perf_counter() - started
+        self.ready_s, self.ready_cpu_s = time.perf_counter() - started, self.cpu_s()
         self.port = int(line.rpartition(":")[2])
 
     def cpu_s(self) -> float:
@@ -187,7 +187,7 @@ async def open_loop(load: Load, seconds: float, rate: float, null: bool = False)
 
 
 async def measure(load: Load, seconds: float, memory: int) -> dict[str, Any]:
-    out: dict[str, Any] = {"ready_s": load.service.ready_s}
+    out: dict[str, Any] = {"ready_s": load.service.ready_s, "ready_cpu_s": load.service.ready_cpu_s}
     await closed_loop(load, 1.0, 8)  # caches
     out["alone"] = await closed_loop(load, min(seconds, 5.0), 1)
     out["clients_64"] = await closed_loop(load, seconds, CLIENTS)
@@ -240,7 +240,8 @@ def main() -> None:
     given = parser.parse_args()
     found = run(given.seconds, given.memory)
     for store, m in found.items():
-        print(f"\n{store}: ready after {m['ready_s']:.1f} s; load of the machine {os.getloadavg()[0]:.1f}")
+        ready = f"ready after {m['ready_s']:.1f} s, {m['ready_cpu_s']:.1f} s of processor time"
+        print(f"\n{store}: {ready}; load of the machine {os.getloadavg()[0]:.1f}")
         for name in ("alone", "clients_64", "batches_of_500"):
             row = m[name]
             figures = f"{row['per_s']:8.0f} decisions/s  {row['cpu_ms']:6.2f} ms CPU each"
@@ -249,7 +250,12 @@ def main() -> None:
             row = m[name]
             figures = "  ".join(f"{p} {row[f'{p}_ms']:7.1f}" for p in ("p50", "p95", "p99"))
             print(f"  {name:15} {figures} ms  {row['codes']}")
+        times = m["overload_5x"]["p99_ms"] / m["full_load"]["p99_ms"]
+        print(f"  p99 of what is answered under 5x overload is {times:.1f} times that at full load")
         print(f"  memory          {m['memory_mb']:.0f} MB after {m['memory_after']} more decisions")
+    if len(found) == 2:
+        slow, fast = (found[name]["clients_64"]["per_s"] for name in ("postgresql", "sqlite"))
+        print(f"\nPostgreSQL decides {slow / fast:.2f} times as many a second as SQLite with {CLIENTS} clients")
     if given.json is not None:
         given.json.write_text(json.dumps(found, indent=1, default=float))
 

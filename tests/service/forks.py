@@ -46,6 +46,7 @@ class Forks:
 
 
 def main() -> None:
+    import gc
     import signal
     from datetime import UTC, datetime
 
@@ -69,6 +70,8 @@ def main() -> None:
         plan.decide([item], datetime.now(UTC), {}, False)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the killed
     set_up_logging(level=50)
+    gc.collect()
+    gc.freeze()  # else every service looks through all that was imported, and copies it
     for _ in sys.stdin:
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)

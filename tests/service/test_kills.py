@@ -53,10 +53,10 @@ async def round_of(
     return found
 
 
-def kill_often(folder: Path, times: int) -> None:
+def kill_often(folder: Path, times: int, seed: int = 20) -> None:
     plan = PLAN.replace("[0.0, 5.0, 10.0, 15.0]", "[0.0, 10.0]").replace("depth = 2", "depth = 1")
     tokens = make_folder(folder, CONFIG.replace("checkpoint_every = 10", "checkpoint_every = 25"), plan)
-    chance = random.Random(20)
+    chance = random.Random(seed)
     answered: dict[str, bytes] = {}
     last: dict[str, str] = {}
     forks = Forks(folder)

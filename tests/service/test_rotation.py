@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.service.console_kit import Person
 from tests.service.kit import PLAN, Client, Clock, make_folder, open_service, running
 from tests.service.test_monitor import PLAN_DAY, WATCHED, day
 from ucsearch.cli.main import app
@@ -227,3 +229,28 @@ def test_the_command_rotates_and_verify_follows(tmp_path: Path) -> None:
         assert (refused.exit_code, told in refused.output) == (2, True), refused.output
     with AuditReader(tmp_path / LOG) as log:
         assert log.list(newest_first=True, limit=1)[0].record["why"] == "a new month"
+
+
+def test_the_console_shows_and_verifies_every_file(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path, plan=PLAN) as client:
+            person = Person(client)
+            await person.login("viewer")
+            assert (await client.decide("A")).status_code == 200
+            assert "Files of the log" not in (await person.look("/console/log")).text
+            rotate(tmp_path)
+            assert (await client.decide("A")).status_code == 200
+            page = (await person.look("/console/log")).text
+            assert page.index("decisions.0002.db (written to)") < page.index('<th scope="row">decisions.db</th>')
+            found = (await client.get("/v1/log")).json()
+            assert [f["name"] for f in found["files"]] == ["decisions.db", "decisions.0002.db"]
+            assert found["files"][1]["head"] == found["head"]
+            right = (await person.send("/console/log/verify", "/console/log")).text
+            assert "is right</strong>: 4 entries in 2 files, each following the one before" in right
+            with sqlite3.connect(tmp_path / LOG) as old:  # somebody changes the file that nobody writes to any more
+                old.execute("DROP TRIGGER entries_update")
+                old.execute("UPDATE entries SET body = replace(body, 'RELEASED', 'FALLBACK') WHERE seq = 1")
+            wrong = (await person.send("/console/log/verify", "/console/log")).text
+            assert "The log is not right</strong>, decisions.db:" in wrong
+
+    asyncio.run(go())

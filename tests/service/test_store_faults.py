@@ -127,7 +127,7 @@ def test_a_database_that_lost_its_tail_stops_the_start(tmp_path: Path, postgres:
 def test_a_second_service_waits_until_the_first_is_gone(
     tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ucsearch.service.core._STANDBY_S", 0.02)
+    monkeypatch.setattr("ucsearch.service.core._STANDBY_S", (0.02, 0.02))
     for name in ("one", "two"):
         make_folder(tmp_path / name, config_of(place))
     first, second = open_service(tmp_path / "one"), open_service(tmp_path / "two")

@@ -3,7 +3,7 @@ bytes for ever."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, cast
@@ -19,10 +19,10 @@ from ucsearch.tasks import inventory_rules as rules
 __all__ = ["answer", "answers", "label_of", "order_of"]
 
 
-def answers(rows: Sequence[Row], records: Sequence[Mapping[str, Any]] | None = None) -> bytes:
-    """The answer to a request, one item per entry; `records` are theirs where they were read already."""
-    known = [row.record for row in rows] if records is None else records
-    return canonical({"items": [answer(row, record) for row, record in zip(rows, known, strict=True)]})
+def answers(rows: Iterable[Row], read: Callable[[Row], Mapping[str, Any]] = lambda row: row.record) -> bytes:
+    """The answer to a request, one item per entry. Records are read by `read` one after another: all of a large request
+    at once would be tens of megabytes."""
+    return canonical({"items": [answer(row, read(row)) for row in rows]})
 
 
 def answer(row: Row, record: Mapping[str, Any] | None = None) -> dict[str, Any]:

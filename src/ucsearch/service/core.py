@@ -43,7 +43,7 @@ T = TypeVar("T")
 _log = logging.getLogger("ucsearch.service")
 _KEY = re.compile(r"[\x21-\x7e]{1,128}")
 _READERS = 4
-_STANDBY_S = 1.0
+_STANDBY_S = (0.02, 1.0)  # between two looks, from and to
 
 
 def request_of(principal: Principal, route: str, key: str | None, raw: bytes) -> Request:
@@ -95,7 +95,7 @@ class Service:
 
     def start(self) -> None:
         """Confirm the checkpoint and begin to work; raises where the log is not the one it was."""
-        standing_by = False
+        standing_by, pause_s = False, _STANDBY_S[0]
         while True:
             confirm(self.config.store, self.folder)
             try:
@@ -105,7 +105,8 @@ class Service:
                 if not standing_by:
                     _log.info("standby: another service holds the log")
                 standing_by = True
-                time.sleep(_STANDBY_S)
+                time.sleep(pause_s)  # short at first: whoever was killed a moment ago is gone in the next
+                pause_s = min(2.0 * pause_s, _STANDBY_S[1])
         self.started = True
 
     def stop(self) -> None:

@@ -48,6 +48,7 @@ class Plan:
     table: PlanTable
     settings: Settings  # one thread, the compiled engine unless the file says otherwise
     watching: Watching | None
+    text: str = ""  # of the settings file, as it was read
     kernels: Kernels = dataclasses.field(default_factory=Kernels, compare=False)
 
     @cached_property
@@ -66,6 +67,10 @@ class Plan:
         """Seconds of a period; NaN where nobody knows."""
         known = {"15min": 900.0, "30min": 1800.0, "hour": 3600.0, "day": 86400.0, "weekday": 86400.0, "week": 604800.0}
         return known.get(self.settings.period, 2678400.0 if self.settings.period == "month" else math.nan)
+
+    def is_changed(self, folder: Path) -> bool:
+        """Whether the settings file is another one by now: what is followed is what was read at the start."""
+        return _text(folder / self.table.settings) != self.text
 
     def under(self, now: datetime) -> Under:
         return Under(self.name, (now + timedelta(seconds=self.table.valid_for_s)).isoformat())
@@ -93,6 +98,7 @@ class Plan:
 
 def load_plan(table: PlanTable, folder: Path) -> Plan:
     """Read a plan's settings file; whatever the service cannot do with it is refused here."""
+    text = _text(folder / table.settings)
     settings = load_settings(folder / table.settings)
     lines = []
     if settings.recalibration.active:
@@ -122,7 +128,14 @@ def load_plan(table: PlanTable, folder: Path) -> Plan:
         top = math.nextafter(watching.limit, 0.0)
         gate = dataclasses.replace(gate, max_drift=min(top, limit or top), max_overdue=overdue)
     run = dataclasses.replace(settings.run, engine=settings.run.simulator, threads=1, chunk=100_000)
-    return Plan(table.name, table, dataclasses.replace(settings, gate=gate, run=run), watching)
+    return Plan(table.name, table, dataclasses.replace(settings, gate=gate, run=run), watching, text)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def coarse(plan: Plan) -> str:

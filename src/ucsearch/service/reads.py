@@ -159,12 +159,23 @@ class PlanView:
 
 
 @dataclass(frozen=True)
+class FileView:
+    """One file of a log that was rotated, or the only one."""
+
+    name: str
+    count: int  # entries
+    head: str
+    bytes: int | None  # None: in a database
+
+
+@dataclass(frozen=True)
 class LogView:
-    count: int
+    count: int  # entries of the file that is written to
     head: str
     format: int
     checkpoint_count: int | None
     checkpoint_age_s: float | None
+    files: tuple[FileView, ...] = ()  # from the oldest that is still there to the one that is written to
 
 
 def find_row(reader: AuditReader, id: str) -> Row:

@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from ucsearch.pipeline.cases import state_columns
 from ucsearch.service import bodies, reads, telling
 from ucsearch.service.front import principal_of
+from ucsearch.service.logbook import log_view
 from ucsearch.service.problems import Refusal
 from ucsearch.service.routes import as_json, service_of
 from ucsearch.service.schemas import PROBLEM, problems
@@ -40,7 +41,7 @@ async def list_plans(request: Request) -> Response:
 async def log(request: Request) -> Response:
     principal_of(request, "viewer")
     service = service_of(request)
-    return as_json(reads.plain(await service.read(reads.log_view, *service.checkpoint_state())))
+    return as_json(reads.plain(await log_view(service)))
 
 
 @state_router.get("/plans/{plan}/schema", summary="What a request to a plan may say", responses=_READS)

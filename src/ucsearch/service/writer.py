@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from ucsearch.errors import DataError, InputError, RecordError
@@ -366,16 +367,20 @@ class Writer:
             rows = [_row(e, b) for e, b in zip(entries[at : at + len(own)], own, strict=True)]
             at += len(own)
             try:
-                records = [json.loads(row.body) for row in rows]  # our own bytes: canonical, so nothing is there twice
-                if job.plan.watching is not None:
-                    for row, record in zip(rows, records, strict=True):
-                        self._standings.waits(job.plan, row.seq, record)
-                job.future.set_result(answers(rows, records))
+                job.future.set_result(answers(rows, partial(self._told, job.plan)))
             except BaseException as error:  # recorded all the same; a repeat finds it
+                self._stale = True
                 job.future.set_exception(error)
             self._meter.decided(job.plan.name, own)
         if self._after is not None and self._log is not None:
             self._after(self._log, entries[-1])
+
+    def _told(self, plan: Plan, row: Row) -> Mapping[str, Any]:
+        """The record of an entry just written: our own bytes, canonical, so nothing is there twice."""
+        record: Mapping[str, Any] = json.loads(row.body)
+        if plan.watching is not None:
+            self._standings.waits(plan, row.seq, record)
+        return record
 
 
 def _row(entry: Entry, body: Body) -> Row:

@@ -198,20 +198,23 @@ def run(
     windows = inputs.states.shape[0]
     inputs = _frozen(inputs)
 
-    def part(lo: int, hi: int) -> None:
-        if stop is not None and stop():
-            for w in range(lo, hi):
-                outputs.blank(w, Status.OUT_OF_TIME)
-            return
-        try:
-            _call(kernel, settings, inputs, outputs, lo, hi)
-        except Exception:
-            if hi - lo == 1:
-                plainly(lo)
-                return
-            middle = (lo + hi) // 2
-            part(lo, middle)
-            part(middle, hi)
+    def part(first: int, last: int) -> None:
+        # Not a function that calls itself: it would hold itself, and every array here, until a garbage collection.
+        todo = [(first, last)]
+        while todo:
+            lo, hi = todo.pop()
+            if stop is not None and stop():
+                for w in range(lo, hi):
+                    outputs.blank(w, Status.OUT_OF_TIME)
+                continue
+            try:
+                _call(kernel, settings, inputs, outputs, lo, hi)
+            except Exception:
+                if hi - lo == 1:
+                    plainly(lo)
+                    continue
+                middle = (lo + hi) // 2
+                todo += [(middle, hi), (lo, middle)]
 
     if windows == 1 or (threads == 1 and progress is None and stop is None):
         part(0, windows)

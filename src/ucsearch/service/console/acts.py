@@ -32,6 +32,7 @@ from ucsearch.service.console.sessions import (
 )  # fmt: skip
 from ucsearch.service.console.views import decision_values
 from ucsearch.service.core import Service, request_of
+from ucsearch.service.logbook import log_view, verify_all
 from ucsearch.service.problems import Refusal, shown
 from ucsearch.service.routes import service_of
 
@@ -203,13 +204,9 @@ async def verify_log(request: Request, session: Session) -> Response:
     if service.verifying.locked():
         raise Refusal("too_many", "a verification is under way; ask again when it is finished", retry_after=5)
     async with service.verifying:
-        report = await service.read(_chain)
-    view = await service.read(reads.log_view, *service.checkpoint_state())
+        report = await service.read(verify_all, service)
+    view = await log_view(service)
     return render(request, session, "log", view=view, store=service.config.store, report=report)
-
-
-def _chain(reader: Any) -> Any:
-    return reader.verify()
 
 
 # -------------------------------------------------------------------- plans and monitors

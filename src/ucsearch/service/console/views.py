@@ -16,6 +16,7 @@ from ucsearch.service.console import looking
 from ucsearch.service.console.pages import HEADERS, STYLE, STYLE_PATH, link, page, render
 from ucsearch.service.console.sessions import Session
 from ucsearch.service.core import Service
+from ucsearch.service.logbook import log_view
 from ucsearch.service.problems import Refusal
 from ucsearch.service.routes import service_of
 
@@ -55,6 +56,9 @@ async def overview(request: Request, session: Session) -> Response:
         if plan.paused and plan.pause is not None:
             text = f"{plan.pause.get('who', '')}: {plan.pause.get('why', '')}"
             needs.append(looking.Need("warn", "paused", plan.name, "", text, "", ""))
+        if service.plans[plan.name].is_changed(service.folder):
+            text = "Its settings file is not the one that is followed. A restart would follow it."
+            needs.append(looking.Need("warn", "changed", plan.name, "", text, "", ""))
     problems = service.not_ready()
     return render(
         request, session, "overview", plans=plans, monitors=monitors, needs=needs[:100], more=max(0, len(needs) - 100),
@@ -214,7 +218,7 @@ async def monitor(request: Request, session: Session) -> Response:
 @page()
 async def log(request: Request, session: Session) -> Response:
     service = service_of(request)
-    view = await service.read(reads.log_view, *service.checkpoint_state())
+    view = await log_view(service)
     return render(request, session, "log", view=view, store=service.config.store, report=None)
 
 
@@ -223,10 +227,6 @@ async def log(request: Request, session: Session) -> Response:
 async def plans(request: Request, session: Session) -> Response:
     service = service_of(request)
     found = await service.read(reads.plans, service.plans, service.clock(), service.tally)
-    texts = {}
-    for name, plan in service.plans.items():
-        try:
-            texts[name] = (service.folder / plan.table.settings).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            texts[name] = ""
-    return render(request, session, "plans", plans=found, texts=texts)
+    texts = {name: plan.text for name, plan in service.plans.items()}
+    changed = {name for name, plan in service.plans.items() if plan.is_changed(service.folder)}
+    return render(request, session, "plans", plans=found, texts=texts, changed=changed)

@@ -1,0 +1,175 @@
+"""What somebody tries who means no good, or has bad luck: answered from the closed list, and the log stays right."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.console_kit import EVIL, Person
+from tests.service.kit import PLAN, Clock, body, item, running
+from ucsearch.records.audit import AuditReader
+from ucsearch.service.problems import CODES
+from ucsearch.verify import verify_files
+
+LOG = "log/decisions.db"
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e12])
+def test_units_do_not_matter(tmp_path: Path, unit: float) -> None:
+    """The same shop in another unit decides the same, by label's place, and the verifier agrees."""
+    sizes = ", ".join(repr(x * unit) for x in (0.0, 5.0, 10.0, 15.0))
+    plan = PLAN.replace("[0.0, 5.0, 10.0, 15.0]", f"[{sizes}]")
+
+    async def go(folder: Path, text: str, scale: float) -> list[tuple[str, float]]:
+        async with running(folder, plan=text) as client:
+            asked = []
+            for i in range(6):
+                one = item(f"S{i}")
+                one["state"] = {"on_hand": 5.0 * i * scale, "open_orders": [5.0 * scale]}
+                one["forecast"]["members"] = [[x * scale for x in path] for path in one["forecast"]["members"]]
+                asked.append(one)
+            found = (await client.post("/v1/plans/orders/decisions", {"items": asked})).json()["items"]
+            return [(a["outcome"], round(a["action"] / scale, 6)) for a in found]
+
+    plain = asyncio.run(go(tmp_path / "one", PLAN, 1.0))
+    assert asyncio.run(go(tmp_path / "other", plan, unit)) == plain
+    assert len({action for _, action in plain}) > 1
+    if unit > 1.0:
+        # Below about 1e-6 a unit the verifier refuses: the inventory bound's slack (_SAFETY) is never less than 1e-12.
+        assert {v.status for v in verify_files([tmp_path / "other" / LOG])} == {"valid"}
+
+
+NAMES = [
+    "Ünïcødé", "漢字", "🚚", "a" * 200, "e\u0301", "..", "%2F..%2F", "{{7*7}}", EVIL, "=cmd()", "\u202egnp", "Å\u030a",
+]  # fmt: skip
+
+
+def test_odd_names_are_names(tmp_path: Path) -> None:
+    """Of those that are printable every one is found again, as it was sent; the others are 422."""
+
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            person = Person(client)
+            await person.login("viewer")
+            for name in NAMES:
+                made = await client.decide(name)
+                if not name.isprintable():
+                    assert made.status_code == 422
+                    continue
+                assert made.status_code == 200, made.text
+                assert made.json()["items"][0]["series"] == name
+                listed = await client.get("/v1/decisions", params={"series": name})
+                assert [x["series"] for x in listed.json()["items"]] == [name]
+                page = await person.http.get("/console/series", params={"name": name})
+                assert page.status_code == 200
+                assert "<img src=x" not in page.text
+                assert "49" not in page.text or "{{7*7}}" not in name or "{{7*7}}" in page.text
+
+    asyncio.run(go())
+    with AuditReader(tmp_path / LOG) as log:
+        assert log.verify().ok
+
+
+BODIES: dict[str, bytes] = {
+    "nan": b'{"items":[{"series":"A","state":{"on_hand":NaN},"forecast":{"members":[[1,2,3]]}}]}',
+    "infinity": b'{"items":[{"series":"A","state":{"on_hand":1},"forecast":{"members":[[1,Infinity,3]]}}]}',
+    "beyond": b'{"items":[{"series":"A","state":{"on_hand":1e999},"forecast":{"members":[[1,2,3]]}}]}',
+    "twice": json.dumps({"items": [item("A"), item("A")]}).encode(),
+    "same name, other bytes": json.dumps({"items": [item("A"), item("A ")]}).encode(),
+    "bom": b"\xef\xbb\xbf" + json.dumps(body("A")).encode(),
+    "utf-16": json.dumps(body("A")).encode("utf-16"),
+    "surrogate": b'{"items":[{"series":"\\ud800","state":{"on_hand":1},"forecast":{"members":[[1,2,3]]}}]}',
+    "deep": b"[" * 100_000,
+    "number": b"7",
+    "empty": b"",
+    "nothing": b'{"items":[]}',
+    "null": json.dumps(body("A")).replace('"A"', "null").encode(),
+    "null byte": json.dumps(body("A\x00")).encode(),
+    "digits": b'{"items":[{"series":"A","state":{"on_hand":' + b"9" * 5_000 + b'},"forecast":{"members":[[1,2,3]]}}]}',
+    "ragged, empty": b'{"items":[{"series":"A","state":{"on_hand":1},"forecast":{"members":[[],[]]}}]}',
+    "both kinds": b'{"items":[{"series":"A","state":{"on_hand":1},"forecast":{"members":[[1]],"mean":[1],"std":[1]}}]}',
+}
+
+
+def test_hostile_bodies_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            for name, raw in BODIES.items():
+                found = await client.post("/v1/plans/orders/decisions", raw)
+                assert found.status_code in (400, 413, 422), (name, found.status_code, found.text[:200])
+                problem = found.json()
+                assert problem["code"] in CODES, name
+                assert all(len(x) < 400 for x in problem["where"]), name
+            assert (await client.get("/v1/log")).json()["count"] == 0
+            assert (await client.decide("A")).status_code == 200
+
+    asyncio.run(go())
+
+
+def test_a_plan_that_is_edited_while_it_runs_is_followed_as_it_was_and_people_are_told(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            person = Person(client)
+            await person.login("operator")
+            before = (await client.decide("A")).json()["items"][0]
+            page = (await person.look("/console/plans")).text
+            assert "has been changed" not in page
+            for text in (PLAN.replace("shortage = 9.0", "shortage = 0.001"), "not toml ["):
+                (tmp_path / "orders.toml").write_text(text)
+                after = (await client.decide("A")).json()["items"][0]
+                assert (after["action"], after["outcome"]) == (before["action"], before["outcome"])
+                page = (await person.look("/console/plans")).text
+                assert "has been changed" in page
+                assert "shortage = 9.0" in page
+                assert "settings file is not the one" in (await person.look("/console")).text
+            (tmp_path / "orders.toml").unlink()
+            assert "has been changed, or is gone" in (await person.look("/console/plans")).text
+            (tmp_path / "orders.toml").write_text(PLAN)
+            assert "has been changed" not in (await person.look("/console/plans")).text
+
+    asyncio.run(go())
+
+
+def test_a_clock_that_jumps_leaves_answers_and_order(tmp_path: Path) -> None:
+    clock = Clock()
+
+    async def go() -> None:
+        async with running(tmp_path, clock=clock) as client:
+            first = await client.decide("A", key="one")
+            for jump in (timedelta(days=-400), timedelta(days=4000), timedelta(hours=-1)):
+                clock.now += jump
+                found = await client.decide("A", issued=clock.now.isoformat())
+                assert found.status_code == 200, found.text
+                assert (await client.get("/console/login")).status_code == 200
+                assert (await client.get("/v1/series/A")).status_code == 200
+            assert (await client.decide("A", key="one")).content == first.content
+            listed = (await client.get("/v1/decisions")).json()["items"]
+            assert [x["seq"] for x in listed] == [4, 3, 2, 1]
+
+    asyncio.run(go())
+    with AuditReader(tmp_path / LOG) as log:
+        assert log.verify().ok
+
+
+def test_words_of_people_are_shown_as_words(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            person = Person(client)
+            await person.login("operator")
+            made: dict[str, Any] = (await client.decide("A")).json()["items"][0]
+            asked = {"action": 10.0, "why": f"why {EVIL}", "expects": made["id"]}
+            over = await client.post(f"/v1/decisions/{made['id']}/override", asked, role="operator")
+            assert over.status_code == 201, over.text
+            paused = await client.post("/v1/plans/orders/pause", {"why": f"because {EVIL}"}, role="operator")
+            assert paused.status_code == 201
+            for path in ("/console", "/console/plans", f"/console/decisions/{made['id']}", "/console/series?name=A"):
+                page = (await person.look(path)).text
+                assert "<img src=x" not in page, path
+            assert "because &lt;img" in (await person.look("/console/plans")).text
+
+    asyncio.run(go())
