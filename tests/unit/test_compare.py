@@ -81,7 +81,7 @@ def test_rewards_and_regrets_are_what_the_walks_gave(board: Board) -> None:
 
 def test_the_table_names_the_reference_and_the_svg_has_a_point_per_policy(board: Board) -> None:
     text = board_text(board)
-    assert text.splitlines()[0] == "delayed_exposure: 4 series, 4 windows of 3 decisions"
+    assert text.splitlines()[0] == "delayed_exposure: 4 series, 4 episodes of 3 decisions"
     assert [line.split()[2] for line in text.splitlines() if line.startswith("uc-beam")] == ["reference"]
     root = ElementTree.fromstring(draw(board))
     circles = root.findall("{http://www.w3.org/2000/svg}circle")
@@ -213,7 +213,7 @@ def test_a_dead_end_takes_its_window_from_everybody() -> None:
         walk(problem, both[1].make(), engine="python")
     assert board.used.tolist() == [0, 2, 3]
     assert [row.dead_ends for row in board.rows] == [0, 1]
-    assert "1 windows left out for all" in board_text(board)
+    assert "1 episodes left out for all" in board_text(board)
 
 
 def test_forecasts_do_not_see_what_comes() -> None:

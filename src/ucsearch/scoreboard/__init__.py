@@ -1,1 +1,1 @@
-"""The scoreboard behind `ucsearch compare`: every policy on the same windows, at matched compute."""
+"""The scoreboard behind `ucsearch compare`: every policy on the same episodes, at matched compute."""

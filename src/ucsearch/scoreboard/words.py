@@ -18,7 +18,7 @@ def board_text(board: Board) -> str:
     cells = {row.name: _cells(row) for row in board.rows}
     widths = [max(len(_HEAD[i]), *(len(c[i]) for c in cells.values())) for i in range(len(_HEAD))]
     lines = [
-        f"{board.title}: {len(set(p.series))} series, {len(board.used)} windows of {p.decisions} decisions",
+        f"{board.title}: {len(set(p.series))} series, {len(board.used)} episodes of {p.decisions} decisions",
         f"depth {b.depth}, risk {b.risk:g}, mode {b.mode}; budget {b.expansions} expansions a decision, or {b.samples} "
         "sampled plans",
         "",
@@ -30,18 +30,18 @@ def board_text(board: Board) -> str:
             lines += ["", title, *(_line(cells[row.name], widths) for row in group)]
     lines += [
         "",
-        f"reward, regret (to the best that was possible in hindsight) and drawdown: means of a window; CVaR20: mean of "
-        f"the worst fifth of all steps; + better, - worse than {board.reference}, series as the unit",
+        f"reward, regret (to the best that was possible in hindsight) and drawdown: means of an episode; CVaR20: mean "
+        f"of the worst fifth of all steps; + better, - worse than {board.reference}, series as the unit",
     ]
     if len(board.used) < len(p):
         met = ", ".join(f"{r.name} {r.dead_ends}" for r in board.rows if r.dead_ends)
-        lines.append(f"{len(p) - len(board.used)} windows left out for all: a dead end was met ({met})")
+        lines.append(f"{len(p) - len(board.used)} episodes left out for all: a dead end was met ({met})")
     if board.proved < len(board.used):
         open_ones = len(board.used) - board.proved
-        lines.append(f"in {open_ones} windows hindsight is an upper bound, so regret is at most what is shown")
+        lines.append(f"in {open_ones} episodes hindsight is an upper bound, so regret is at most what is shown")
     fell = ", ".join(f"{r.name} {r.fallbacks:.3g}" for r in board.rows if r.fallbacks > 0.0)
     if fell:
-        lines.append(f"decisions of a window made by the fallback: {fell}")
+        lines.append(f"decisions of an episode made by the fallback: {fell}")
     return "\n".join(lines)
 
 
