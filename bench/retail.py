@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from ucsearch.tasks import LeadTimeInventory
 TUNED_ON, TESTED_ON = ("CA_3",), ("TX_1", "TX_2", "WI_1")
 DAYS, HORIZON, DEPTH, LOTS, POINTS = 42, 14, 8, 8, 9
 SETTINGS_TRIED = 24  # per rule
+CASES = {"lots": (8.0, 0.75), "plain": (0.0, 0.0)}  # fixed cost and pack, in days of demand
 FORECASTERS = {"unbiased_ridge": UnbiasedRidge, "ridge_paths": RidgePaths}  # the first is that of `ucsearch new`
 
 
@@ -136,42 +138,67 @@ def tuned(entry: Entry, panel: Panel) -> tuple[dict[str, Any], int]:
     return min(tried, key=lambda t: float((t[1] / best).mean()))[0], len(tried)
 
 
-def run(count: int, *, fixed: float, pack: float, model: str) -> dict[str, Any]:
-    panel, stores = make_panel(TESTED_ON, count, fixed=fixed, pack=pack, model=model)
+def tuned_knobs(count: int, *, fixed: float, pack: float, model: str) -> dict[str, Any]:
+    """By rule: its best settings on the tuning store, and how many were tried."""
     train, _ = make_panel(TUNED_ON, count, fixed=fixed, pack=pack, model=model)
-    own_walk = walk(panel, closed(panel))
-    own = -own_walk.totals
-    out: dict[str, Any] = {
-        "items": len(panel), "released": float(own_walk.certificate["released"].mean()), "cost": float(own.mean()),
-        "violations": int(own_walk.violations.sum()),
-        "fill": float(np.mean(own_walk.figures["fill_rate"])) if "fill_rate" in own_walk.figures else None,
-    }  # fmt: skip
+    return {name: tuned(entry, train) for name, entry in rules(train).items()}
+
+
+def store_costs(store: str, knobs: dict[str, Any], count: int, *, fixed: float, pack: float, model: str) -> Any:
+    """Costs by item of everybody in one store, and how ours went."""
+    panel, _ = make_panel((store,), count, fixed=fixed, pack=pack, model=model)
+    own = walk(panel, closed(panel))
+    found: dict[str, Any] = {"ours": (-own.totals).tolist()}
     beam = UCBeam(depth=7, width=24, mode="members")
-    out["members mode, beam of 24"] = delta(own, costs(panel, lambda: Searched(panel.task, beam)), stores)
-    print(json.dumps(out), flush=True)
+    found["members mode, beam of 24"] = costs(panel, lambda: Searched(panel.task, beam)).tolist()
     for name, entry in rules(panel).items():
-        out[name] = delta(own, costs(panel, entry.make), stores)
-        knobs, tries = tuned(rules(train)[name], train)
-        out[f"{name}, best of {tries} tuned {knobs}"] = delta(
-            own, costs(panel, lambda e=entry, k=knobs: e.make(**k)), stores
-        )
-        print(json.dumps({name: out[name], "tuned": out[f"{name}, best of {tries} tuned {knobs}"]}), flush=True)
-    return out
+        chosen, tries = knobs[name]
+        found[name] = costs(panel, entry.make).tolist()
+        named = f"{name}, best of {tries} tuned {chosen}"
+        found[named] = costs(panel, lambda e=entry, k=chosen: e.make(**k)).tolist()
+    how = {"released": own.certificate["released"].mean(), "violations": own.violations.sum(),
+           "fill": np.mean(own.figures["fill_rate"])}  # fmt: skip
+    return {"costs": found, "how": {k: float(v) for k, v in how.items()}}
+
+
+def kept(folder: Path | None, name: str, work: Callable[[], Any]) -> Any:
+    """What `work` gives; with a folder, kept there, so that a run can be made in pieces."""
+    path = None if folder is None else folder / f"{name}.json"
+    if path is not None and path.exists():
+        return json.loads(path.read_text())
+    made = work()
+    if path is not None:
+        path.write_text(json.dumps(made))
+    return made
+
+
+def run(case: str, count: int, model: str, folder: Path | None) -> dict[str, Any]:
+    fixed, pack = CASES[case]
+    how: dict[str, Any] = {"fixed": fixed, "pack": pack, "model": model}
+    prefix = f"{case}-{model}-{count}"
+    knobs = kept(folder, f"{prefix}-knobs", lambda: tuned_knobs(count, **how))
+    parts = [kept(folder, f"{prefix}-{s}", lambda s=s: store_costs(s, knobs, count, **how)) for s in TESTED_ON]
+    joined = {name: np.concatenate([part["costs"][name] for part in parts]) for name in parts[0]["costs"]}
+    stores = [s for s, part in zip(TESTED_ON, parts, strict=True) for _ in part["costs"]["ours"]]
+    out: dict[str, Any] = {
+        "items": len(stores),
+        "by store": {s: p["how"] for s, p in zip(TESTED_ON, parts, strict=True)},
+    }
+    own = joined.pop("ours")
+    return out | {name: delta(own, other, stores) for name, other in joined.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.retail", description=__doc__)
     parser.add_argument("--items", type=int, default=80, help="per store")
-    parser.add_argument("--case", choices=("lots", "plain", "both"), default="both")
+    parser.add_argument("--case", choices=(*CASES, "both"), default="both")
     parser.add_argument("--forecaster", choices=tuple(FORECASTERS), default=next(iter(FORECASTERS)))
-    arguments = parser.parse_args()
-    for name, fixed, pack in (("lots", 8.0, 0.75), ("plain", 0.0, 0.0)):
-        if arguments.case in (name, "both"):
-            print(
-                name,
-                json.dumps(run(arguments.items, fixed=fixed, pack=pack, model=arguments.forecaster), indent=1),
-                flush=True,
-            )
+    parser.add_argument("--keep", type=Path, help="folder for finished stores; the same command goes on after a stop")
+    given = parser.parse_args()
+    if given.keep is not None:
+        given.keep.mkdir(parents=True, exist_ok=True)
+    for case in CASES if given.case == "both" else (given.case,):
+        print(case, json.dumps(run(case, given.items, given.forecaster, given.keep), indent=1), flush=True)
 
 
 if __name__ == "__main__":

@@ -418,3 +418,21 @@ def test_re_planning_is_worth_what_policies_gain_over_fixed_plans():
     assert c.closed.flexibility > 0.0
     with pytest.raises(InputError, match="fixed_plan"):
         uc.Exact(depth=2, fixed_plan=True)
+
+
+@pytest.mark.parametrize("kind", ["lattice", "independent", "markov"])
+def test_a_window_s_law_is_the_same_taken_from_a_panel_or_made_alone(kind: str) -> None:
+    rng = np.random.default_rng(4)
+    members = np.stack([np.full((60, 4), 2.0), rng.poisson(3.0, (60, 4)), rng.normal(9.0, 4.0, (60, 4))])
+    trace = uc.Trace.from_members(members.astype(float))
+    if kind == "lattice":
+        trace = trace.on_lattice([1.0, 1.0, 0.5], 5)
+    else:
+        trace = trace.declare(kind, **({"bins": 2} if kind == "markov" else {}))
+    alone = [trace.window(w).laws for w in range(3)]
+    assert trace.laws.points.shape[0] == 3  # made now, and handed on from now on
+    for w, one in enumerate(alone):
+        taken = trace.window(w)
+        assert "laws" in taken.__dict__
+        for name in ("points", "weights", "after", "starts", "learns"):
+            assert np.array_equal(getattr(taken.laws, name), getattr(one, name)), name

@@ -258,10 +258,10 @@ class Plan:
             return ()
         m = len(self.actions)
         rows = ((LOW, "low", m), (MIDDLE, "middle", self.action_index), (HIGH, "high", m + 1))
-        return tuple(self._branch(name, level, paths[self.window, row].tolist()) for level, name, row in rows)
-
-    def _branch(self, name: str, level: float, path: list[int]) -> Branch:
         window = self._plain_window()
+        return tuple(self._branch(window, name, level, paths[self.window, row].tolist()) for level, name, row in rows)
+
+    def _branch(self, window: Window, name: str, level: float, path: list[int]) -> Branch:
         after, starts = [int(x) for x in window.q[0]], [int(x) for x in window.u[0]]
         kind, state = 0, self.layout.build(self.inputs.states[self.window].tolist())
         outcomes, states, rewards = [], [state], []

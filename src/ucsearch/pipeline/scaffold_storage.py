@@ -37,8 +37,8 @@ period = "hour"         # 15min, 30min, hour: power times the period's length is
 name = "storage"
 capacity = 4.0          # MWh
 power = 2.0             # MW, both ways, metered outside; or your own: powers = [-2.0, -1.0, 0.0, 1.0, 2.0]
-level_step = 0.1        # MWh: plans move the charge by whole steps, so that every plan can be compared; left out, a
-                        # twentieth of what full power charges in a period
+level_step = 0.1        # MWh: plans move the charge by whole steps, so that every plan can be compared; at 15 minutes
+                        # 0.025. Left out, a twentieth of what full power charges in a period
 charge_efficiency = 0.95
 discharge_efficiency = 0.95
 wear = 1.0              # EUR per MWh drawn
@@ -56,7 +56,7 @@ depth = 24              # periods planned ahead; forecasts must reach that far
 risk = 0.0              # earnings are linear in prices, so the mean path gives the best plan
 
 [proof]
-node_budget = 200000    # effort per decision before it counts as not proved
+node_budget = 5000000   # effort per decision before it counts as not proved
 
 [gate]
 certificate = true      # send only what is proved best under the forecast; else stand idle

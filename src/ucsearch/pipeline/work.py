@@ -16,9 +16,10 @@ from ucsearch.dispatch.gate import Calibration
 from ucsearch.engine.choose import engine_for
 from ucsearch.errors import InputError
 from ucsearch.pipeline.archive import read_corrections
-from ucsearch.pipeline.cases import ORDERING_TASK, StateFile
+from ucsearch.pipeline.cases import ORDERING_TASK, Case, StateFile
 from ucsearch.pipeline.dates import date_problems
 from ucsearch.pipeline.forecasts import ForecastFile, Values
+from ucsearch.pipeline.plain_effort import is_too_much
 from ucsearch.pipeline.recalibrated import paths_of
 from ucsearch.pipeline.tables import Problem
 from ucsearch.settings import Settings
@@ -67,7 +68,8 @@ class Work:
         size = settings.run.chunk
         self.chunks = [(lo, min(lo + size, len(self.series))) for lo in range(0, len(self.series), size)]
         counts = Counter(case.kind.number for case in states.cases.values())
-        self.engines = {number: self._engine(count) for number, count in counts.items()}
+        first = {case.kind.number: case for case in reversed(states.cases.values())}
+        self.engines = {number: self._engine(count, first[number]) for number, count in counts.items()}
 
     @property
     def has_orders(self) -> bool:
@@ -79,10 +81,11 @@ class Work:
         fix = None if self.fixes is None else self.fixes.get(series)
         return 0 if fix is None else paths_of(fix, self.settings.recalibration)
 
-    def _engine(self, count: int) -> Any:
+    def _engine(self, count: int, case: Case) -> Any:
         if self.settings.run.engine != "auto":
             return self.settings.run.engine
-        return engine_for(count, self.settings.policy.mode)
+        found = engine_for(count, self.settings.policy.mode)
+        return "compiled" if found == "python" and is_too_much(case, self.settings) else found
 
     def check(self, values: Values) -> Problem | None:
         """Why a series cannot be decided; None when it can."""

@@ -353,6 +353,8 @@ class Trace:
             pick(self.cutoff, w), pick(self.issued, w), self.notes, self.declared.of_window(w),
             None if self.node is None else self.node[one],
         )  # fmt: skip
+        if "laws" in self.__dict__:  # a law is made of its own window alone, so it need not be made again
+            made.__dict__["laws"] = self.laws.window(w)
         return self._paired(made, one)
 
     def noted(self, notes: Sequence[str]) -> Trace:
