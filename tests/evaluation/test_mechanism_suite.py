@@ -34,7 +34,7 @@ from ucsearch.tasks import DelayedExposure
 from ucsearch.tasks.binding import bind
 
 MINI = "mechanism-mini"
-SMALL = smaller(MINI, ("paths = 10", "paths = 5"), ("decisions = 5", "decisions = 2"))
+SMALL = smaller(MINI, ("paths = 10", "paths = 5"), ("decisions = 3", "decisions = 2"))
 
 
 @pytest.fixture(scope="module")
@@ -430,9 +430,9 @@ def test_what_is_declared_does_not_depend_on_test_values(tmp_path: Path, monkeyp
 
     def changed(name: str, data_dir: Path | None) -> Family:
         family = load_family(name, data_dir)
-        # The last 2 windows of 5 decisions and 3 steps ahead are the test part.
+        # The last 2 windows of 3 decisions and 3 steps ahead are the test part.
         series = tuple(
-            Series(s.id, np.concatenate([s.y[:-13], 3.0 * s.y[-13:] + 7.0]), s.frequency, s.seasonal_period, s.horizon,
+            Series(s.id, np.concatenate([s.y[:-9], 3.0 * s.y[-9:] + 7.0]), s.frequency, s.seasonal_period, s.horizon,
                    s.n_train, s.category) for s in family.series
         )  # fmt: skip
         return Family(family.name, family.dataset, series, family.files)

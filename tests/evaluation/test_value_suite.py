@@ -35,7 +35,7 @@ s-S = "superiority"
 SMALL = smaller(
     "m4-balanced200-mini",
     ("risks = [0.0, 0.5, 0.75]", "risks = [0.0, 0.5]"),
-    ("paths = 30", "paths = 10"),
+    ("paths = 12", "paths = 10"),
 )
 SUITE = parse_suite(SMALL.text + MORE)
 
@@ -138,7 +138,7 @@ def test_a_suite_runs_unchanged_on_another_file_of_the_same_form(tmp_path: Path)
         lines += [f"{one.id},{value!r},shop {n % 3}" for value in one.y.tolist()]
     path = tmp_path / "other.csv"
     path.write_text("\n".join(lines) + "\n")
-    suite = smaller("m4-balanced200-mini", ("paths = 30", "paths = 5"), ("seeds = 2", "seeds = 1"))
+    suite = smaller("m4-balanced200-mini", ("paths = 12", "paths = 5"), ("seeds = 2", "seeds = 1"))
     run = evaluate(suite, tmp_path / "out", threads=1, families={"sample-daily": path})
     predicate = run.statement["predicate"]
     assert predicate["protocol"]["families"]["sample-daily"].startswith("sample@")

@@ -26,7 +26,7 @@ from ucsearch.evaluation.suite import load_suite, parse_suite, suite_names
 MINI = "m4-balanced200-mini"
 # The same protocol with less to count, where bytes, looks and folders are the point.
 SMALL = smaller(
-    MINI, ("paths = 30", "paths = 6"), ("decisions = 6", "decisions = 3"), ("seeds = 2", "seeds = 1"),
+    MINI, ("paths = 12", "paths = 6"), ("decisions = 6", "decisions = 3"), ("seeds = 2", "seeds = 1"),
     ("risks = [0.0, 0.5, 0.75]", "risks = [0.0, 0.5]"),
 )  # fmt: skip
 WALKS = (
@@ -61,8 +61,8 @@ def test_every_full_suite_has_a_mini() -> None:
         ('seed = 20240701', 'seed = 20240701\nspeed = 1', "speed"),
         ("[walkforward.splits]", "[walkforward.splits]\nwindows = 3", "splits.windows"),
         ('kind = "walkforward"', 'kind = "run"', "kind"),
-        ("paths = 30", "paths = 1", "paths"),
-        ("paths = 30", 'paths = "many"', "paths"),
+        ("paths = 12", "paths = 1", "paths"),
+        ("paths = 12", 'paths = "many"', "paths"),
         ('policies = ["exact"]', 'policies = ["magic"]', "policies"),
         ('endpoint = "generated demand (protocol check)"', "", "endpoint"),
         ("[walkforward]", "[walkforward", "TOML"),
