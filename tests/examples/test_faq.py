@@ -27,7 +27,7 @@ def literals() -> list[str]:
 def quoted(text: str) -> list[str]:
     """The messages of the page: in backquotes, of three words or more, and not commands."""
     found = re.findall(r"`([^`\n]+)`", text)
-    return [q for q in found if len(q.split()) >= 3 and not q.startswith("ucsearch ")]
+    return [q for q in found if len(q.split()) >= 3 and not q.startswith(("ucsearch ", "python "))]
 
 
 def missing(text: str) -> list[str]:
