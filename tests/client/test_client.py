@@ -145,9 +145,10 @@ def test_the_same_key_and_bytes_until_it_is_answered(run: Any) -> None:
     run(service, lambda c: c.decide("p", [Item("A", {}, FORECAST)]))
     assert len(service.seen) == 6
     assert len({(r.headers["Idempotency-Key"], r.content) for r in service.seen}) == 1
-    assert service.waits[1:3] == [3.0, 7.0]  # what the service asked for
+    assert 3.0 < service.waits[1] <= 4.5  # what the service asked for, and not everybody at the same moment
+    assert 7.0 < service.waits[2] <= 10.5
     assert 0.125 <= service.waits[0] <= 0.25
-    assert all(0.0 < w <= 30.0 for w in service.waits)
+    assert all(0.0 < w <= 45.0 for w in service.waits)
 
 
 @BOTH

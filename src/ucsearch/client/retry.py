@@ -19,7 +19,8 @@ _CODES = frozenset({"in_flight"})  # of 409: somebody sent the same key and is n
 
 @dataclass(frozen=True, kw_only=True)
 class Retry:
-    """Waits double from `first_s` to `most_s`, spread by up to half so that many clients do not return together."""
+    """Waits double from `first_s` to `most_s`, spread by up to half so that many clients do not return together; where
+    the service asks for a wait, it is that one, or up to half as much again."""
 
     tries: int = 6
     first_s: float = 0.25
@@ -39,10 +40,11 @@ class Retry:
         """Seconds before the next try; None when there is none. `asked` is what Retry-After said."""
         if tried >= self.tries:
             return None
-        if asked is not None and asked >= 0.0:
-            return asked if asked <= self.most_s else None
         # The spread is a function of the key, not of a clock or a global generator.
         draw = int.from_bytes(hashlib.sha256(f"{key} {tried}".encode()).digest()[:4], "big") / 2**32
+        if asked is not None and asked >= 0.0:
+            # Never sooner than asked; a service that is full tells everybody the same.
+            return asked * (1.0 + 0.5 * draw) if asked <= self.most_s else None
         wait: float = min(self.most_s, self.first_s * 2.0 ** (tried - 1)) * (1.0 - 0.5 * draw)
         return wait
 
