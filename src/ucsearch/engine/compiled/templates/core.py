@@ -1,7 +1,9 @@
 # Kernel text: scoring and adding up. Not imported: it is pasted below a generated prelude (see ../codegen.py), which
-# defines the user's functions, `uc_spread` (from ucsearch/spreads.py), `uc_load`, `uc_store`, `uc_params`, `uc_outcome`, `uc_member`, `uc_table` and the
-# constants MEMBERS, SCORES, N, HAS_BOUND, HAS_TERMINAL, HAS_END, CONTINUATIONS. Same operations in the same
-# order as ../../plain/window.py, so that both engines give the same bytes. Nothing here allocates per node.
+# defines the user's functions, `uc_spread` (from ucsearch/spreads.py), `uc_load`, `uc_store`, `uc_coerce`, `uc_params`,
+# `uc_outcome`, `uc_member`, `uc_tables`, `uc_table` and the constants MEMBERS, SCORES, N, HAS_BOUND, HAS_TERMINAL,
+# HAS_END, CONTINUATIONS. Names of numbers (Fault.STATE) and groups of arguments (*UC_SCORING) are spelled out by
+# ../spelled.py. Same operations in the same order as ../../plain/window.py, so that both engines give the same bytes.
+# Nothing here allocates per node.
 
 
 @uc_lean
@@ -199,7 +201,7 @@ def uc_score(
 @uc_inner
 def uc_follow(k, st, i, rows, ret, n, d, reach, p, members, w, disc, total):
     """Member returns into total[0] when each follows continuation k from (st, i), and the largest sum of absolute
-    rewards that a member met on the way. Second result: 0 done, 1 infeasible, else a fault."""
+    rewards that a member met on the way. Second result: a fault, or -1 where the rules forbid it."""
     most = 0.0
     for r in range(rows):
         s = uc_load(st, i, r)
@@ -210,11 +212,11 @@ def uc_follow(k, st, i, rows, ret, n, d, reach, p, members, w, disc, total):
             if not np.isfinite(a):
                 return most, Fault.CONTINUATION
             if not uc_feasible(s, a, p):
-                return most, 1
+                return most, -1
             y = uc_member(members, w, r, h)
             reward = float(uc_reward(s, a, y, p))
             if not np.isfinite(reward):
-                return most, 10
+                return most, Fault.REWARD
             value = value + disc[h] * reward
             own += abs(disc[h] * reward)
             new, fine = uc_coerce(uc_step(s, a, y, p))
@@ -222,7 +224,7 @@ def uc_follow(k, st, i, rows, ret, n, d, reach, p, members, w, disc, total):
                 return most, Fault.STATE
             s = new
         if HAS_END and not uc_end(s, p):
-            return most, 1
+            return most, -1
         if HAS_TERMINAL:
             end = float(uc_terminal(s, p))
             if not np.isfinite(end):
@@ -271,10 +273,10 @@ def uc_extend(
         best_gross = 0.0
         for k in range(CONTINUATIONS):
             most, code = uc_follow(k, cst, c, rows, chret, n, d, reach, p, members, w, disc, total)
-            if code == 1:
+            if code < 0:
                 continue
-            if code != 0:
-                return 0.0, 0.0, 0.0, -1, False, Fault.REWARD if code == 10 else code
+            if code != Fault.NONE:
+                return 0.0, 0.0, 0.0, -1, False, code
             reward, uncertainty = uc_spread(total, 0, weights, wrow, spread)
             score = reward - risk * uncertainty
             if not (np.isfinite(reward) and np.isfinite(uncertainty) and np.isfinite(score)):
