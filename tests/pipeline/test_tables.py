@@ -239,3 +239,24 @@ def test_rows_are_packed_before_a_group_is_full(tmp_path: Path, monkeypatch: pyt
     assert made == [2, 2, 2, 2, 1]
     assert [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)] == [4, 4, 1]
     assert file.read().column("x").to_pylist() == [float(k) for k in range(9)]
+
+
+@pytest.mark.parametrize("start", [0, 399, 400, 1234, 2999])
+def test_rows_of_many_groups_come_once_and_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: int
+) -> None:
+    """Whatever is read together: a reader is given no more groups than fill a batch, because it keeps some of each."""
+    pq.write_table(pa.table({"x": np.arange(3000.0)}), tmp_path / "x.parquet", row_group_size=400)
+    monkeypatch.setattr(tables, "_CELLS", 1000)
+    asked: list[int] = []
+    whole = pq.ParquetFile.iter_batches
+
+    def iter_batches(self: Any, size: int, row_groups: list[int], columns: list[str]) -> Any:
+        asked.append(len(row_groups))
+        return whole(self, size, row_groups=row_groups, columns=columns)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", iter_batches)
+    blocks = list(tables.open_table(tmp_path / "x.parquet").blocks(["x"], start))
+    assert np.concatenate([b.numbers("x")[0] for b in blocks]).tolist() == list(range(start, 3000))
+    assert [b.first for b in blocks] == [int(b.numbers("x")[0][0]) for b in blocks]
+    assert max(asked) <= 3

@@ -334,7 +334,13 @@ class _Parquet:
         if missing := [name for name in columns if name not in self.columns]:
             raise DataError(f"{self.path}: column {missing[0]}: missing; saw columns {', '.join(self.columns[:12])}")
         try:
-            yield from file.iter_batches(size, row_groups=groups, columns=list(columns))
+            # A reader keeps something of every group that it has read, so each gets as few as fill a batch.
+            while groups:
+                own, rows = [], 0
+                while groups and rows < size:
+                    own.append(groups.pop(0))
+                    rows += self.group_rows[own[-1]]
+                yield from file.iter_batches(size, row_groups=own, columns=list(columns))
         except (OSError, ValueError) as error:
             raise DataError(f"{self.path}: cannot be read ({' '.join(str(error).split())})") from error
 
