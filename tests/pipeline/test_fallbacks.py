@@ -223,11 +223,26 @@ def test_an_order_that_outlasts_the_plan_is_told(tmp_path: Path) -> None:
     write_job(tmp_path)
     write_csv(tmp_path / "states.csv", STATE_HEAD, [[n, 0.0, 0.0] for n in "ABCDE"])
     text = TOML.replace("unit_cost = 0.5", "fixed_cost = 40.0").replace("holding = 1.0", "holding = 0.01")
-    decide(tmp_path, parse_settings(text.replace("[0.0, 5.0, 10.0, 15.0]", "[0.0, 90.0, 100.0]").encode()))
+    text = text.replace("[0.0, 5.0, 10.0, 15.0]", "[0.0, 90.0, 100.0]")
+    report = decide(tmp_path, parse_settings(text.encode()))
     rows = read_csv(tmp_path / "out.csv")
     lasting = [row for row in rows if row["action"] == "90"]
     assert lasting
     assert all("lasts past the 3 periods planned" in row["note"] for row in lasting)
+    assert report.horizon_words.startswith(f"{len(lasting)} orders last past the 3 periods planned; a larger [policy]")
+
+
+def test_a_segment_s_rows_tell_it_too_whichever_row_comes_first(tmp_path: Path) -> None:
+    write_job(tmp_path)
+    states = [["A", 500.0, 0.0], *([n, 0.0, 0.0] for n in "BCDE")]  # nothing to order for the first
+    write_csv(tmp_path / "states.csv", STATE_HEAD, states)
+    text = TOML.replace("unit_cost = 0.5", "fixed_cost = 40.0").replace("holding = 1.0", "holding = 0.01")
+    text = text.replace("[0.0, 5.0, 10.0, 15.0]", "[0.0, 90.0, 100.0]").replace("chunk = 2", "chunk = 5")
+    decide(tmp_path, parse_settings(text.encode()))
+    decide(tmp_path, parse_settings(f"{text}segment_from = 1\n".encode()), out="quick.csv", log_name="quick.db")
+    slow, quick = (read_csv(tmp_path / name) for name in ("out.csv", "quick.csv"))
+    assert [row["note"] for row in quick] == [row["note"] for row in slow]
+    assert slow[0]["note"] == "" != slow[1]["note"]
 
 
 def test_stock_at_the_end_is_worth_what_it_saves() -> None:

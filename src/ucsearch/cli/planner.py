@@ -146,6 +146,8 @@ def decide(
             typer.echo(f"  {count} {reason}")
     if report.fallback_words:
         typer.echo(report.fallback_words)
+    if report.horizon_words:
+        typer.echo(f"Note: {report.horizon_words}", err=True)
     if html is not None:
         typer.echo(f"page in {html}")
     typer.echo(f"decisions in {report.out}, records in {report.log}")

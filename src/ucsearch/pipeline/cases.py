@@ -31,6 +31,7 @@ from ucsearch.tasks import inventory_rules as rules
 
 __all__ = [
     "ORDERING_TASK",
+    "OUTLASTS",
     "Case",
     "Kind",
     "Kinds",
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+OUTLASTS = "lasts past the"  # so many periods planned: how a row's note begins
 
 
 @dataclass(frozen=True, eq=False)
@@ -379,5 +381,5 @@ def row_note(decision: Decision, order: float | None, units: str) -> str:
         expected = float(np.maximum(plan.trace.mean[0, :planned, 0], 0.0).sum())
         held = rules.position_of(plan.layout.build(plan.inputs.states[w].tolist()))
         if held + order > expected:
-            notes.append(f"lasts past the {planned} periods planned: a larger depth might order less or more")
+            notes.append(f"{OUTLASTS} {planned} periods planned: a larger depth might order less or more")
     return "; ".join(notes)

@@ -25,6 +25,7 @@ from ucsearch.effort import Run
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.archive import extend_archive
 from ucsearch.pipeline.cases import (
+    OUTLASTS,
     Case,
     Kind,
     StateFile,
@@ -73,6 +74,7 @@ class DecideReport:
     resumed: int  # series taken over from a run that was cut off
     fallback_cost: float  # expected cost of falling back, all series for which it is known
     fallback_unknown: int  # series that fell back without a usable forecast, so that nobody knows what that costs
+    outlasting: int  # orders that last past the periods planned
     settings: Settings
     out: Path
     log: Path
@@ -93,6 +95,16 @@ class DecideReport:
             count = self.fallback_unknown
             told.append(f"what falling back costs is not known for {count} series without a usable forecast")
         return "; ".join(told)
+
+    @property
+    def horizon_words(self) -> str:
+        """Whether the periods planned are too few for what is ordered; "" where they are not."""
+        if not self.outlasting:
+            return ""
+        depth = self.settings.policy.depth
+        return (
+            f"{self.outlasting} orders last past the {depth} periods planned; a larger [policy] depth might save money"
+        )
 
     @property
     def falls_back_too_often(self) -> bool:
@@ -341,13 +353,13 @@ def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: 
     outcomes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     losses: list[float] = []
-    unknown = 0
+    unknown = outlasting = 0
     found = list(plan.problems)
     shown = shown_columns(plan.has_orders)
     places, page = tuple(shown.values()), DecidePage()
 
     def rows() -> Iterator[Sequence[Any]]:
-        nonlocal unknown
+        nonlocal unknown, outlasting
         for number in range(len(plan.chunks)):
             part = read_part(folder, number)
             found.extend(Problem(**p) for p in part["problems"])
@@ -356,6 +368,7 @@ def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: 
                 reasons[row[PLACE["reason"]]] += 1
                 if row[PLACE["fallback_cost"]] is not None:
                     losses.append(row[PLACE["fallback_cost"]])
+                outlasting += OUTLASTS in row[PLACE["note"]]
                 unknown += row[PLACE["outcome"]] == "FALLBACK" and row[PLACE["fallback_cost"]] is None
                 if html is not None:
                     page.add(row)
@@ -365,7 +378,7 @@ def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: 
     write_table(out, {name: kinds[i] for name, i in shown.items()}, rows)
     report = DecideReport(
         dict(sorted(outcomes.items())), dict(sorted(reasons.items())), tuple(found[:_SHOWN]),
-        max(0, len(found) - _SHOWN), resumed, math.fsum(losses), unknown, plan.settings, out, log,
+        max(0, len(found) - _SHOWN), resumed, math.fsum(losses), unknown, outlasting, plan.settings, out, log,
     )  # fmt: skip
     if html is not None:
         cost = (report.fallback_cost, report.fallback_unknown)

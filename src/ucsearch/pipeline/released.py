@@ -16,7 +16,7 @@ from ucsearch.dispatch.decision import DecisionPanel, Outcome
 from ucsearch.dispatch.gate import Reason
 from ucsearch.dispatch.words import at_most, scores
 from ucsearch.engine.status import First
-from ucsearch.pipeline.cases import ORDERING_TASK
+from ucsearch.pipeline.cases import ORDERING_TASK, OUTLASTS
 from ucsearch.pipeline.rows import Rows
 from ucsearch.tasks import inventory_rules as rules
 
@@ -74,6 +74,8 @@ class _Released:
         self.offered = (~np.isnan(grid)).sum(axis=1).tolist()
         self.paths = certified.paths[rows, index].tolist()
         self.mean = plan.trace.mean[:, :, 0].tolist() if self.task.name == ORDERING_TASK else []
+        self.planned = min(self.depth, plan.trace.horizon)
+        self.expected = np.maximum(plan.trace.mean[:, : self.planned, 0], 0.0).sum(axis=1).tolist()
         layout = self.task.params_layout
         self.orders = self.task.name == ORDERING_TASK and layout is not None
         self.states = plan.inputs.states.tolist() if self.orders else []
@@ -131,4 +133,6 @@ class _Released:
         notes = [f"orders {order:g} {self.units}"] if order != action else []
         if self.offered[w] > 1 and action == self.largest[w] and order > 0.0 and math.isfinite(action):
             notes.append("the largest size offered: larger ones were not tried")
+        if order > 0.0 and rules.position_of(self.layout.build(self.states[w])) + order > self.expected[w]:
+            notes.append(f"{OUTLASTS} {self.planned} periods planned: a larger depth might order less or more")
         return "; ".join(notes)
