@@ -260,3 +260,10 @@ def test_rows_of_many_groups_come_once_and_in_order(
     assert np.concatenate([b.numbers("x")[0] for b in blocks]).tolist() == list(range(start, 3000))
     assert [b.first for b in blocks] == [int(b.numbers("x")[0][0]) for b in blocks]
     assert max(asked) <= 3
+
+
+def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": [1.0], "b": [2.0]}), path)
+    with pytest.raises(DataError, match="column x: missing; saw columns a, b"):
+        list(open_table(path).blocks(["a", "x", "y"]))
