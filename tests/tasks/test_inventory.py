@@ -19,8 +19,10 @@ from ucsearch.errors import InputError
 from ucsearch.inventory.backorder import backorder_base_stock
 from ucsearch.inventory.demand import Demand, poisson
 from ucsearch.inventory.newsvendor import newsvendor_discrete
+from ucsearch.records.decisions import decision_record
 from ucsearch.tasks import LeadTimeInventory
 from ucsearch.tasks import inventory_rules as rules
+from ucsearch.verify import verify_record
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tasks" / "lead-time-inventory.md"
 SPREADS = ("std", "variance", "downside")
@@ -520,3 +522,19 @@ def test_packs_that_are_no_number_are_refused(pack: float) -> None:
     params = made.params()._replace(case_pack=pack)
     with pytest.raises(InputError, match=r"params\.case_pack"):
         uc.decide(made.task(), made.state(0.0), [[2.0, 3.0]], uc.Exact(depth=2), params=params, engine="python")
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1e-9, 1e-12, 1e9])
+def test_a_proof_holds_in_any_unit(unit: float) -> None:
+    """Amounts far below one unit of money: the bound must not mistake them for rounding."""
+    rng = np.random.default_rng(0)
+    for k in range(3):
+        made = LeadTimeInventory(
+            lead_time=k, order_sizes=[x * unit for x in (0.0, 2.0, 4.0, 6.0, 8.0)], shortage=4.0 + k
+        )
+        trace = uc.Trace.from_members(rng.poisson(3.0, (8, 4)) * unit)
+        state = made.state(2.0 * unit, [2.0 * unit] * k)
+        for policy in (uc.Exact(depth=4), uc.Exact(depth=3, mode="members", risk=0.3), uc.CertifiedBeam(depth=4)):
+            decision = uc.decide(made.task(), state, trace, policy, engine="python")
+            record, blobs = decision_record(decision)
+            assert verify_record(record, blobs, made.task()).status == "valid"

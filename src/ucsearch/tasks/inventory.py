@@ -23,6 +23,7 @@ from ucsearch.tasks import uses
 from ucsearch.tasks.binding import Fit, OnSeries
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, fractile, limit, number, planned_actions, share, whole
 from ucsearch.tasks.inventory_bound import bound, prepare
+from ucsearch.tasks.inventory_fine import bound_fine
 from ucsearch.tasks.lots import Lots, lots
 from ucsearch.trace import Trace
 
@@ -351,6 +352,11 @@ def _fallback(config: LeadTimeInventory) -> Any:
     return rules.fallback_to_level if config.fallback_rule == "level" else rules.fallback
 
 
+def _is_small(p: rules.Params) -> bool:
+    """Whether the largest order is worth less than one unit of money: next to that `bound` cannot tell rounding."""
+    return bool(p.grid[-1] * max(p.holding, p.shortage, p.price, p.unit_cost) < 1.0)
+
+
 @lru_cache(maxsize=256)
 def _task(config: LeadTimeInventory) -> Task:
     params = config.params()
@@ -374,7 +380,7 @@ def _task(config: LeadTimeInventory) -> Task:
         invariant=rules.invariant_planned if stable else rules.invariant,
         terminal=rules.terminal if params.salvage > 0.0 else None,
         prepare=prepare,
-        bound=bound,
+        bound=bound_fine if _is_small(params) else bound,
         continuations=continuations,
         label_of=text.format,
         uses={"units": uses.units, "spend": uses.spend, "lines": uses.lines},
