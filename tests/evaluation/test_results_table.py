@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from ucsearch.evaluation.manifest import find_evidence
+from ucsearch.evaluation.manifest import Evidence, find_evidence, read_evidence
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.suite import suite_names
 
@@ -17,12 +18,20 @@ EVIDENCE = ROOT / "evidence"
 FOLDERS = find_evidence(EVIDENCE) if EVIDENCE.is_dir() else []
 
 
+@cache
+def read(folder: Path) -> Evidence:
+    """Once for all tests here: some megabytes of rows."""
+    return read_evidence(folder)
+
+
+@cache
 def script() -> ModuleType:
     spec = importlib.util.spec_from_file_location("evidence_script", ROOT / "scripts" / "evidence.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    vars(module)["read_evidence"] = read
     return module
 
 
@@ -43,11 +52,10 @@ def test_pages_show_the_evidence_and_nothing_else(page: str, table: str) -> None
 
 def test_the_short_table_leaves_no_opponent_out() -> None:
     from ucsearch.evaluation.conclusions import standings
-    from ucsearch.evaluation.manifest import read_evidence
 
     table = script().short_table(EVIDENCE)
     for folder in FOLDERS:
-        p = read_evidence(folder).predicate
+        p = read(folder).predicate
         assert (f"(evidence/{folder.name})" in table) is (p["value"] is not None)
         if p["value"] is not None:
             (line,) = (x for x in table.splitlines() if f"(evidence/{folder.name})" in x)
@@ -56,18 +64,15 @@ def test_the_short_table_leaves_no_opponent_out() -> None:
 
 
 def test_readme_calls_certified_what_is() -> None:
-    from ucsearch.evaluation.manifest import read_evidence
-
     text = (ROOT / "README.md").read_text("utf-8").split("## Is it worth it?")[1]
     said = {"m4-balanced200"} if "(evidence/m4-balanced200)) it does, certified" in text else set()
-    assert {f.name for f in FOLDERS if read_evidence(f).predicate["verdict"]["class"] == "certified"} == said
+    assert {f.name for f in FOLDERS if read(f).predicate["verdict"]["class"] == "certified"} == said
 
 
 def test_the_pictures_of_gains_are_of_the_committed_evidence() -> None:
     from ucsearch.evaluation.heatmap import heat_map, small_map
-    from ucsearch.evaluation.manifest import read_evidence
 
-    tables = read_evidence(EVIDENCE / "where-search-helps").predicate["tables"]
+    tables = read(EVIDENCE / "where-search-helps").predicate["tables"]
     gains = next(t for t in tables if t["name"] == "gains")
     made = script()
     assert made.MAP.read_text("utf-8") == heat_map(gains)

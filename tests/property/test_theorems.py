@@ -235,7 +235,9 @@ def exact_values(score: np.ndarray, keys: np.ndarray) -> np.ndarray:
     return q
 
 
-@pytest.mark.parametrize("kind", [uc.CertifiedBeam, pytest.param(uc.UCBeam, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(uc.CertifiedBeam, marks=pytest.mark.slow), pytest.param(uc.UCBeam, marks=pytest.mark.slow)]
+)
 def test_retained_prefix_margins_have_no_counterexample(kind: Any) -> None:
     """10,000 searches per kind on scores that are wrong by up to eps_m per path, against enumerated exact values."""
     rng = np.random.default_rng([4, kind is uc.UCBeam])

@@ -223,7 +223,7 @@ def checked(tool: list[str], text: str, folder: Path) -> subprocess.CompletedPro
 @pytest.mark.parametrize(
     "tool",
     [
-        ["mypy", "--strict", "--follow-imports=silent", "--cache-dir"],
+        pytest.param(["mypy", "--strict", "--follow-imports=silent", "--cache-dir"], marks=pytest.mark.slow),
         pytest.param(["pyright"], marks=pytest.mark.slow),
     ],
     ids=lambda t: t[0],

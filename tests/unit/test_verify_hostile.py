@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import py_compile
 import sqlite3
 import subprocess
 import sys
@@ -161,6 +162,22 @@ def test_only_the_named_module_is_taken_from_the_current_folder(tmp_path: Path) 
     (tmp_path / "mine.py").write_text("import helper\n")
     done = program(tmp_path, str(path), "--task", "mine:task")
     assert (done.returncode, "No module named 'helper'" in done.stderr) == (64, True)
+
+
+@pytest.mark.parametrize("named", ["mine.py:task", "mine:task"])
+def test_bytecode_beside_a_named_file_is_not_run(named: str, tmp_path: Path) -> None:
+    """Of the same second and size as the text, and of other contents."""
+    path = exported(tmp_path / "r.jsonl", ours())
+    right = f"from ucsearch.planning.objects import {BUILT_IN.rpartition(':')[2]} as task\n"
+    wrong = "raise SystemExit(0)\n".ljust(len(right), "#")
+    mine = tmp_path / "mine.py"
+    mine.write_text(wrong)
+    os.utime(mine, (1e9, 1e9))
+    py_compile.compile(str(mine), doraise=True)
+    mine.write_text(right)
+    os.utime(mine, (1e9, 1e9))
+    done = program(tmp_path, str(path), "--task", named)
+    assert (done.returncode, done.stdout) == (0, "1 valid\n"), done.stderr
 
 
 # -------------------------------------------------------------------- SQLite

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from ucsearch.verify.memory import unlimited
@@ -125,13 +125,22 @@ def _module(place: str) -> Any:
     if not place.endswith(".py"):
         with _also_here(place.partition(".")[0]):
             return importlib.import_module(place)
-    spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+    name = Path(place).stem
+    spec = importlib.util.spec_from_file_location(name, place, loader=_FromText(name, place))
     if spec is None or spec.loader is None:
         raise ImportError(f"{place} cannot be imported")
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(module.__name__, module)  # classes and pickles of the module look for it there
     spec.loader.exec_module(module)
     return module
+
+
+class _FromText(importlib.machinery.SourceFileLoader):
+    """Runs the text that is there. Bytecode beside it may be planted, or of another text of the same second and size."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
 
 
 class _Here(importlib.abc.MetaPathFinder):
@@ -145,7 +154,10 @@ class _Here(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self.name or path is not None:
             return None
-        return importlib.machinery.PathFinder.find_spec(fullname, [os.getcwd()])
+        spec = importlib.machinery.PathFinder.find_spec(fullname, [os.getcwd()])
+        if spec is not None and type(spec.loader) is importlib.machinery.SourceFileLoader:
+            spec.loader = _FromText(fullname, spec.loader.path)
+        return spec
 
 
 @contextmanager
