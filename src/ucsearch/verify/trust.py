@@ -136,7 +136,7 @@ def _module(place: str) -> Any:
 
 
 class _FromText(importlib.machinery.SourceFileLoader):
-    """Runs the text that is there. Bytecode beside it may be planted, or of another text of the same second and size."""
+    """Runs the text that is there. Bytecode beside it may be planted, or of another text of that second and size."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
