@@ -40,7 +40,7 @@ COPIED = ("src", "tests", "docs", "pyproject.toml")
 SHARE = 0.90
 SOURCE = "src/ucsearch"
 
-# By group: which modules it has, under SOURCE.
+# By group: which modules it has, under SOURCE; patterns, with a blank between.
 MODULES = {
     "dispatch": "dispatch/gate.py",
     "certificate": "certificate/[!m]*.py",
@@ -48,7 +48,7 @@ MODULES = {
     "engine/plain": "engine/plain/*.py",
     "verify": "verify/*.py",
     "trace": "trace/*.py",
-    "pipeline": "pipeline/tables.py",
+    "pipeline": "pipeline/tables.py pipeline/written.py",
 }
 # By group: the files of tests that are about it.
 TESTS = {
@@ -152,6 +152,11 @@ COMPARE: dict[type[ast.cmpop], type[ast.cmpop]] = {
 ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
 }  # fmt: skip
+
+
+def modules_of(root: Path, group: str) -> list[Path]:
+    """The modules of a group in the tree at `root`."""
+    return sorted(path for pattern in MODULES[group].split() for path in (root / SOURCE).glob(pattern))
 
 
 def changes_of(node: ast.AST) -> list[Callable[[Any], ast.AST]]:
@@ -315,7 +320,7 @@ class _Server:
         # Two controls that must survive: every module grafted with a mark before each statement, which says what each
         # test reaches; every module grafted unchanged, and the tests backwards. Twice at most: a busy machine may fail
         # a test of time.
-        modules = sorted((self.folder / SOURCE).glob(MODULES[self.group]))
+        modules = modules_of(self.folder, self.group)
         same = [(p.relative_to(self.folder).as_posix(), p.read_text()) for p in modules]
         controls = [self.control(session, items, same, self.folder / "reach.json")]
         controls += [self.control(session, plain[::-1], same)]
@@ -588,10 +593,10 @@ def main() -> int:
     asked = {p.resolve() for p in options.modules}
     mutants: list[Mutant] = []
     groups: dict[str, list[Mutant]] = {}
-    for group, pattern in MODULES.items():
+    for group in MODULES:
         if options.groups and group not in options.groups.split(","):
             continue
-        paths = [p for p in sorted((ROOT / SOURCE).glob(pattern)) if not asked or p in asked]
+        paths = [p for p in modules_of(ROOT, group) if not asked or p in asked]
         groups[group] = [mutant for path in paths for mutant in mutants_of(path, set())]
     known = {m.key for own in groups.values() for m in own}
     if options.sample is not None:

@@ -12,7 +12,8 @@ from tests.pipeline.kit import FORECAST_HEAD, TOML, forecast_rows, make_settings
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline import tables
 from ucsearch.pipeline.forecasts import ForecastFile, Values, make_trace
-from ucsearch.pipeline.tables import open_table, write_table
+from ucsearch.pipeline.tables import open_table
+from ucsearch.pipeline.written import write_table
 from ucsearch.settings import parse_settings
 from ucsearch.trace import Trace
 

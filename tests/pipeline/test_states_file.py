@@ -11,7 +11,8 @@ import pytest
 from tests.pipeline.kit import STATE_HEAD, TOML, make_settings, state_rows, write_csv
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.cases import StateFile, panel_inputs, state_columns
-from ucsearch.pipeline.tables import open_table, write_table
+from ucsearch.pipeline.tables import open_table
+from ucsearch.pipeline.written import write_table
 from ucsearch.settings import parse_settings
 from ucsearch.tasks import LeadTimeInventory
 from ucsearch.tasks.inventory_rules import State

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ucsearch.errors import DataError, InputError
-from ucsearch.pipeline import tables
-from ucsearch.pipeline.tables import Block, Table, open_table, whole_series, write_table
+from ucsearch.pipeline import tables, written
+from ucsearch.pipeline.tables import Block, Table, open_table, whole_series
+from ucsearch.pipeline.written import refuse_overwriting, write_table
 
 
 def only(table: Table, *columns: str, start: int = 0) -> Block:
@@ -149,8 +150,8 @@ def test_no_rows_are_still_a_table(tmp_path: Path, ending: str) -> None:
 
 
 def test_row_groups_are_of_one_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "_PACKED", 2)
-    monkeypatch.setattr(tables, "_ROW_GROUP", 4)
+    monkeypatch.setattr(written, "_PACKED", 2)
+    monkeypatch.setattr(written, "_ROW_GROUP", 4)
     for count, sizes in ((3, [3]), (4, [4]), (8, [4, 4]), (11, [4, 4, 3])):
         path = tmp_path / "t.parquet"
         assert write_table(path, {"n": int}, lambda count=count: ((i,) for i in range(count))) == count  # type: ignore[misc]
@@ -183,20 +184,20 @@ def test_no_file_is_replaced_under_any_of_its_names(tmp_path: Path, monkeypatch:
     read.write_text("x\n1\n")
     hard.hardlink_to(read)
     soft.symlink_to(read)
-    tables.refuse_overwriting({"OUT": new, "OTHER": None}, {"IN": read, "MORE": None})
+    refuse_overwriting({"OUT": new, "OTHER": None}, {"IN": read, "MORE": None})
     for name in (read, hard, soft, tmp_path / "." / "in.csv", tmp_path / "x" / ".." / "in.csv"):
         with pytest.raises(InputError, match="would replace"):
-            tables.refuse_overwriting({"OUT": name}, {"IN": read})
+            refuse_overwriting({"OUT": name}, {"IN": read})
     with pytest.raises(InputError, match="another file than OUT"):
-        tables.refuse_overwriting({"OUT": new, "OTHER": new}, {})
+        refuse_overwriting({"OUT": new, "OTHER": new}, {})
 
     def refuses(self: Path, strict: bool = False) -> Path:
         raise OSError("a loop of links")
 
     monkeypatch.setattr(Path, "resolve", refuses)
-    tables.refuse_overwriting({"OUT": new}, {"IN": read})
+    refuse_overwriting({"OUT": new}, {"IN": read})
     with pytest.raises(InputError, match="another file than OUT"):
-        tables.refuse_overwriting({"OUT": new, "OTHER": new}, {})
+        refuse_overwriting({"OUT": new, "OTHER": new}, {})
 
 
 @pytest.mark.parametrize(
@@ -223,8 +224,8 @@ def test_floats_are_put_without_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rows_are_packed_before_a_group_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "_PACKED", 2)
-    monkeypatch.setattr(tables, "_ROW_GROUP", 4)
+    monkeypatch.setattr(written, "_PACKED", 2)
+    monkeypatch.setattr(written, "_ROW_GROUP", 4)
     made: list[int] = []
 
     def watched(arrays: Any, schema: Any, real: Any = pa.Table.from_arrays) -> Any:

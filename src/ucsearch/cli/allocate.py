@@ -43,7 +43,7 @@ def allocate(
     from datetime import UTC, datetime
 
     from ucsearch.pipeline.allocate import run_allocate, write_next, write_prices, write_shares
-    from ucsearch.pipeline.tables import check_writable, refuse_overwriting
+    from ucsearch.pipeline.written import check_writable, refuse_overwriting
     from ucsearch.settings import load_settings
 
     with reported():

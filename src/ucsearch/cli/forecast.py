@@ -89,7 +89,7 @@ def calibrate(
     """
     from ucsearch.pipeline.calibrating import run_calibrate
     from ucsearch.pipeline.calibration_page import write_page
-    from ucsearch.pipeline.tables import refuse_overwriting
+    from ucsearch.pipeline.written import refuse_overwriting
 
     with reported():
         refuse_overwriting({"--page": None if no_page else page}, {"SETTINGS": settings, "--data": data})

@@ -47,10 +47,10 @@ def monitor(
     import json
 
     from ucsearch.monitor import Settings
-    from ucsearch.pipeline.tables import refuse_overwriting
     from ucsearch.pipeline.watch import run_watch
     from ucsearch.pipeline.watch_page import write_watch_page
     from ucsearch.pipeline.watch_words import as_json, watch_text, write_watch
+    from ucsearch.pipeline.written import refuse_overwriting
     from ucsearch.records.files import whole_file
 
     with reported():

@@ -112,7 +112,7 @@ def decide(
     from datetime import UTC, datetime
 
     from ucsearch.pipeline.decide import StrictError, run_decide
-    from ucsearch.pipeline.tables import check_writable, refuse_overwriting
+    from ucsearch.pipeline.written import check_writable, refuse_overwriting
     from ucsearch.settings import load_settings
 
     with reported(), progress_bar("deciding") as progress:
@@ -190,7 +190,7 @@ def backtest(
     or files; 130 stopped.
     """
     from ucsearch.pipeline.backtest import run_backtest
-    from ucsearch.pipeline.tables import check_writable, refuse_overwriting
+    from ucsearch.pipeline.written import check_writable, refuse_overwriting
     from ucsearch.settings import load_settings
 
     with reported():
@@ -250,7 +250,7 @@ def explain(
     Exit codes: 0 shown, 2 no usable log, or no such series.
     """
     from ucsearch.pipeline.explain import explain_series
-    from ucsearch.pipeline.tables import refuse_overwriting
+    from ucsearch.pipeline.written import refuse_overwriting
     from ucsearch.settings import load_settings
 
     with reported():
@@ -351,7 +351,7 @@ def print_problems(problems: Sequence[Problem], more: int, path: Path | None) ->
     if hidden > 0:
         typer.echo(f"and {hidden} more" + ("" if path else "; --problems FILE lists them"), err=True)
     if path is not None:
-        from ucsearch.pipeline.tables import write_table
+        from ucsearch.pipeline.written import write_table
 
         names = ("file", "place", "column", "series", "text")
         rows = [[getattr(p, name) for name in names] for p in problems]

@@ -48,7 +48,7 @@ def decide(
     Exit codes: 0 all decided, 1 some series are on HOLD, 2 refused, unreachable or unusable files.
     """
     from ucsearch.client import items_of
-    from ucsearch.pipeline.tables import refuse_overwriting
+    from ucsearch.pipeline.written import refuse_overwriting
 
     with _connected(url, token_file) as client:
         refuse_overwriting({"--out": out}, {"--forecasts": forecasts, "--states": states, "--token-file": token_file})
@@ -175,7 +175,7 @@ def _frame(path: Path) -> Any:
 
 
 def _write(path: Path, answers: Sequence[Answer]) -> None:
-    from ucsearch.pipeline.tables import write_table
+    from ucsearch.pipeline.written import write_table
 
     columns: dict[str, type] = {
         "series": str, "outcome": str, "action": float, "label": str, "order": float, "reason": str,

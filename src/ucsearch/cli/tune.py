@@ -42,8 +42,8 @@ def tune(
     or files, or OUT is there already; 130 stopped, the same command goes on.
     """
     from ucsearch.errors import InputError
-    from ucsearch.pipeline.tables import refuse_overwriting
     from ucsearch.pipeline.tuning import run_tune
+    from ucsearch.pipeline.written import refuse_overwriting
     from ucsearch.records.files import whole_file
 
     with reported():

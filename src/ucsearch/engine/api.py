@@ -1,11 +1,10 @@
-"""`search` for one window, `search_panel` for many. Inputs are checked here, before any work is done."""
+"""`search` for one window, `search_panel` for many. Inputs are checked before any work is done."""
 
 from __future__ import annotations
 
 import os
-import struct
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +15,24 @@ from ucsearch.engine.arrays import Inputs, OutI, Outputs
 from ucsearch.engine.choose import WORTH_COMPILING, choose_kernel, edges_asked
 from ucsearch.engine.compiled.engine import call_single, ready_kernel
 from ucsearch.engine.compiled.engine import run as run_compiled
+from ucsearch.engine.given import (
+    action_grid,
+    branches,
+    forecast_arrays,
+    inputs_of,
+    panel_states,
+    panel_trace,
+    params_rows,
+    row_of,
+    unstructured,
+)
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.plain.run import run_window
 from ucsearch.engine.plain.window import TaskFault
 from ucsearch.engine.plan import Plan
 from ucsearch.engine.status import Status
 from ucsearch.errors import InputError, TaskError
-from ucsearch.layout import Layout, as_finite, is_named_tuple_type
+from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Policy, Settings, resolve
 from ucsearch.task import Task
 from ucsearch.trace import Trace
@@ -34,7 +44,6 @@ Faults = dict[int, TaskFault]  # by window
 
 # Plain numbers: an enum compares slowly.
 _TASK_ERROR, _CLOSED, _STATUS = int(Status.TASK_ERROR), MODES["closed"], int(OutI.STATUS)
-_BRANCHES = 2  # of a closed-loop policy: after low and after high outcomes
 _PREPARED = 64  # combinations of policy and shapes remembered for a task
 
 
@@ -54,11 +63,11 @@ def search(
     engine = engine if run is None else run.engine
     known, row = _known(task, state, trace, policy, params, actions, engine)
     settings, layout, kernel = known.settings, known.layout, known.kernel
-    inputs = Inputs(_row(row), known.params, known.grid, *_forecast(trace, settings))
+    inputs = Inputs(row_of(row), known.params, known.grid, *forecast_arrays(trace, settings))
     closed = settings.mode == _CLOSED
-    outputs = Outputs.empty(1, known.grid.shape[1], settings.depth, True, _BRANCHES if closed else 0)
+    outputs = Outputs.empty(1, known.grid.shape[1], settings.depth, True, branches(settings))
     faults = Faults()
-    if closed and _unstructured(trace, settings).any():
+    if closed and unstructured(trace, settings).any():
         outputs.blank(0, Status.NO_STRUCTURE)
     elif kernel is None:
         _plain(task, settings, layout, inputs, outputs, 0, faults)
@@ -105,23 +114,23 @@ def search_panel(
         engine, threads, progress = run.engine, run.threads, run.progress
     if not isinstance(task, Task):
         raise InputError("task", type(task).__name__, "a uc.Task")
-    trace = _panel_trace(traces)
-    layout, rows = _panel_states(task, states, trace.windows)
-    grid = _actions(task, actions, trace.windows)
+    trace = panel_trace(traces)
+    layout, rows = panel_states(task, states, trace.windows)
+    grid = action_grid(task, actions, trace.windows)
     settings = resolve(policy, task, trace, grid.shape[1])
-    inputs = _inputs(rows, _params(task, params, trace.windows), grid, trace, settings)
+    inputs = inputs_of(rows, params_rows(task, params, trace.windows), grid, trace, settings)
     count = thread_count(threads)
     asked = (policy, task, settings)
     on_device = engine == "cuda"
     kernel = None if on_device else choose_kernel(task, layout, settings, engine, edges_asked(*asked, inputs))
-    outputs = Outputs.empty(trace.windows, grid.shape[1], settings.depth, keep_paths, _branches(settings))
-    unstructured = _unstructured(trace, settings)
+    outputs = Outputs.empty(trace.windows, grid.shape[1], settings.depth, keep_paths, branches(settings))
+    bare = unstructured(trace, settings)
     faults: Faults = {}
 
     def plainly(w: int) -> None:
         _plain(task, settings, layout, inputs, outputs, w, faults, stop)
 
-    if unstructured.all():
+    if bare.all():
         pass
     elif on_device:
         from ucsearch.engine.cuda.engine import run_on_device, take
@@ -145,8 +154,8 @@ def search_panel(
         if kernel is not None:
             faults.clear()
             run_compiled(kernel, settings, inputs, outputs, plainly, count, _beyond(done, progress), stop)
-    for bare in np.flatnonzero(unstructured):
-        outputs.blank(int(bare), Status.NO_STRUCTURE)
+    for w in np.flatnonzero(bare).tolist():
+        outputs.blank(w, Status.NO_STRUCTURE)
     chosen = "cuda" if on_device else "python" if kernel is None else "compiled"
     said = {w: fault.detail for w, fault in faults.items()}
     return PanelPlan(task, trace, policy, settings, layout, inputs, outputs, chosen, said)
@@ -287,188 +296,15 @@ def _prepare(
             hint="Use search_panel, or pass fields= for (members, horizon, fields) arrays.",
         )  # fmt: skip
     layout = task.layout(state)
-    grid = _actions(task, actions, 1)
+    grid = action_grid(task, actions, 1)
     settings = resolve(policy, task, trace, grid.shape[1])
-    own = _params(task, params, 1)
+    own = params_rows(task, params, 1)
     row = layout.flatten(state, "state")
-    inputs = _inputs(_row(row), own, grid, trace, settings)
+    inputs = inputs_of(row_of(row), own, grid, trace, settings)
     edges = edges_asked(policy, task, settings, inputs)
     reach = task.reach()
     kernel = choose_kernel(task, layout, settings, engine, edges)
     return _Known(policy, layout, settings, inputs.params, inputs.actions, kernel, reach, edges), row
-
-
-def _row(values: list[float]) -> Floats:
-    """(1, n), read-only as bytes are."""
-    return np.ndarray((1, len(values)), np.float64, struct.pack(f"{len(values)}d", *values))
-
-
-def _inputs(states: Floats, params: Floats, actions: Floats, trace: Trace, settings: Settings) -> Inputs:
-    return Inputs(*map(_read_only, (states, params, actions)), *_forecast(trace, settings))
-
-
-def _forecast(trace: Trace, settings: Settings) -> tuple[Floats, ...]:
-    """What `Inputs` takes of a trace; looked at once for each."""
-    closed = settings.mode == _CLOSED and trace.has_law
-    kept = "_kept_law" if closed else "_kept_forecast"
-    found: tuple[Floats, ...] | None = trace.__dict__.get(kept)
-    if found is None:
-        arrays = [trace.mean, trace.members, trace.weights, trace.q, trace.u]
-        if closed:
-            law = trace.laws  # packed as `Inputs` says
-            arrays[1:] = [law.points[:, :, None], law.weights, law.after[:, None], law.starts[:, None]]
-        found = trace.__dict__[kept] = tuple(map(_read_only, arrays))
-    return found
-
-
-def _read_only(array: Floats) -> Floats:
-    if array.flags.writeable or not array.flags.c_contiguous:
-        array = np.ascontiguousarray(array).view()
-        array.flags.writeable = False
-    return array
-
-
-def _branches(settings: Settings) -> int:
-    """Rows of `paths` beside those of the first actions."""
-    return _BRANCHES if settings.mode == _CLOSED else 0
-
-
-def _unstructured(trace: Trace, settings: Settings) -> NDArray[np.bool_]:
-    """(W,) closed mode without a law, or with a tree in which nothing is learned after step 0."""
-    if settings.mode != MODES["closed"]:
-        return np.zeros(trace.windows, bool)
-    if not trace.has_law:
-        return np.ones(trace.windows, bool)
-    return np.asarray((settings.depth > 1) & (trace.laws.learns >= settings.depth))
-
-
-def _actions(task: Task, actions: ArrayLike | None, windows: int) -> Floats:
-    if actions is None:
-        return task.action_array[None]
-    grid = np.atleast_2d(as_finite(actions, "actions", allow_nan=True))
-    m = task.action_array.size
-    if grid.ndim != 2 or grid.shape[1] != m or grid.shape[0] not in (1, windows):
-        raise InputError("actions", f"shape {np.shape(actions)}", f"shape ({windows}, {m}), NaN where unavailable")
-    for w, i in _not_ascending(grid):
-        raise InputError("actions", grid[w, i], "strictly ascending values within a window", index=(w, i))
-    return grid + 0.0
-
-
-def _not_ascending(grid: Floats) -> list[tuple[int, int]]:
-    """The first place, if any, where an available action is not above the available ones before it."""
-    filled = np.where(np.isnan(grid), -np.inf, grid)
-    before = np.maximum.accumulate(filled, axis=1)[:, :-1]
-    bad = np.argwhere(~np.isnan(grid[:, 1:]) & ~(grid[:, 1:] > before))
-    return [(int(bad[0][0]), int(bad[0][1]) + 1)] if len(bad) else []
-
-
-def _params(task: Task, params: Any, windows: int) -> Floats:
-    if params is None:
-        return task.params_row
-    layout = task.params_layout
-    if layout is None:
-        raise InputError("params", type(params).__name__, "nothing, because the task has no params")
-    if is_named_tuple_type(type(params)):
-        leaves = [x for item in params for x in (item if isinstance(item, tuple) else (item,))]
-        if all(np.ndim(x) == 0 for x in leaves):
-            return np.array([layout.flatten(params, "params")])
-    rows = layout.rows(params, "params")
-    if rows.shape[0] not in (1, windows):
-        raise InputError("params", f"{rows.shape[0]} rows", f"{windows}, one per window")
-    return rows
-
-
-def _panel_trace(traces: Any) -> Trace:
-    if isinstance(traces, Trace):
-        return traces
-    if isinstance(traces, list | tuple) and traces and all(isinstance(t, Trace) for t in traces):
-        return _stack(traces)
-    return Trace.from_members(traces)
-
-
-def _stack(traces: Sequence[Trace]) -> Trace:
-    """Single traces of equal shape as one panel."""
-    first = traces[0]
-    for i, t in enumerate(traces):
-        shape = (t.members.shape[1:], t.mean.shape[1:], t.q.shape[1:], t.windows)
-        expected = (first.members.shape[1:], first.mean.shape[1:], first.q.shape[1:], 1)
-        if shape != expected:
-            raise InputError("traces", f"{t!r}", f"one window shaped like {first!r}", index=i)
-        if t.declared._replace(unit=0.0) != first.declared._replace(unit=0.0):
-            raise InputError("traces", repr(t.declared), f"{first.declared!r} as in the first trace", index=i)
-        for name in ("coupling", "model", "notes"):
-            if getattr(t, name) != getattr(first, name):
-                wanted = f"{name} {getattr(first, name)!r} as in the first trace"
-                raise InputError("traces", repr(getattr(t, name)), wanted, index=i)
-        for name in ("cutoff", "issued"):
-            if bool(getattr(t, name)) != bool(getattr(first, name)):
-                raise InputError("traces", f"{name} {getattr(t, name)}", f"{name} in all traces or in none", index=i)
-    names = ("members", "weights", "mean", "q", "u")
-    members, weights, mean, q, u = (np.concatenate([getattr(t, n) for t in traces]) for n in names)
-    for array in (members, weights, mean, q, u):
-        array.flags.writeable = False
-    cutoff = tuple(t.cutoff[0] for t in traces) if first.cutoff else ()
-    issued = tuple(t.issued[0] for t in traces) if first.issued else ()
-    node = None if first.node is None else np.concatenate([t.node for t in traces if t.node is not None])
-    units = tuple(
-        u for t in traces for u in (t.declared.unit if isinstance(t.declared.unit, tuple) else (t.declared.unit,))
-    )
-    declared = first.declared if len(set(units)) == 1 else first.declared._replace(unit=units)
-    return Trace.trusted(
-        members, weights, mean, q, u, True, first.coupling, first.model, cutoff, issued, first.notes, declared, node,
-    )  # fmt: skip
-
-
-def _panel_states(task: Task, states: Any, windows: int) -> tuple[Layout, Floats]:
-    if isinstance(states, np.ndarray):
-        layout = _layout_for(task, states)
-    elif isinstance(states, task.state):
-        for name, item in zip(task.state._fields, states, strict=True):
-            if any(np.size(x) == 0 for x in (item if isinstance(item, tuple) else (item,))):
-                raise InputError(f"states.{name}", "no values", f"{windows} values, one per window")
-        first = task.state(
-            *(
-                tuple(float(np.ravel(x)[0]) for x in item)
-                if isinstance(item, tuple)
-                else tuple(float(x) for x in np.asarray(item)[0])
-                if np.ndim(item) == 2
-                else float(np.ravel(item)[0])
-                for item in states
-            )
-        )
-        layout = task.layout(first)
-    else:
-        if not isinstance(states, Iterable):
-            raise InputError("states", type(states).__name__, f"an array, a {task.state.__name__} of arrays or a list")
-        items = list(states)
-        if not items:
-            raise InputError("states", "no windows", f"{windows} states")
-        layout, states = task.layout(items[0]), items
-    rows = layout.rows(states, "states")
-    if rows.shape[0] == 1 and windows > 1:
-        rows = np.repeat(rows, windows, axis=0)
-    if rows.shape[0] != windows:
-        raise InputError("states", f"{rows.shape[0]} rows", f"{windows}, one per window of the traces")
-    return layout, rows
-
-
-def _layout_for(task: Task, states: NDArray[Any]) -> Layout:
-    """The layout of a flat (W, n) array: every extra column belongs to the one field annotated as a tuple."""
-    if states.ndim != 2:
-        raise InputError("states", f"shape {states.shape}", "shape (W, n)")
-    fields = task.state._fields
-    notes = getattr(task.state, "__annotations__", {})
-    tuples = [i for i, name in enumerate(fields) if "tuple" in str(notes.get(name, "")).lower()]
-    lengths = [0] * len(fields)
-    extra = states.shape[1] - (len(fields) - len(tuples))
-    if len(tuples) == 1 and extra >= 1:
-        lengths[tuples[0]] = extra
-    elif tuples or extra != 0:
-        raise InputError(
-            "states", f"{states.shape[1]} columns", f"{len(fields)} columns {fields}",
-            hint="With tuple fields pass a State of arrays or a list of states.",
-        )  # fmt: skip
-    return Layout(task.state, tuple(lengths))
 
 
 def thread_count(threads: int | None) -> int:

@@ -17,7 +17,8 @@ from ucsearch.dispatch.decision import Outcome
 from ucsearch.engine.api import search
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.again import asked_again
-from ucsearch.pipeline.tables import open_table, write_table
+from ucsearch.pipeline.tables import open_table
+from ucsearch.pipeline.written import write_table
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.chain import Row
 from ucsearch.settings import Settings, SharedLimit

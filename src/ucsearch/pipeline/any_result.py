@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from ucsearch.backtest.intervals import Interval, paired
 from ucsearch.pipeline.backtest_result import GIVEN, HINDSIGHT, POLICY, TUNED
-from ucsearch.pipeline.tables import Problem, write_table
+from ucsearch.pipeline.tables import Problem
+from ucsearch.pipeline.written import write_table
 from ucsearch.settings import Settings
 from ucsearch.tasks.words import task_words
 

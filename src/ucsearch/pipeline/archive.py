@@ -21,7 +21,8 @@ from ucsearch.pipeline.forecasts import ForecastFile, Values, make_trace
 from ucsearch.pipeline.numbers import parse_dates
 from ucsearch.pipeline.periods import count_periods, later
 from ucsearch.pipeline.sales import History, read_sales
-from ucsearch.pipeline.tables import open_table, whole_series, write_table
+from ucsearch.pipeline.tables import open_table, whole_series
+from ucsearch.pipeline.written import write_table
 from ucsearch.settings import Settings
 
 __all__ = ["Past", "extend_archive", "read_archive", "read_corrections", "write_archive"]

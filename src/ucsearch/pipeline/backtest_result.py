@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.backtest.statistics import LEAST, RESAMPLES, Bounds, bootstrap_key, bounds, scale_free_delta
-from ucsearch.pipeline.tables import Problem, write_table
+from ucsearch.pipeline.tables import Problem
+from ucsearch.pipeline.written import write_table
 from ucsearch.settings import Settings
 
 __all__ = ["GIVEN", "HINDSIGHT", "POLICY", "TUNED", "Against", "BacktestResult", "Track"]

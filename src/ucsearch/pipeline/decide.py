@@ -38,8 +38,9 @@ from ucsearch.pipeline.forecasts import ForecastFile, Values, make_trace
 from ucsearch.pipeline.recalibrated import correction_for, recalibrated_trace, recorded_changes
 from ucsearch.pipeline.rows import COLUMNS, PLACE, REFUSED, Rows, shown_columns
 from ucsearch.pipeline.segmented import Segment, is_segmented, resolve_reach
-from ucsearch.pipeline.tables import Problem, check_writable, open_table, refuse_overwriting, write_table
+from ucsearch.pipeline.tables import Problem, open_table
 from ucsearch.pipeline.work import Work
+from ucsearch.pipeline.written import check_writable, refuse_overwriting, write_table
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.requests import Request, Under
 from ucsearch.records.writer import Body, Recalibrated, decision_body, panel_bodies

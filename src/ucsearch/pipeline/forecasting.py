@@ -28,7 +28,8 @@ from ucsearch.forecast.walked import past_forecasts
 from ucsearch.pipeline.archive import Past, write_archive
 from ucsearch.pipeline.periods import day_text, later
 from ucsearch.pipeline.sales import History, Sales, ended_early, read_sales
-from ucsearch.pipeline.tables import Problem, check_writable, refuse_overwriting, write_table
+from ucsearch.pipeline.tables import Problem
+from ucsearch.pipeline.written import check_writable, refuse_overwriting, write_table
 from ucsearch.settings import Settings, forecaster_classes
 
 __all__ = [

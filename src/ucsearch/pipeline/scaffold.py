@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ucsearch.data.embedded import sample_demand, sample_states
 from ucsearch.errors import DataError, InputError
-from ucsearch.pipeline.tables import write_table
+from ucsearch.pipeline.written import write_table
 from ucsearch.records.files import whole_file
 
 __all__ = ["KINDS", "next_commands", "write_scaffold"]

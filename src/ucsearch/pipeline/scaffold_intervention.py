@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.data.embedded import Draws
-from ucsearch.pipeline.tables import write_table
+from ucsearch.pipeline.written import write_table
 
 __all__ = ["COMMANDS", "FILES", "SETTINGS", "write_samples"]
 

@@ -18,7 +18,7 @@ from ucsearch.errors import RecordError
 from ucsearch.layout import Layout
 from ucsearch.pipeline.numbers import parse_dates
 from ucsearch.pipeline.periods import later
-from ucsearch.pipeline.tables import check_writable, refuse_overwriting, write_table
+from ucsearch.pipeline.written import check_writable, refuse_overwriting, write_table
 from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.inputs import recorded_inputs

@@ -1,16 +1,13 @@
 """CSV and Parquet files as blocks of rows, with every problem named by file, row and column.
 
-CSV is read and written with the standard library, so that a bare installation can use it; Parquet needs pyarrow.
+CSV is read with the standard library, so that a bare installation can use it; Parquet needs pyarrow.
 Rows are counted as a person does: lines of a CSV file (the header is line 1), rows of a Parquet file from 1.
 """
 
 from __future__ import annotations
 
 import csv
-import io
-import math
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -20,27 +17,22 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.numbers import Decimal, parse_numbers, sniff_decimal
-from ucsearch.records.files import whole_file
 
 __all__ = [
     "Block",
     "Problem",
     "Table",
-    "check_writable",
     "is_parquet",
     "open_table",
-    "refuse_overwriting",
+    "pyarrow_parquet",
     "regrouped",
     "whole_series",
-    "write_table",
 ]
 
 Floats = NDArray[np.float64]
 _CSV_ROWS = 20_000
 _CELLS = 1_500_000  # of a Parquet batch: bounds its memory
 _MOST_ROWS = 200_000  # of a Parquet batch: names become texts of their own
-_ROW_GROUP = 50_000
-_PACKED = 5_000  # rows turned into Arrow at a time; a divisor of the row group
 _REGROUPED = 40_000_000  # cells of a file whose rows are put together in memory
 
 
@@ -167,44 +159,12 @@ def is_parquet(path: str | Path) -> bool:
     raise InputError(str(path), f"the ending {ending!r}", "a file called .csv or .parquet")
 
 
-def check_writable(path: str | Path) -> None:
-    """Refuse a table that could not be written, before any work is done for it."""
-    if is_parquet(path):
-        _parquet(path)
-
-
-def _parquet(path: str | Path) -> Any:
+def pyarrow_parquet(path: str | Path) -> Any:
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise DataError(f"{path}: Parquet needs pyarrow: pip install 'ucsearch[io]'") from error
     return pq
-
-
-def refuse_overwriting(outputs: Mapping[str, str | Path | None], inputs: Mapping[str, str | Path | None]) -> None:
-    """Before anything is read: no file that is written may be one that is read, or be written twice. Names are for the
-    message. One file under two names (a link of either kind, another spelling) is still one file."""
-    seen: list[tuple[str, Path]] = [(name, Path(path)) for name, path in inputs.items() if path is not None]
-    for name, given in outputs.items():
-        if given is None:
-            continue
-        path = Path(given)
-        for other_name, other in seen:
-            if _same_file(path, other):
-                raise InputError(name, str(path), f"another file than {other_name} ({other}), which it would replace")
-        seen.append((name, path))
-
-
-def _same_file(a: Path, b: Path) -> bool:
-    try:
-        if os.path.samefile(a, b):
-            return True
-    except OSError:  # one of them is not there yet
-        pass
-    try:
-        return os.path.normcase(a.resolve()) == os.path.normcase(b.resolve())
-    except (OSError, RuntimeError):
-        return os.path.normcase(a.absolute()) == os.path.normcase(b.absolute())
 
 
 def open_table(path: str | Path, decimal: Literal["auto", ".", ","] = "auto") -> Table:
@@ -309,7 +269,7 @@ class _Parquet:
             self.group_rows = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
 
     def _open(self) -> Any:
-        pq = _parquet(self.path)
+        pq = pyarrow_parquet(self.path)
         try:
             return pq.ParquetFile(self.path)
         except (OSError, ValueError) as error:
@@ -389,71 +349,3 @@ class _Regrouped:
 def regrouped(table: Table, series: str) -> Table:
     """The same rows with those of a series together, series by first appearance, order within a series kept."""
     return _Regrouped(table, series)
-
-
-# -------------------------------------------------------------------- writing
-
-Rows = Iterator[Sequence[Any]]
-
-
-def write_table(path: str | Path, columns: Mapping[str, type], rows: Callable[[], Rows]) -> int:
-    """Write rows of str, float and int, whole or not at all; None and NaN are empty. Equal rows, equal bytes."""
-    check_writable(path)
-    with whole_file(path) as file:
-        return _write_parquet(file, columns, rows()) if is_parquet(path) else _write_csv(file, columns, rows())
-
-
-def _write_csv(file: Any, columns: Mapping[str, type], rows: Rows) -> int:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=False)
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    count = 0
-    for row in rows:
-        writer.writerow([_csv_cell(x) for x in row])
-        count += 1
-    text.flush()
-    text.detach()
-    return count
-
-
-def _csv_cell(value: Any) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, float):
-        return repr(value)[:-2] if repr(value).endswith(".0") else repr(value)
-    return str(value)
-
-
-def _write_parquet(file: Any, columns: Mapping[str, type], rows: Rows) -> int:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    kinds = {str: pa.string(), float: pa.float64(), int: pa.int64()}
-    schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
-    count = 0
-    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        batch: list[Sequence[Any]] = []
-        held: list[Any] = []  # of the row group that is being filled: Arrow takes a fraction of Python's memory
-
-        def pack() -> None:
-            parts = zip(*batch, strict=True) if batch else [()] * len(columns)
-            arrays = [pa.array(x, kind, from_pandas=True) for x, kind in zip(parts, schema.types, strict=True)]
-            held.append(pa.Table.from_arrays(arrays, schema=schema))
-            batch.clear()
-
-        def flush() -> None:
-            writer.write_table(pa.concat_tables(held).combine_chunks(), row_group_size=_ROW_GROUP)
-            held.clear()
-
-        for row in rows:
-            batch.append(row)
-            count += 1
-            if len(batch) == _PACKED:
-                pack()
-            if count % _ROW_GROUP == 0:
-                flush()
-        if batch or not count:
-            pack()
-        if held:
-            flush()
-    return count

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.pipeline.retold import plain
-from ucsearch.pipeline.tables import write_table
 from ucsearch.pipeline.watch import COVERED, StreamReport, WatchReport
+from ucsearch.pipeline.written import write_table
 from ucsearch.report.text import count_text, number
 
 __all__ = ["advice", "as_json", "name_of", "state_words", "watch_text", "write_watch"]
