@@ -40,7 +40,7 @@ from ucsearch.tasks.twosided import (
     row_width,
 )
 
-__all__ = ["bound", "prepare"]
+__all__ = ["bound", "bound_fine", "prepare"]
 
 Floats = NDArray[np.float64]
 
@@ -128,3 +128,13 @@ def bound(s: Any, h: int, table: Floats, p: Any) -> float:
             if forced > 0.0:
                 total -= p.fixed_cost + (p.unit_cost - p.salvage) * forced
     return float(total + safety * (1.0 + abs(total)))
+
+
+def bound_fine(s: Any, h: int, table: Floats, p: Any) -> float:
+    """As `bound`, for amounts of money far below 1: next to them a share of 1 + its value is more than rounding, so the
+    sum is taken back out of it. The text of `bound` is in the source hash of decisions on record and stays."""
+    found = bound(s, h, table, p)
+    safety = -_SAFETY if h + p.lead_time >= table[DEPTH] else _SAFETY
+    total = found - safety
+    total = total / (1.0 + safety) if total >= 0.0 else total / (1.0 - safety)
+    return float(total + safety * abs(total))
