@@ -180,6 +180,16 @@ def test_bytecode_beside_a_named_file_is_not_run(named: str, tmp_path: Path) -> 
     assert (done.returncode, done.stdout) == (0, "1 valid\n"), done.stderr
 
 
+@pytest.mark.parametrize("name", ["numpy.py", "json.py", "two.dots.py"])
+def test_a_task_file_may_have_any_name(name: str, tmp_path: Path) -> None:
+    """It stands for no module of that name, here or in what it imports itself."""
+    path = exported(tmp_path / "r.jsonl", ours())
+    right = f"from ucsearch.planning.objects import {BUILT_IN.rpartition(':')[2]} as task\n"
+    (tmp_path / name).write_text(f"import numpy.linalg, json.decoder\n{right}")
+    done = program(tmp_path, str(path), "--task", f"./{name}:task")
+    assert (done.returncode, done.stdout) == (0, "1 valid\n"), done.stderr
+
+
 # -------------------------------------------------------------------- SQLite
 
 

@@ -15,7 +15,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -125,7 +125,7 @@ def _module(place: str) -> Any:
     if not place.endswith(".py"):
         with _also_here(place.partition(".")[0]):
             return importlib.import_module(place)
-    name = Path(place).stem
+    name = _free_name(Path(place))
     spec = importlib.util.spec_from_file_location(name, place, loader=_FromText(name, place))
     if spec is None or spec.loader is None:
         raise ImportError(f"{place} cannot be imported")
@@ -133,6 +133,17 @@ def _module(place: str) -> Any:
     sys.modules.setdefault(module.__name__, module)  # classes and pickles of the module look for it there
     spec.loader.exec_module(module)
     return module
+
+
+def _free_name(file: Path) -> str:
+    """The file's own, unless another module has it: a `numpy.py` of somebody's must not stand for numpy."""
+    name = file.stem.replace(".", "_")  # of a package it would be, and that would be imported
+    other: Any = sys.modules.get(name)
+    if other is None:
+        with suppress(ImportError, ValueError):
+            other = importlib.util.find_spec(name)
+    where = getattr(other, "origin", None) or getattr(other, "__file__", None)
+    return name if other is None or where == str(file) else f"{name}_of_a_task"
 
 
 class _FromText(importlib.machinery.SourceFileLoader):
