@@ -180,13 +180,20 @@ def _one_each(errors: Sequence[Any]) -> list[Any]:
     out = []
     for loc, tried in found.items():
         deeper = [e for e in tried if len(e["loc"]) > len(loc)]
-        if len(tried) == 1 or deeper:
-            out += deeper or tried
+        if deeper:
+            out += _one_each(deeper)
+        elif len(tried) == 1:
+            out += tried
         else:
-            words = [e["msg"].removeprefix("Input should be ") for e in tried]
-            words = [{"a valid array": "a list", "an object": "a table"}.get(w, w) for w in words]
+            words = [_expected(e["msg"]) for e in tried]
             out.append(tried[0] | {"msg": f"{', '.join(words[:-1])} or {words[-1]}"})
     return out
+
+
+def _expected(message: str) -> str:
+    """What pydantic expects, in the words of TOML."""
+    text = message.removeprefix("Input should be ").removeprefix("Input should have ")
+    return {"a valid array": "a list", "an object": "a table", "a valid dictionary": "a table"}.get(text, text)
 
 
 def _line(error: Any, file: str) -> str:
@@ -211,7 +218,9 @@ def _line(error: Any, file: str) -> str:
     seen = repr(error["input"]) if isinstance(error["input"], str | int | float | bool) else "a value"
     if kind == "literal_error":
         return f"{file}: {key}: saw {seen}, expected one of {context['expected']}"
-    text = error["msg"].removeprefix("Input should be ").removeprefix("Input should have ")
+    if where == ["shared"]:
+        return f"{file}: shared: saw [shared], expected [[shared]], a table of its own for each limit"
+    text = _expected(error["msg"])
     return f"{file}: {key}: saw {seen}, expected {text[:1].lower()}{text[1:]}"
 
 
