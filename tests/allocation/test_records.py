@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.allocation.api import allocate_cases
+from ucsearch.allocation.api import Terms, allocate_cases
 from ucsearch.allocation.record import allocation_record, newest_decisions, recorded_case, write_allocation
 from ucsearch.records.canonical import seal
 from ucsearch.tasks import LeadTimeInventory
@@ -48,7 +48,7 @@ def allocated(path: Path, limit: float = 30.0, **terms: Any) -> uc.Allocation:
                 name="lines", limit={"A": 3, "B": 4}, use="lines", per={n: "AB"[i % 2] for i, n in enumerate(NAMES)}
             ),
         ]
-        found = allocate_cases(cases, shared, **terms)
+        found = allocate_cases(cases, shared, Terms(**terms))
         return write_allocation(found, log, rows)
 
 
@@ -67,7 +67,7 @@ def test_the_log_gives_the_same_as_the_decisions(logged: Path) -> None:
     with uc.AuditLog(logged) as log:
         rows = newest_decisions(log)
         cases = [recorded_case(row) for row in rows.values()]
-    found = allocate_cases(cases, uc.Shared(name="truck", limit=33.0, use="units"), serve="best")
+    found = allocate_cases(cases, uc.Shared(name="truck", limit=33.0, use="units"), Terms(serve="best"))
     assert sum(s.uses[0] for s in found.shares) <= 30.0
     assert [c.series for c in cases] == NAMES
 
@@ -112,7 +112,7 @@ def test_a_forged_allocation_is_found(logged: Path, name: str) -> None:
                 name="lines", limit={"A": 3, "B": 4}, use="lines", per={n: "AB"[i % 2] for i, n in enumerate(NAMES)}
             ),
         ]
-        found = allocate_cases(cases, shared, serve="best", gap_share=0.0)
+        found = allocate_cases(cases, shared, Terms(serve="best", gap_share=0.0))
         record = json.loads(json.dumps(allocation_record(found, [rows[c.series] for c in cases])))
         assert not found.passed
         del record["id"]

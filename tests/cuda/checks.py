@@ -130,8 +130,8 @@ def other_bytes() -> str:
     """A device that adds wrongly is found out at the first use."""
     run = cuda_engine.run_window
 
-    def wrong(task: Any, settings: Any, layout: Any, inputs: Any, outputs: Any, w: int) -> None:
-        run(task, settings, layout, inputs, outputs, w)
+    def wrong(task: Any, settings: Any, layout: Any, inputs: Any, outputs: Any, w: int, faults: Any) -> None:
+        run(task, settings, layout, inputs, outputs, w, faults)
         outputs.out_f[w, 0] = np.nextafter(outputs.out_f[w, 0], np.inf)
 
     cuda_engine.run_window = wrong

@@ -22,12 +22,36 @@ from ucsearch.dispatch.gate import Reason
 from ucsearch.errors import InputError
 from ucsearch.frames import make_frame
 
-__all__ = ["Allocation", "Case", "Share", "Shared", "allocate", "allocate_cases", "cases_of"]
+__all__ = ["Allocation", "Case", "Share", "Shared", "Terms", "allocate", "allocate_cases", "cases_of"]
 
 Floats = NDArray[np.float64]
 Serve = Literal["fallback", "best"]
 PATHS = 24  # simulated where limits hold at later steps
 LEAST_PATHS, MOST_PATHS = 20, 10_000  # fewer say little
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How good an allocation must be, what leaves when it is not, and how later steps are simulated."""
+
+    gap_limit: float | None = None  # currency
+    gap_share: float = 0.01  # of what the limits cost
+    serve: Serve = "fallback"
+    paths: int = PATHS
+    draws: Draws = "independent"
+
+    def __post_init__(self) -> None:
+        if self.serve not in ("fallback", "best"):
+            raise InputError("serve", repr(self.serve), "'fallback' or 'best'")
+        if self.gap_limit is not None and not 0.0 <= self.gap_limit < math.inf:
+            raise InputError("gap_limit", self.gap_limit, "a finite number of at least 0, or None")
+        if not 0.0 <= self.gap_share < math.inf:
+            raise InputError("gap_share", self.gap_share, "a finite number of at least 0")
+        whole = isinstance(self.paths, int) and not isinstance(self.paths, bool)
+        if not whole or not LEAST_PATHS <= self.paths <= MOST_PATHS:
+            raise InputError("paths", repr(self.paths), f"a whole number from {LEAST_PATHS} to {MOST_PATHS}")
+        if self.draws not in ("independent", "common"):
+            raise InputError("draws", repr(self.draws), "'independent' or 'common'")
 
 
 @dataclass(frozen=True)
@@ -206,6 +230,7 @@ def allocate(
     series takes its fallback, or with `serve="best"` the allocation leaves with its gap. `series` names the decisions,
     in order; a series whose own outcome is FALLBACK or HOLD keeps that action, and its use comes off the limits first.
     """
+    terms = Terms(gap_limit, gap_share, serve, paths, draws)
     parts = [decisions] if isinstance(decisions, DecisionPanel) else list(decisions)
     count = sum(len(part) if isinstance(part, DecisionPanel) else 1 for part in parts)
     names = [str(i) for i in range(count)] if series is None else [str(s) for s in series]
@@ -218,24 +243,14 @@ def allocate(
             cases.extend(cases_of(part, names[here : here + len(part)]))
         else:
             cases.append(case_of(part, names[here], here))
-    return allocate_cases(
-        cases, shared, gap_limit=gap_limit, gap_share=gap_share, serve=serve, paths=paths, draws=draws
-    )
+    return allocate_cases(cases, shared, terms)
 
 
-def allocate_cases(
-    cases: Sequence[Case],
-    shared: Shared | Sequence[Shared],
-    *,
-    gap_limit: float | None = None,
-    gap_share: float = 0.01,
-    serve: Serve = "fallback",
-    paths: int = PATHS,
-    draws: Draws = "independent",
-) -> Allocation:
+def allocate_cases(cases: Sequence[Case], shared: Shared | Sequence[Shared], terms: Terms | None = None) -> Allocation:
     """The same from cases, however they were come by."""
     limits = (shared,) if isinstance(shared, Shared) else tuple(shared)
-    _check(cases, limits, gap_limit, gap_share, serve, paths, draws)
+    terms = Terms() if terms is None else terms
+    _check(cases, limits)
     uses = tuple(use_table(cases, s) for s in limits)
     # Without a bound on every action nothing could be proved; such a series keeps what it has.
     takes_part = [c.outcome is Outcome.RELEASED and c.proved and bool((~np.isnan(c.lower)).any()) for c in cases]
@@ -251,46 +266,33 @@ def allocate_cases(
             planned = plan_steps(own, *reached, resources)
             result = evaluate(planned.problem)
             if result.feasible:
-                later = planned.follow(result, paths, draws)
+                later = planned.follow(result, terms.paths, terms.draws)
                 result = replace(result, later=later.bound)
     elif own:
         lower, upper = _table([c.lower for c in own]), _table([c.upper for c in own])
         result = evaluate(Problem.of([c.series for c in own], lower, upper, resources))
     found = Allocation(
         tuple(cases), limits, free, result, missing if result is None else result.missing, False, False, Reason.NONE,
-        gap_limit, gap_share, serve, "", uses, later,
+        terms.gap_limit, terms.gap_share, terms.serve, "", uses, later,
     )  # fmt: skip
     if result is not None:
-        passed = result.passes(gap_limit, gap_share, found.cost_of_limits)
+        passed = result.passes(terms.gap_limit, terms.gap_share, found.cost_of_limits)
     reason = Reason.NONE
     if found.missing:
         reason = Reason.BUDGET_INFEASIBLE
     elif free.size and not passed:
         reason = Reason.ALLOCATION_GAP
     kept = result is not None and result.feasible and (later is None or later.kept)
-    return replace(found, passed=passed, reason=reason, served=kept and (passed or serve == "best"))
+    return replace(found, passed=passed, reason=reason, served=kept and (passed or terms.serve == "best"))
 
 
-def _check(
-    cases: Sequence[Case], shared: tuple[Shared, ...], gap_limit: float | None, gap_share: float, serve: str,
-    paths: int, draws: str,
-) -> None:  # fmt: skip
+def _check(cases: Sequence[Case], shared: tuple[Shared, ...]) -> None:
     if not cases:
         raise InputError("decisions", "none", "at least one decision")
     if not shared or not all(isinstance(s, Shared) for s in shared):
         raise InputError("shared", repr(shared), "at least one uc.Shared")
     if len({s.name for s in shared}) != len(shared):
         raise InputError("shared", [s.name for s in shared], "names that differ")
-    if serve not in ("fallback", "best"):
-        raise InputError("serve", repr(serve), "'fallback' or 'best'")
-    if gap_limit is not None and not 0.0 <= gap_limit < math.inf:
-        raise InputError("gap_limit", gap_limit, "a finite number of at least 0, or None")
-    if not 0.0 <= gap_share < math.inf:
-        raise InputError("gap_share", gap_share, "a finite number of at least 0")
-    if isinstance(paths, bool) or not isinstance(paths, int) or not LEAST_PATHS <= paths <= MOST_PATHS:
-        raise InputError("paths", repr(paths), f"a whole number from {LEAST_PATHS} to {MOST_PATHS}")
-    if draws not in ("independent", "common"):
-        raise InputError("draws", repr(draws), "'independent' or 'common'")
     seen: set[str] = set()
     for i, case in enumerate(cases):
         if case.series in seen:

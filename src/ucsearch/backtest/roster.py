@@ -14,25 +14,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ucsearch import comparators
 from ucsearch.backtest import ordering
 from ucsearch.backtest.choosers import COMPILED, Certified, Deterministic, Searched
 from ucsearch.backtest.ordering import Ordering
 from ucsearch.backtest.panel import Panel
 from ucsearch.backtest.practice import CalendarStaffing, PriceRule, QuantileStaffing, Threshold, critical_share
 from ucsearch.backtest.walk import Chooser
-from ucsearch.comparators import (
-    CEM,
-    MPPI,
-    DelayAwareGreedy,
-    Greedy,
-    Random,
-    RandomShooting,
-    RiskGreedy,
-    RiskRandom,
-    beam,
-    key_from,
-    matched_samples,
-)
 from ucsearch.effort import Proof, Run
 from ucsearch.errors import InputError
 from ucsearch.policies import MCTS, CertifiedBeam, ConstrainedBeam, Exact, ParetoBeam, Policy, UCBeam
@@ -63,7 +51,7 @@ class Budget:
 
     @property
     def samples(self) -> int:
-        return matched_samples(self.expansions, self.depth)
+        return comparators.matched_samples(self.expansions, self.depth)
 
 
 @dataclass(frozen=True)
@@ -108,7 +96,7 @@ def searches(
     common: dict[str, Any] = dict(depth=d, risk=budget.risk, mode=budget.mode)
     wide: dict[str, Any] = dict(width=budget.width, top_k=budget.top_k)
     generator = np.random.default_rng(1) if rng is None else rng
-    keys = tuple(key_from(generator) for _ in range(seeds))
+    keys = tuple(comparators.key_from(generator) for _ in range(seeds))
 
     def one(name: str, policy: Policy, note: str, family: str = "search") -> Entry:
         return Entry(name, family, lambda: Searched(task, policy, how), note)
@@ -133,18 +121,18 @@ def searches(
         ),
         one("mcts", MCTS(**common, simulations=samples, top_k=budget.top_k), f"{samples} simulations"),
         one("exact", Exact(**common, node_budget=NODES), f"at most {NODES:,} nodes"),
-        one("beam, risk 0", beam(depth=d, mode=budget.mode, **wide), shape, "comparator"),
-        one("greedy", Greedy(**common), "reward of the first step", "comparator"),
-        one("risk-greedy", RiskGreedy(**common), "score of the first step", "comparator"),
+        one("beam, risk 0", comparators.beam(depth=d, mode=budget.mode, **wide), shape, "comparator"),
+        one("greedy", comparators.Greedy(**common), "reward of the first step", "comparator"),
+        one("risk-greedy", comparators.RiskGreedy(**common), "score of the first step", "comparator"),
         one(
-            "delay-aware greedy", DelayAwareGreedy(**(common | {"depth": max(d, delay + 1)}), delay=delay),
+            "delay-aware greedy", comparators.DelayAwareGreedy(**(common | {"depth": max(d, delay + 1)}), delay=delay),
             f"delay {delay}", "comparator",
         ),
-        many("random", Random, "uniform"),
-        many("random shooting", RandomShooting, f"{samples} plans", samples=samples),
-        many("risk-random", RiskRandom, f"{samples} plans", samples=samples),
-        many("cem", CEM, rounds, samples=samples, iterations=iterations),
-        many("mppi", MPPI, rounds, samples=samples, iterations=iterations),
+        many("random", comparators.Random, "uniform"),
+        many("random shooting", comparators.RandomShooting, f"{samples} plans", samples=samples),
+        many("risk-random", comparators.RiskRandom, f"{samples} plans", samples=samples),
+        many("cem", comparators.CEM, rounds, samples=samples, iterations=iterations),
+        many("mppi", comparators.MPPI, rounds, samples=samples, iterations=iterations),
     ]  # fmt: skip
 
 
@@ -212,7 +200,7 @@ def ordering_rules(panel: Panel, *, free: bool = False, round_to: float = 0.0, h
 
     myopic = Entry(
         "myopic", "classic",
-        lambda: Searched(task, DelayAwareGreedy(depth=lead + 1, delay=lead, risk=0.0, mode="members"), how),
+        lambda: Searched(task, comparators.DelayAwareGreedy(depth=lead + 1, delay=lead, risk=0.0, mode="members"), how),
         "best mean over members when the order arrives",
     )  # fmt: skip
     span = f"fractile of the forecast of {lead + 1} periods"

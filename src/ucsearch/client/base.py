@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from ucsearch.client.exchanges import Exchange
-from ucsearch.client.problems import problem_of
+from ucsearch.client.problems import ServiceUnreachable, problem_of
 from ucsearch.client.retry import Retry, retry_after
 from ucsearch.errors import InputError
 
@@ -71,6 +71,13 @@ class Base:
         if wait is None:
             raise problem
         return None, wait
+
+    def _patience(self, exchange: Exchange[Any], error: Exception, tried: int) -> float:
+        """How long to wait before the next try where no answer came; raises when there is to be none."""
+        wait = self._retry.wait_s(tried, exchange.key, None)
+        if wait is None:
+            raise ServiceUnreachable(f"{self.url}: {error or type(error).__name__}", exchange.key) from error
+        return wait
 
 
 def _utc() -> datetime:

@@ -32,6 +32,10 @@ class Exchange(Generic[T]):
     key: str = ""  # idempotency; "" for requests that write nothing
     headers: Mapping[str, str] = field(default_factory=dict)
 
+    def request(self) -> dict[str, Any]:
+        """What httpx's `request` takes."""
+        return {"method": self.method, "url": self.path, "content": self.body, "headers": dict(self.headers)}
+
 
 def _json(status: int, body: bytes) -> Any:
     try:

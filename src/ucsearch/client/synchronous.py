@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ucsearch.client import exchanges
 from ucsearch.client.base import Base, httpx_module
 from ucsearch.client.exchanges import Exchange
 from ucsearch.client.frames import items_of, outcomes_of
-from ucsearch.client.problems import ServiceUnreachable
 from ucsearch.client.retry import Retry
 from ucsearch.client.types import Answer, Item, Outcome, Page, Receipt
 
@@ -40,30 +39,21 @@ class Client(Base):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def send(self, exchange: Exchange[T]) -> T:
         """Send until it is answered for good, or patience ends."""
-        httpx = httpx_module()
-        tried = 0
-        while True:
-            tried += 1
+        unreachable = httpx_module().TransportError
+        for tried in itertools.count(1):
             try:
-                response = self._http.request(
-                    exchange.method, exchange.path, content=exchange.body, headers=dict(exchange.headers)
-                )
-            except httpx.TransportError as error:
-                wait = self._retry.wait_s(tried, exchange.key, None)
-                if wait is None:
-                    raise ServiceUnreachable(f"{self.url}: {error or type(error).__name__}", exchange.key) from error
-            else:
-                found, wait = self._judge(exchange, response, tried)
-                if wait is None:
-                    return found  # type: ignore[return-value]  # None only beside a wait
+                found, wait = self._judge(exchange, self._http.request(**exchange.request()), tried)
+            except unreachable as error:
+                found, wait = None, self._patience(exchange, error, tried)
+            if wait is None:
+                break
             self._sleep(wait)
+        return found  # type: ignore[return-value]  # None only beside a wait
 
     def decide(self, plan: str, items: Sequence[Item], *, key: str | None = None) -> tuple[Answer, ...]:
         """Answers in the order of the items. More than a request holds are sent as several, under keys made of `key`:

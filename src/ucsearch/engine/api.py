@@ -70,12 +70,12 @@ def search(
     if closed and unstructured(trace, settings).any():
         outputs.blank(0, Status.NO_STRUCTURE)
     elif kernel is None:
-        _plain(task, settings, layout, inputs, outputs, 0, faults)
+        run_window(task, settings, layout, inputs, outputs, 0, faults)
     else:
         try:
             call_single(kernel, settings, inputs, outputs)
         except Exception:  # a rule raised in compiled code: the plain engine says where
-            _plain(task, settings, layout, inputs, outputs, 0, faults)
+            run_window(task, settings, layout, inputs, outputs, 0, faults)
     plan = Plan.trusted(
         task, trace, policy, settings, layout, inputs, outputs, 0,
         "python" if kernel is None else "compiled", faults[0].detail if faults else "",
@@ -128,7 +128,7 @@ def search_panel(
     faults: Faults = {}
 
     def plainly(w: int) -> None:
-        _plain(task, settings, layout, inputs, outputs, w, faults, stop)
+        run_window(task, settings, layout, inputs, outputs, w, faults, stop)
 
     if bare.all():
         pass
@@ -195,7 +195,7 @@ def _rest(
     found: Faults = {}
 
     def plainly(w: int) -> None:
-        _plain(task, settings, layout, inputs, own, w, found, stop)
+        run_window(task, settings, layout, inputs, own, w, found, stop)
 
     if kernel is not None:
         run_compiled(kernel, settings, inputs, own, plainly, threads, None, stop)
@@ -207,22 +207,6 @@ def _rest(
         if part.shape[0]:
             whole[windows] = part
     faults.update({int(windows[w]): fault for w, fault in found.items()})
-
-
-def _plain(
-    task: Task,
-    settings: Settings,
-    layout: Layout,
-    inputs: Inputs,
-    outputs: Outputs,
-    w: int,
-    faults: Faults,
-    stop: Callable[[], bool] | None = None,
-) -> None:
-    """Window w by the plain engine; what a task function raised goes to `faults`."""
-    fault = run_window(task, settings, layout, inputs, outputs, w, stop)
-    if fault is not None:
-        faults[w] = fault
 
 
 # -------------------------------------------------------------------- preparation

@@ -7,16 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.forecast import recalibrate
 from ucsearch.forecast.base import Forecaster, PathForecast
-from ucsearch.forecast.recalibrate import (
-    LEAST_PATHS,
-    Archive,
-    Correction,
-    Recalibration,
-    correction_at,
-    corrections,
-    recalibrate_members,
-)
+from ucsearch.forecast.recalibrate import LEAST_PATHS, Archive, Correction, Recalibration
 
 __all__ = ["Recalibrating", "past_forecasts", "walk_recalibrated"]
 
@@ -59,13 +52,13 @@ def walk_recalibrated(
     )
     raw = members[cutoffs - cutoffs[0]]
     if how.method == "rolling":
-        fix = corrections(archive, how)
+        fix = recalibrate.corrections(archive, how)
         wanted = Correction(fix.b[cutoffs], fix.c[cutoffs], fix.sums)
-        return recalibrate_members(raw, archive.mean[cutoffs], wanted, how.floor)
+        return recalibrate.recalibrate_members(raw, archive.mean[cutoffs], wanted, how.floor)
     found = []
     for t in cutoffs.tolist():
         known = Archive(archive.y[: t + 1], archive.mean[: t + 1], archive.spread[: t + 1])
-        found.append(correction_at(known, how, horizon).paths)
+        found.append(recalibrate.correction_at(known, how, horizon).paths)
     errors = [x for x in found if x is not None]
     size = min(map(len, errors))
     if size < LEAST_PATHS:

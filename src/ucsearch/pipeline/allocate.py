@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ucsearch.allocation.api import PATHS, Allocation, Serve, allocate_cases
+from ucsearch.allocation.api import PATHS, Allocation, Serve, Terms, allocate_cases
 from ucsearch.allocation.cases import Case, source_of
 from ucsearch.allocation.later import Draws
 from ucsearch.allocation.record import newest_decisions, recorded_case, write_allocation
@@ -46,6 +46,7 @@ def run_allocate(
         raise InputError(
             f"{settings.file}: shared", "nothing", "at least one [[shared]] table with name, limit and use"
         )
+    terms = Terms(gap_limit, gap_share, serve, paths, draws)
     columns = _columns(settings, states)
     if not Path(log).exists():  # opening would make an empty one
         raise DataError(f"{log}: no such log; run `ucsearch decide` first")
@@ -57,9 +58,7 @@ def run_allocate(
         shared = [_shared(s, columns, list(rows), settings.file) for s in settings.shared]
         if any(s.horizon > 1 for s in shared):
             cases = [_searched(case, book, row) for case, row in zip(cases, rows.values(), strict=True)]
-        found = allocate_cases(
-            cases, shared, gap_limit=gap_limit, gap_share=gap_share, serve=serve, paths=paths, draws=draws
-        )
+        found = allocate_cases(cases, shared, terms)
         return write_allocation(found, book, rows)
 
 

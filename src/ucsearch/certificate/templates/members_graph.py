@@ -20,12 +20,10 @@ def uc_find(slots, pool, bits, begin, i):
         held = slots[np.int64(at)]
         if held < begin:
             return np.int64(at)
-        same = True
         for f in range(N):
             if pool[held, f] != pool[i, f]:
-                same = False
                 break
-        if same:
+        else:
             return np.int64(at)
         at = (at + np.uint64(1)) & mask
 

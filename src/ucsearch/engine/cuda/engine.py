@@ -195,7 +195,7 @@ def _check(
         verify_unfused(kernel.entry)
 
     def plainly(w: int) -> None:
-        run_window(task, settings, layout, few, here, w)
+        run_window(task, settings, layout, few, here, w, {})
 
     if ready is None:
         for w in range(len(chosen)):

@@ -73,21 +73,21 @@ def run_window(
     inputs: Inputs,
     outputs: Outputs,
     w: int,
+    faults: dict[int, TaskFault],
     stop: Callable[[], bool] | None = None,
-) -> TaskFault | None:
-    """Search window w and fill row w of the outputs. Returns the fault of a task function, if there was one. Where
-    `stop` says so, the search ends between two actions and has found nothing."""
+) -> None:
+    """Search window w and fill row w of the outputs. What a task function raised goes to `faults`. Where `stop` says
+    so, the search ends between two actions and has found nothing."""
     m = inputs.actions.shape[1]
-    failed: TaskFault | None = None
     try:
         window = make_window(task, settings, layout, inputs, w, stop)
         out = ALGORITHMS[settings.algorithm].plain(window, layout.build(inputs.states[w].tolist()))
     except OutOfTime:
         outputs.blank(w, Status.OUT_OF_TIME)
-        return None
+        return
     except TaskFault as fault:
         out = Outcome(m, status=Status.TASK_ERROR, fault=(fault.kind, fault.step, fault.action))
-        failed = fault
+        faults[w] = fault
     best = out.best
     outputs.out_i[w] = (
         int(out.status), -1 if best is None else best.path[0], out.expansions, out.action_scores, out.simulations,
@@ -109,4 +109,3 @@ def run_window(
     for i, path in enumerate(out.branches if outputs.paths.shape[0] else ()):
         outputs.paths[w, m + i] = path
     outputs.table[w] = table
-    return failed

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from ucsearch.allocation.api import Shared, allocate_cases, cases_of
+from ucsearch.allocation.api import Shared, Terms, allocate_cases, cases_of
 from ucsearch.backtest.panel import Panel
 from ucsearch.backtest.walk import Choice, Seen, walk
 from ucsearch.comparators import key_from
@@ -181,7 +181,7 @@ class _Joint:
 
     def _allocated(self, cases: Sequence[Any], limit: float, number: int) -> Floats:
         times = {case.series: litres(case.series) for case in cases}
-        found = allocate_cases(cases, Shared(name="truck", limit=limit, use="units", times=times), serve="best")
+        found = allocate_cases(cases, Shared(name="truck", limit=limit, use="units", times=times), Terms(serve="best"))
         if found.result is not None:
             cost = found.result.cost_of_budget
             self.gaps[number].append(found.result.gap / cost if cost > 0.0 else 0.0)
