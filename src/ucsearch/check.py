@@ -292,7 +292,7 @@ def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
                     reward = float(task.reward_at(state, a, path[h], h, p))
                     largest = max(largest, abs(reward))
                     value = max(value, reward + after)
-        limit = float(_guarded(task, "bound", h, None, state, h, table, p))
+        limit = float(_guarded(task, "bound", h, None, state, h, table, p, function=task.bound_in_use))
         if math.isnan(limit):
             raise TaskError(f"bound is NaN in {state!r}", task=task.name, step=h)
         if not limit >= value - 1e-9 * largest and value > -math.inf:

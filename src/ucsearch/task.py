@@ -120,6 +120,16 @@ _ARITY = {
 }
 
 
+# By id of a bound of ours: what is asked in its place (see `Task.bound_in_use`). Functions of modules: ids stay valid.
+_FINER: dict[int, Callable[..., Any]] = {}
+
+
+def ask_instead(bound: Callable[..., Any], finer: Callable[..., Any]) -> None:
+    """Searches and proofs ask `finer` wherever a task names `bound`, a function of this package whose code is in the
+    source hash of decisions on record. It must be the same bound, computed with less rounding."""
+    _FINER[id(bound)] = finer
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """A decision problem under hard rules. Refused at construction if it cannot be what it says."""
@@ -226,6 +236,11 @@ class Task:
     def risk_aware_bound(self) -> bool:
         """Whether `bound` speaks of the risk-adjusted score rather than of reward."""
         return self.prepare is not None and _arity(self.prepare) == 3
+
+    @property
+    def bound_in_use(self) -> Callable[..., Any] | None:
+        """`bound`, or what this package computes in its place."""
+        return _FINER.get(id(self.bound), self.bound)
 
     @cached_property
     def params_layout(self) -> Layout | None:

@@ -538,3 +538,25 @@ def test_a_proof_holds_in_any_unit(unit: float) -> None:
             decision = uc.decide(made.task(), state, trace, policy, engine="python")
             record, blobs = decision_record(decision)
             assert verify_record(record, blobs, made.task()).status == "valid"
+
+
+@pytest.mark.parametrize("given", ["sizes", "sizes and params", "money"])
+def test_a_proof_holds_in_the_amounts_of_the_call(given: str) -> None:
+    """The task's own amounts are large, those of the call small: which bound holds is seen in the call."""
+    rng = np.random.default_rng(0)
+    sizes = (0.0, 2.0, 4.0, 6.0, 8.0)
+    for unit in (1e-4, 1e-9):
+        shop = LeadTimeInventory(lead_time=1, order_sizes=sizes, shortage=5.0)
+        scale = 1.0 if given == "money" else unit
+        own = LeadTimeInventory(lead_time=1, order_sizes=[x * scale for x in sizes], shortage=5.0)
+        if given == "money":
+            own = LeadTimeInventory(lead_time=1, order_sizes=sizes, shortage=5.0 * unit, holding=unit)
+        params = None if given == "sizes" else own.params()
+        trace = uc.Trace.from_members(rng.poisson(3.0, (8, 4)) * scale)
+        for policy in (uc.Exact(depth=4), uc.CertifiedBeam(depth=4)):
+            decision = uc.decide(
+                shop.task(), shop.state(2.0 * scale, [2.0 * scale]), trace, policy,
+                actions=[own.params().grid], params=params, engine="python",
+            )  # fmt: skip
+            record, blobs = decision_record(decision)
+            assert verify_record(record, blobs, shop.task()).status == "valid"

@@ -22,6 +22,7 @@ import numpy as np
 from numpy import empty, zeros
 from numpy.typing import NDArray
 
+from ucsearch.task import ask_instead
 from ucsearch.tasks.inventory_rules import WIDER
 from ucsearch.tasks.twosided import (
     DEPTH,
@@ -44,6 +45,7 @@ __all__ = ["bound", "bound_fine", "prepare"]
 
 Floats = NDArray[np.float64]
 
+_TINY = 0.01  # units of money, next to which 1e-12 is a tenth of the tolerance between two scores
 _SAFETY = 1e-12  # relative; more than rounding, because the sums here run in another order than a path's
 
 
@@ -138,3 +140,24 @@ def bound_fine(s: Any, h: int, table: Floats, p: Any) -> float:
     total = found - safety
     total = total / (1.0 + safety) if total >= 0.0 else total / (1.0 - safety)
     return float(total + safety * abs(total))
+
+
+def bound_by_size(s: Any, h: int, table: Floats, p: Any) -> float:
+    """`bound`, or `bound_fine` where the amounts are small: those of the task's own grid may be large when a call brings
+    its own. No stock, orders or demand at all are not small, but nothing."""
+    found = bound(s, h, table, p)
+    if not abs(found) < _TINY:
+        return found
+    money = max(max(p.holding, p.shortage), max(p.price, p.unit_cost))
+    units = abs(s.on_hand) + s.last
+    for x in s.pipeline:
+        units += x
+    depth, width = floor(table[DEPTH]), floor(table[WIDTH])
+    for k in range(h, depth):
+        units += abs(table[TOP + k * width + MEAN])
+    if p.grid[-1] * money < 1.0 or 0.0 < units * money < _TINY:
+        return bound_fine(s, h, table, p)
+    return found
+
+
+ask_instead(bound, bound_by_size)

@@ -358,7 +358,8 @@ class Problem:
         else:
             self.meter.toil(2 * len(states) * (self.reach - at))  # a bound looks at the steps that are left
             pairs = zip(states, tables, strict=True)
-            values = [self.call(_float, self.call(self.task.bound, s, at, table, self.params)) for s, table in pairs]
+            bound = getattr(self.task, "bound_in_use", self.task.bound)
+            values = [self.call(_float, self.call(bound, s, at, table, self.params)) for s, table in pairs]
         if any(v != v for v in values):
             raise Fault("bound returned NaN")
         return mean_and_spread(values, self.weights, VARIANCE)[0] if self.is_members else values[0]

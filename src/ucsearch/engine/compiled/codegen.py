@@ -133,6 +133,8 @@ def _wrap(algorithm: str) -> str:
 def _used(task: Task, use_bound: bool, algorithm: str) -> dict[str, Callable[..., Any]]:
     roles = _ROLES if use_bound else _ROLES[:-2]
     found = {role: getattr(task, role) for role in roles if getattr(task, role) is not None}
+    if "bound" in found:
+        found["bound"] = task.bound_in_use
     if algorithm == "graph":
         found |= {f"use_{j}": task.uses[name] for j, name in enumerate(sorted(task.uses))}
     for i, item in enumerate(task.continuations):
