@@ -6,9 +6,10 @@
     python scripts/mutants.py --list                           # what would be changed
     python scripts/mutants.py --quick                          # without the property tests: a few more survive
 
-Every mutant is written into a temporary copy of the tree (one per job) and the tests that belong to its module are run
-there, in forked processes with a time limit; the working tree is not touched. Survivors must be listed with a reason in
-scripts/mutants_reasons.toml. Exit code 0: every survivor has a reason, and at least 90 % of all mutants were killed.
+Every mutant is written into a temporary copy of the tree (one per group) and the tests that belong to its module are
+run there, in forked processes with a time limit; the working tree is not touched. Survivors must be listed with a
+reason in scripts/mutants_reasons.toml. Exit code 0: every survivor has a reason, and at least 90 % of all mutants were
+killed.
 """
 
 from __future__ import annotations
@@ -18,17 +19,16 @@ import ast
 import hashlib
 import json
 import os
-import queue
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import tomllib
 import types
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from functools import cached_property, partial
 from pathlib import Path
@@ -309,6 +309,7 @@ class _Server:
         self.folder, self.group, self.timeout_s, self.answers = folder, group, timeout_s, answers
         self.recent: dict[str, list[str]] = {}
         self.reach: dict[str, Reach] = {}
+        self.started: list[Any] = []
 
     def pytest_runtestloop(self, session: Any) -> bool:
         fewer_examples(session.items)
@@ -317,16 +318,14 @@ class _Server:
         # A mutant of plain code need not wait for machine code.
         items = [x for x in session.items if "compiled" not in x.name and x.get_closest_marker("compiled") is None]
         plain = [item for item in items if "as_a_module" not in item.name]
-        # Two controls that must survive: every module grafted with a mark before each statement, which says what each
-        # test reaches; every module grafted unchanged, and the tests backwards. Twice at most: a busy machine may fail
-        # a test of time.
+        # A control that must survive: every module grafted with a mark before each statement, which says what each test
+        # reaches, and the tests backwards, because mutants are shown to them in another order too. It is most of the
+        # work; tests that start another process are left to the mutants that need them.
         modules = modules_of(self.folder, self.group)
         same = [(p.relative_to(self.folder).as_posix(), p.read_text()) for p in modules]
-        controls = [self.control(session, items, same, self.folder / "reach.json")]
-        controls += [self.control(session, plain[::-1], same)]
-        broken = " ".join(f"{state} by {test}" for state, test in controls if state != "survived")
-        self.answer(broken or "survived")
-        if not broken:
+        state, test = self.control(session, plain[::-1], same, self.folder / "reach.json")
+        self.answer(state if state == "survived" else f"{state} by {test}")
+        if state == "survived":
             self.reach = {name: Reach(*found) for name, found in json.loads(Path("reach.json").read_text()).items()}
         for line in sys.stdin:
             task = json.loads(line)
@@ -334,8 +333,9 @@ class _Server:
             original = path.read_text()
             path.write_text(task["source"])
             try:
-                order = self.order(items, plain, task)
-                state, test = self.run(session, order, [(task["path"], task["source"])])
+                state, test = self.run(session, self.order(plain, task), [(task["path"], task["source"])])
+                if state == "survived" and task["path"].endswith("__main__.py"):
+                    state, test = self.elsewhere(session, [x for x in items if x not in plain], path, original, task)
             finally:
                 path.write_text(original)
             if test:
@@ -345,17 +345,25 @@ class _Server:
         return True
 
     def control(self, *arguments: Any) -> tuple[str, str]:
+        """What becomes of a tree without a mutant; twice at most, because a busy machine may fail a test of time."""
         first = self.run(*arguments)
         return first if first[0] == "survived" else self.run(*arguments)
 
-    def order(self, items: list[Any], plain: list[Any], task: dict[str, Any]) -> list[Any]:
+    def elsewhere(
+        self, session: Any, items: list[Any], path: Path, original: str, task: dict[str, Any]
+    ) -> tuple[str, str]:
+        """What the tests notice that run the module in another process: those that pass without the mutant count."""
+        if not self.started:
+            path.write_text(original)
+            self.started = [x for x in items if self.control(session, [x], [])[0] == "survived"]
+            path.write_text(task["source"])
+        return self.run(session, self.started, [])
+
+    def order(self, plain: list[Any], task: dict[str, Any]) -> list[Any]:
         """The tests that reach the place, those first that noticed the module's last mutants, then the quick ones."""
         path, line = task["path"], task["statement"]
-        reached = {x.nodeid: self.reach[x.nodeid].lines.get(path, []) for x in items}
-        if path.endswith("__main__.py"):  # run by other processes too, whose lines are not seen
-            own = [x for x in items if reached[x.nodeid] or x not in plain]
-        else:
-            own = [x for x in plain if not line or line in reached[x.nodeid]] or plain
+        reached = {x.nodeid: self.reach[x.nodeid].lines.get(path, []) for x in plain}
+        own = [x for x in plain if not line or line in reached[x.nodeid]] or plain
         rank = {name: i for i, name in enumerate(self.recent.get(path, []))}
         return sorted(own, key=lambda x: (rank.get(x.nodeid, RECENT), self.reach[x.nodeid].cpu_s))
 
@@ -535,49 +543,34 @@ def copy_tree(folder: Path) -> None:
             shutil.copy2(ROOT / name, folder / name)
 
 
-def work(mutants: list[Mutant], group: str, jobs: int, timeout_s: float, quick: bool) -> dict[str, str]:
-    """What became of each mutant, by key."""
-    waiting: queue.Queue[Mutant] = queue.Queue()
-    for mutant in mutants:
-        waiting.put(mutant)
+def work(mutants: list[Mutant], group: str, timeout_s: float, quick: bool) -> dict[str, str]:
+    """What became of each mutant of a group, by key; "" the reason why nothing did."""
     results: dict[str, str] = {}
-    broken: list[str] = []
-
-    def job() -> None:
-        with tempfile.TemporaryDirectory(prefix="mutants-") as name:
-            copy_tree(Path(name))
-            command = [sys.executable, __file__, "--serve", name, "--group", group, "--timeout", str(timeout_s)]
-            command += ["--quick"] * quick
-            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-                if server.stdin is None or server.stdout is None:
-                    return
-                if (first := server.stdout.readline().strip()) != "survived":
-                    broken.append(first or "nothing")
-                while not broken:
-                    try:
-                        mutant = waiting.get_nowait()
-                    except queue.Empty:
-                        break
-                    server.stdin.write(json.dumps(mutant._asdict()) + "\n")
-                    server.stdin.flush()
-                    results[mutant.key] = server.stdout.readline().strip() or "killed"
-                    print(f"{len(results)} of {len(mutants)}: {results[mutant.key]} {mutant.key}", file=sys.stderr)
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as name:
+        copy_tree(Path(name))
+        command = [sys.executable, __file__, "--serve", name, "--group", group, "--timeout", str(timeout_s)]
+        command += ["--quick"] * quick
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+            if server.stdin is None or server.stdout is None:
+                return {"": "nothing"}
+            if (first := server.stdout.readline().strip()) != "survived":
                 server.stdin.close()
-
-    threads = [threading.Thread(target=job) for _ in range(min(jobs, max(1, len(mutants))))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if broken:
-        raise SystemExit(f"the tests of {group} do not pass on the tree as it is ({broken[0]})")
+                return {"": first or "nothing"}
+            for mutant in mutants:
+                server.stdin.write(json.dumps(mutant._asdict()) + "\n")
+                server.stdin.flush()
+                results[mutant.key] = server.stdout.readline().strip() or "killed"
+                told = f"{group}, {time.monotonic() - begun:.0f} s, {len(results)} of {len(mutants)}"
+                print(f"{told}: {results[mutant.key]} {mutant.key}", file=sys.stderr)
+            server.stdin.close()
     return results
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", type=Path, help="modules of the folders that TESTS names")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=2, help="groups at a time")
     parser.add_argument("--timeout", type=float, default=3600.0, help="seconds for the tests of one mutant")
     parser.add_argument("--sample", type=int, help="only so many mutants, drawn evenly from the groups")
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
@@ -612,11 +605,20 @@ def main() -> int:
     if not asked and not options.groups:
         for key in sorted(set(accepted) - known):
             print(f"reason without mutant: {key}")
-    for group, own in groups.items():
-        keys = {m.key for m in own}
-        own = [m for path in dict.fromkeys(m.path for m in own) for m in mutants_of(ROOT / path, keys) if m.source]
-        if own:
-            results |= work(own, group, options.jobs, options.timeout, options.quick)
+
+    def of_group(group: str) -> dict[str, str]:
+        keys = {m.key for m in groups[group]}
+        paths = dict.fromkeys(m.path for m in groups[group])
+        own = [m for path in paths for m in mutants_of(ROOT / path, keys) if m.source]
+        return work(own, group, options.timeout, options.quick) if own else {}
+
+    # A group has one server, so that its tests are looked through once; the dearest begins first.
+    order = sorted(groups, key=lambda group: -len(TESTS[group]))
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for group, found in zip(order, pool.map(of_group, order), strict=True):
+            if "" in found:
+                raise SystemExit(f"the tests of {group} do not pass on the tree as it is ({found['']})")
+            results |= found
     return report(mutants, results, accepted, whole=options.sample is None and not asked)
 
 
