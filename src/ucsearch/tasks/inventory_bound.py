@@ -143,8 +143,8 @@ def bound_fine(s: Any, h: int, table: Floats, p: Any) -> float:
 
 
 def bound_by_size(s: Any, h: int, table: Floats, p: Any) -> float:
-    """`bound`, or `bound_fine` where the amounts are small: those of the task's own grid may be large when a call brings
-    its own. No stock, orders or demand at all are not small, but nothing."""
+    """`bound`, or `bound_fine` where the amounts are small: a call may bring small ones to a task of large ones. No
+    stock, orders or demand at all are not small, but nothing."""
     found = bound(s, h, table, p)
     if not abs(found) < _TINY:
         return found
