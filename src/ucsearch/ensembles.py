@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ucsearch.errors import InputError
-from ucsearch.layout import as_finite
+from ucsearch.layout import as_finite, own_row
 
 __all__ = [
     "canonical_order",
@@ -132,7 +132,7 @@ def tree_order(
     nodes = np.broadcast_to(given, (count, size, horizon)).astype(np.int64)
     out, out_weights, out_nodes = np.empty_like(array), np.empty((count, size)), np.empty_like(nodes)
     for w in range(count):
-        own = weights[w if weights.shape[0] > 1 else 0].tolist()
+        own = own_row(weights, w).tolist()
         rows, names = array[w].reshape(size, -1).tolist(), nodes[w].tolist()
         _check_tree(array[w].tolist(), names)
         order = sorted(range(size), key=lambda j: (rows[j], own[j], names[j]))

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
+from ucsearch.layout import own_row
 
 __all__ = ["Declared", "Law", "Laws", "check_declared", "law_arrays", "law_of", "variance_ratio", "whole_shares"]
 
@@ -166,7 +167,7 @@ def law_arrays(members: Floats, weights: Floats, kind: str, declared: Declared, 
         values = np.ascontiguousarray(members.transpose(0, 2, 1, 3))
         shares = np.broadcast_to(weights[:, None, :], values.shape[:3])
         return _independent(values, np.ascontiguousarray(shares))
-    one = [weights[w if weights.shape[0] > 1 else 0] for w in range(members.shape[0])]
+    one = [own_row(weights, w) for w in range(members.shape[0])]
     if kind == "tree" and node is not None:
         return _stack([_tree(members[w], one[w].tolist(), node[w]) for w in range(members.shape[0])])
     return _stack([_markov(members[w, :, :, 0], one[w].tolist(), declared.bins) for w in range(members.shape[0])])

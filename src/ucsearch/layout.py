@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 
-__all__ = ["Layout", "is_named_tuple_type"]
+__all__ = ["Layout", "is_named_tuple_type", "own_row"]
 
 Floats = NDArray[np.float64]
 _FLOATS = {float}
@@ -23,6 +23,12 @@ _FLOATS = {float}
 
 def is_named_tuple_type(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def own_row(rows: NDArray[Any], w: int) -> NDArray[Any]:
+    """Row w, or the one that all windows share."""
+    found: NDArray[Any] = rows[w if rows.shape[0] > 1 else 0]
+    return found
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -281,9 +281,14 @@ class Task:
         """Every user function by role, in a fixed order."""
         roles = ("feasible", "step", "reward", "fallback", "terminal", "prepare", "bound", "invariant", "allowed_end")
         found = {role: getattr(self, role) for role in roles if getattr(self, role) is not None}
-        for i, item in enumerate(self.continuations):
-            found[f"continuation_{i}"] = item.policy  # type: ignore[union-attr]
+        for i, item in enumerate(self.followed):
+            found[f"continuation_{i}"] = item.policy
         return found
+
+    @property
+    def followed(self) -> tuple[Continuation, ...]:
+        """`continuations`, each as a record: as the task was made."""
+        return cast(tuple[Continuation, ...], self.continuations)
 
     @property
     def source_hash(self) -> str:
@@ -327,8 +332,8 @@ class Task:
         return {**self.functions(), **site, **{f"the {name} class": kind for name, kind in kinds.items()}}
 
     def _digest(self, reached: dict[str, str]) -> str:
-        grids = [c.grid for c in self.continuations]  # type: ignore[union-attr]
-        body = {"name": self.name, "version": self.version, "reached": reached, "grids": grids}
+        grids = [c.grid for c in self.followed]
+        body: dict[str, Any] = {"name": self.name, "version": self.version, "reached": reached, "grids": grids}
         if self.conditions:
             body["conditions"] = [[one.name, one.operator, one.limit] for one in self.conditions]
         return hashlib.sha256(b"ucsearch.rules/2\0" + json.dumps(body, sort_keys=True).encode()).hexdigest()
@@ -352,7 +357,7 @@ class Task:
             "state": self.state._fields,
             "outcome": None if self.outcome is None else self.outcome._fields,
             "functions": describe_functions(self.functions()),
-            "grids": [c.grid for c in self.continuations],  # type: ignore[union-attr]
+            "grids": [c.grid for c in self.followed],
         }
         return hashlib.sha256(json.dumps(body, sort_keys=True, default=repr).encode()).hexdigest()
 

@@ -15,7 +15,7 @@ from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome
 from ucsearch.engine.arrays import Inputs, Outputs
 from ucsearch.engine.plan import Plan
 from ucsearch.errors import InputError
-from ucsearch.layout import Layout
+from ucsearch.layout import Layout, own_row
 from ucsearch.policies import MODES, Settings
 
 __all__ = ["Case", "Source", "case_of", "cases_of", "law_kind", "source_of", "use_table"]
@@ -129,7 +129,7 @@ def case_of(decision: Decision, series: str, index: int) -> Case:
     task, inputs, w = plan.task, plan.inputs, plan.window
     params = None
     if task.params_layout is not None:
-        params = task.params_layout.build(inputs.params[w if inputs.params.shape[0] > 1 else 0].tolist())
+        params = task.params_layout.build(own_row(inputs.params, w).tolist())
     lower, upper = np.full(len(plan.actions), np.nan), np.full(len(plan.actions), np.nan)
     for rival in c.rivals:
         lower[rival.index] = rival.score

@@ -22,7 +22,7 @@ from ucsearch.engine.arrays import Inputs
 from ucsearch.engine.choose import choose_kernel
 from ucsearch.engine.status import ENUMERATE_BELOW, Status
 from ucsearch.errors import BudgetError, InputError
-from ucsearch.layout import Layout
+from ucsearch.layout import Layout, own_row
 from ucsearch.policies import MODES, Settings
 from ucsearch.task import Task
 
@@ -111,8 +111,8 @@ def members_bounds(
         found.nodes[w], found.fault[w] = graph.nodes, graph.fault
         if graph.status != Status.PROVED:
             return
-        weights = np.array(inputs.weights[w if inputs.weights.shape[0] > 1 else 0])
-        actions = inputs.actions[w if inputs.actions.shape[0] > 1 else 0]
+        weights = np.array(own_row(inputs.weights, w))
+        actions = own_row(inputs.actions, w)
         plans = 1.0
         for _ in range(s.depth):
             plans *= float(np.count_nonzero(actions == actions))

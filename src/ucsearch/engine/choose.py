@@ -52,7 +52,7 @@ def edges_asked(policy: Policy, task: Task, settings: Settings, inputs: Inputs) 
     if settings.mode == MODES["members"] and task.continuations:
         # Every finished prefix is followed to the end of the trace under every setting of every continuation.
         rest = max(inputs.members.shape[2] - settings.depth, 0)
-        per_edge *= 1 + rest * sum(max(1, len(getattr(c, "grid", ()))) for c in task.continuations)
+        per_edge *= 1 + rest * sum(max(1, len(c.grid)) for c in task.followed)
     return int(windows * policy.work(m, settings.use_bound) * m * per_edge)
 
 

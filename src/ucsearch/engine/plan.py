@@ -16,7 +16,7 @@ from ucsearch.engine.plain.run import make_window
 from ucsearch.engine.plain.window import Node, Window
 from ucsearch.engine.status import HIGH, LOW, MIDDLE, Fault, First, Status
 from ucsearch.errors import InputError, TaskError
-from ucsearch.layout import Layout
+from ucsearch.layout import Layout, own_row
 from ucsearch.policies import MODES, Policy, Settings
 from ucsearch.task import Task
 from ucsearch.trace import Trace
@@ -110,8 +110,7 @@ class Plan:
         index = int(self.outputs.out_i[self.window, OutI.FIRST])
         if index < 0:
             return None
-        actions = self.inputs.actions
-        return float(actions[self.window if actions.shape[0] > 1 else 0, index])
+        return float(own_row(self.inputs.actions, self.window)[index])
 
     @property
     def label(self) -> str | None:
@@ -120,8 +119,7 @@ class Plan:
     @property
     def actions(self) -> tuple[float, ...]:
         """(m,) this window's actions, NaN where unavailable."""
-        actions = self.inputs.actions
-        return tuple(actions[self.window if actions.shape[0] > 1 else 0].tolist())
+        return tuple(own_row(self.inputs.actions, self.window).tolist())
 
     @property
     def path(self) -> tuple[float, ...]:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ucsearch.dispatch.decision import Decision, Outcome
 from ucsearch.errors import DataError, InputError
+from ucsearch.layout import own_row
 from ucsearch.pipeline.columns import near, usual_names
 from ucsearch.pipeline.grids import ORDERING_TASK, in_packs, panel_inputs, planned_trace, rounded_up
 from ucsearch.pipeline.numbers import parse_dates
@@ -341,7 +342,7 @@ def order_size(decision: Decision) -> float | None:
     if layout is None:
         return None
     state = plan.layout.build(plan.inputs.states[w].tolist())
-    params = layout.build(plan.inputs.params[w if plan.inputs.params.shape[0] > 1 else 0].tolist())
+    params = layout.build(own_row(plan.inputs.params, w).tolist())
     return float(rules.ordered(state, decision.action, params))
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ucsearch.answers import as_allowed, guarded
 from ucsearch.dispatch.decision import Decision, Outcome
 from ucsearch.dispatch.gate import Reason
+from ucsearch.layout import own_row
 from ucsearch.pipeline.again import Asked
 from ucsearch.task import Task
 from ucsearch.tasks.checks import NO_LIMIT
@@ -161,10 +162,10 @@ def asked_of(decision: Decision) -> Asked:
     plan, w = c.plan, c.plan.window
     layout, params = plan.task.params_layout, None
     if layout is not None:
-        params = layout.build(plan.inputs.params[w if plan.inputs.params.shape[0] > 1 else 0].tolist())
+        params = layout.build(own_row(plan.inputs.params, w).tolist())
     return Asked(
         plan.task, plan.layout.build(plan.inputs.states[w].tolist()), params,
-        plan.inputs.actions[w if plan.inputs.actions.shape[0] > 1 else 0], plan.trace, plan.policy, decision.gate,
+        own_row(plan.inputs.actions, w), plan.trace, plan.policy, decision.gate,
         decision.context.calibration, None, c.eps_m, c.node_budget,
     )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ucsearch.dispatch.decision import Decision
+from ucsearch.layout import own_row
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.tasks import inventory_rules as rules
 
@@ -22,7 +23,7 @@ def plan_orders(decision: Decision) -> tuple[float, ...]:
     layout = plan.task.params_layout
     if plan.task.name != ORDERING_TASK or layout is None or not actions:
         return actions
-    params = layout.build(plan.inputs.params[w if plan.inputs.params.shape[0] > 1 else 0].tolist())
+    params = layout.build(own_row(plan.inputs.params, w).tolist())
     if params.by_level == 0.0 and params.minimum_order == 0.0 and params.case_pack == 0.0:
         return actions
     state = plan.layout.build(plan.inputs.states[w].tolist())

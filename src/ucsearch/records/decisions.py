@@ -19,6 +19,7 @@ import numpy as np
 from ucsearch.dispatch.decision import Decision
 from ucsearch.dispatch.gate import Gate
 from ucsearch.errors import RecordError
+from ucsearch.layout import own_row
 from ucsearch.policies import Policy
 from ucsearch.records.blobs import blob_id, encode_array
 from ucsearch.records.canonical import encode_number, seal
@@ -76,7 +77,7 @@ def unsealed_record(
         "inputs": {
             "state": [_value(x) for x in plan.inputs.states[w].tolist()],
             "state_lengths": list(layout.lengths),
-            "params": [_value(x) for x in plan.inputs.params[w if plan.inputs.params.shape[0] > 1 else 0].tolist()],
+            "params": [_value(x) for x in own_row(plan.inputs.params, w).tolist()],
             "params_lengths": [] if task.params_layout is None else list(task.params_layout.lengths),
             "trace": _trace(plan.trace, blobs),
         },

@@ -20,6 +20,7 @@ import numpy as np
 from ucsearch.certificate.record import Certificate, Rival
 from ucsearch.dispatch.decision import Decision, DecisionPanel
 from ucsearch.errors import RecordError
+from ucsearch.layout import own_row
 from ucsearch.records.blobs import blob_id, encode_array
 from ucsearch.records.canonical import canonical, digest_bytes, seal_bytes
 from ucsearch.records.decisions import measured, unsealed_record
@@ -173,7 +174,7 @@ class _Writer:
 
     def _task(self, c: Certificate) -> str:
         plan = c.plan
-        row = _row(plan.inputs.actions, plan.window)
+        row = own_row(plan.inputs.actions, plan.window)
         key = row.tobytes()
         if (known := self.tasks.get(key)) is not None:
             return known
@@ -183,7 +184,7 @@ class _Writer:
         return _kept(self.tasks, key, f"{before}{_list(actions)}{between}[{labels}]{after}")
 
     def _params(self, params: Any, w: int) -> str:
-        row = _row(params, w)
+        row = own_row(params, w)
         key = row.tobytes()
         return self.params.get(key) or _kept(self.params, key, _list(row.tolist()))
 
@@ -240,11 +241,6 @@ def _around(value: dict[str, Any], without: tuple[str, ...]) -> list[str]:
     """An object's text, cut where the values of these members stand. JSON's text holds no zero byte."""
     parts = [_key(k) + ("\0" if k in without else _json(value[k])) for k in sorted(value)]
     return f"{{{','.join(parts)}}}".split("\0")
-
-
-def _row(rows: Any, w: int) -> Any:
-    """Row w, or the one that all windows share."""
-    return rows[w if rows.shape[0] > 1 else 0]
 
 
 def _kept(known: dict[bytes, str], key: bytes, text: str) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import RecordError
+from ucsearch.layout import own_row
 
 __all__ = [
     "COLUMNS",
@@ -127,7 +128,7 @@ def trace_hashes(steps: Bytes, weights: Floats, metas: Sequence[str]) -> list[by
     out = []
     for w in range(count):
         meta = metas[w].encode("utf-8")
-        own = weights[w if weights.shape[0] > 1 else 0]
+        own = own_row(weights, w)
         head = struct.pack("<I", len(meta)) + meta + struct.pack("<I", own.size) + own.astype("<f8").tobytes() + size
         out.append(hashlib.sha256(_TRACE_HEAD + head + steps[w].tobytes()).digest())
     return out

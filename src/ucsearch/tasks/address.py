@@ -44,7 +44,7 @@ def _same_rules(a: Task, b: Task) -> bool:
     """Whether two tasks have the same source hash, without computing it, and parameters of the same shape."""
     same = a.functions() == b.functions() and a.state is b.state and a.outcome is b.outcome
     lengths = [None if task.params_layout is None else task.params_layout.lengths for task in (a, b)]
-    grids = [[getattr(c, "grid", ()) for c in task.continuations] for task in (a, b)]
+    grids = [[c.grid for c in task.followed] for task in (a, b)]
     same = same and lengths[0] == lengths[1]  # not in the hash, but what a record's parameters are read by
     return same and grids[0] == grids[1] and (a.name, a.version) == (b.name, b.version)
 

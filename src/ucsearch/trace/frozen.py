@@ -25,7 +25,7 @@ from ucsearch.ensembles import (
 )
 from ucsearch.errors import InputError
 from ucsearch.law import RATIO_STEPS, Declared, Law, Laws, check_declared, law_arrays, law_of, variance_ratio
-from ucsearch.layout import as_finite
+from ucsearch.layout import as_finite, own_row
 from ucsearch.trace.checks import ARRAYS, COUPLINGS, as_times, check_trace, freeze, freeze_nodes, pick
 from ucsearch.trace.files import load_trace, save_trace
 
@@ -320,7 +320,7 @@ class Trace:
         them; empty otherwise. Above 1.5 sums vary far more than the law says."""
         if self.coupling != "independent" or self._origin() == "comonotone":
             return {}
-        weights = self.weights[w if self.weights.shape[0] > 1 else 0].tolist()
+        weights = own_row(self.weights, w).tolist()
         return {n: variance_ratio(self.members[w], weights, n) for n in RATIO_STEPS if n <= self.horizon}
 
     # ---------------------------------------------------------------- what it is

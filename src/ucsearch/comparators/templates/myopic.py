@@ -47,7 +47,8 @@ def uc_panel(*UC_PANEL):
     fpath = np.empty((1, m, d), np.int64)
     cursor = np.empty(d + 1, np.int64)
     for w in range(lo, hi):
-        # <insert window>
+        # <insert own>
+        uc_blank(w, flags, table)
         stream = uc_absorb(uc_mix(seed), uc_content(w, d, states, mean, q, u))
         # <insert root n=n at=0>
         visits = 0

@@ -168,7 +168,8 @@ def uc_panel(*UC_PANEL):
     fpath = np.empty((1, m, d), np.int64)
     cursor = np.empty(d + 1, np.int64)
     for w in range(lo, hi):
-        # <insert window>
+        # <insert own>
+        uc_blank(w, flags, table)
         for r in range(rows):
             for f in range(N):
                 st[0, r, f] = states[w, f]

@@ -137,8 +137,8 @@ def _used(task: Task, use_bound: bool, algorithm: str) -> dict[str, Callable[...
         found["bound"] = task.bound_in_use
     if algorithm == "graph":
         found |= {f"use_{j}": task.uses[name] for j, name in enumerate(sorted(task.uses))}
-    for i, item in enumerate(task.continuations):
-        found[f"continuation_{i}"] = item.policy  # type: ignore[union-attr]
+    for i, item in enumerate(task.followed):
+        found[f"continuation_{i}"] = item.policy
     return found
 
 
@@ -181,7 +181,7 @@ def _prelude(
 ) -> str:
     members, scores = mode == MODES["members"], mode == MODES["scores"]
     bounded = use_bound and task.bound is not None and not scores
-    grid = [(i, theta) for i, c in enumerate(task.continuations) for theta in (c.grid or ((),))]  # type: ignore[union-attr]
+    grid = [(i, theta) for i, c in enumerate(task.followed) for theta in (c.grid or ((),))]
     timed = bool(task.timed)
     lines = [
         f"MEMBERS = {members}",

@@ -17,7 +17,7 @@ from ucsearch.engine.plain.outcome import Outcome
 from ucsearch.engine.plain.window import OutOfTime, TaskFault, Window
 from ucsearch.engine.registry import ALGORITHMS, register
 from ucsearch.engine.status import Status
-from ucsearch.layout import Layout
+from ucsearch.layout import Layout, own_row
 from ucsearch.policies import Settings
 from ucsearch.task import Task
 
@@ -40,7 +40,7 @@ def make_window(
 ) -> Window:
     """One window's arrays as Python lists (indexing NumPy scalars would double the time)."""
     params_layout = task.params_layout
-    row = inputs.params[w if inputs.params.shape[0] > 1 else 0]
+    row = own_row(inputs.params, w)
     outcome = task.outcome
 
     def outcomes(rows: list[list[float]]) -> list[Any]:
@@ -54,10 +54,10 @@ def make_window(
         settings=settings,
         layout=layout,
         params=None if params_layout is None else params_layout.build(row.tolist()),
-        actions=inputs.actions[w if inputs.actions.shape[0] > 1 else 0].tolist(),
+        actions=own_row(inputs.actions, w).tolist(),
         mean=outcomes(inputs.mean[w].tolist()),
         members=[outcomes(m) for m in inputs.members[w].tolist()],
-        weights=inputs.weights[w if inputs.weights.shape[0] > 1 else 0].tolist(),
+        weights=own_row(inputs.weights, w).tolist(),
         q=inputs.q[w].tolist(),
         u=inputs.u[w].tolist(),
         mean_array=inputs.mean[w],

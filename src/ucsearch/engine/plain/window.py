@@ -324,9 +324,9 @@ class Window:
         """The best continuation over the same members: higher S, lower U, earlier in the list."""
         best: Node | None = None
         index = 0
-        for item in self.task.continuations:
-            for theta in item.grid or (None,):  # type: ignore[union-attr]
-                followed = self._follow(item.policy, theta, c, returns, step)  # type: ignore[union-attr]
+        for item in self.task.followed:
+            for theta in item.grid or (None,):
+                followed = self._follow(item.policy, theta, c, returns, step)
                 if followed is not None:
                     total, most = followed
                     reward, uncertainty = mean_and_spread(total, self.weights, self.settings.spread, self.settings.tail)

@@ -142,7 +142,8 @@ def uc_panel(*UC_PANEL):
     seen = np.empty(m, np.int64)
     cursor = np.empty(d + 1, np.int64)
     for w in range(lo, hi):
-        # <insert window>
+        # <insert own>
+        uc_blank(w, flags, table)
         # <insert ready>
         # <insert root n= at=0>
         size = 1

@@ -264,9 +264,7 @@ def uc_panel(*UC_PANEL):
     fpath = np.empty((1, m + 2, d), np.int64)
     bpath = np.empty((1, d), np.int64)
     for w in range(lo, hi):
-        p = uc_params(params, w if params.shape[0] > 1 else 0)
-        arow = w if actions.shape[0] > 1 else 0
-        wrow = w if weights.shape[0] > 1 else 0
+        # <insert own>
         uc_blank(w, flags, table)
         fault = 0
         fault_step = 0

@@ -41,7 +41,8 @@ def uc_panel(*UC_PANEL):
     slots = np.empty(1, np.int64)
     bits = pool.view(np.uint64)
     for w in range(lo, hi):
-        # <insert window>
+        # <insert own>
+        uc_blank(w, flags, table)
         # <insert ready>
         available = 0
         for x in range(m):

@@ -22,9 +22,7 @@ def uc_panel(
     trew = np.empty(most_moves)
     at = np.zeros(7, np.int64)
     for w in range(lo, hi):
-        p = uc_params(params, w if params.shape[0] > 1 else 0)
-        arow = w if actions.shape[0] > 1 else 0
-        wrow = w if weights.shape[0] > 1 else 0
+        # <insert own>
         s0, e0, t0 = first[w, 0], first[w, 1], first[w, 2]
         s1, e1, t1 = first[w + 1, 0], first[w + 1, 1], first[w + 1, 2]
         own_edge = sedge[s0 + w : s1 + w + 1]

@@ -11,9 +11,7 @@ def uc_panel(states, params, actions, members, weights, paths, out):
         out[w] = np.nan
         if paths[w, 0] < 0:
             continue
-        p = uc_params(params, w if params.shape[0] > 1 else 0)
-        arow = w if actions.shape[0] > 1 else 0
-        wrow = w if weights.shape[0] > 1 else 0
+        # <insert own>
         total = 0.0
         every = True
         for j in range(members.shape[1]):

@@ -54,7 +54,8 @@ def uc_panel(*UC_PANEL):
     bpath = np.empty((1, d), np.int64)
     spot = np.empty(d + 1, np.int64)
     for w in range(lo, hi):
-        # <insert window>
+        # <insert own>
+        uc_blank(w, flags, table)
         # <insert ready>
         # <insert root n=n at=0>
         level[0] = 0

@@ -37,11 +37,10 @@ crew = np.empty((m, rows if MEMBERS else 1))
 # </piece>
 
 # Window w: its parameters, and which rows of shared arrays are its own.
-# <piece window>
+# <piece own>
 p = uc_params(params, w if params.shape[0] > 1 else 0)
 arow = w if actions.shape[0] > 1 else 0
 wrow = w if weights.shape[0] > 1 else 0
-uc_blank(w, flags, table)
 # </piece>
 
 # <piece ready>
