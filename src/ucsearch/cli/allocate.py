@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ucsearch.cli.planner import NEEDS_A_PERSON, SettingsArgument, reported
+from ucsearch.cli.codes import NEEDS_A_PERSON
+from ucsearch.cli.planner import SettingsArgument, reported
 
 __all__ = ["allocate"]
 

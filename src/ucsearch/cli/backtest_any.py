@@ -10,6 +10,8 @@ import typer
 if TYPE_CHECKING:
     from ucsearch.settings import Settings
 
+from ucsearch.cli.codes import NEEDS_A_PERSON
+
 __all__ = ["backtest_any"]
 
 
@@ -17,7 +19,7 @@ def backtest_any(
     settings: Settings, data: Path, states: Path | None, out: Path | None, earlier: int | None, html: Path | None
 ) -> None:  # fmt: skip
     """Replay, print and write; the exit code as of `ucsearch backtest`."""
-    from ucsearch.cli.planner import NEEDS_A_PERSON, print_fallbacks, print_problems, progress_bar
+    from ucsearch.cli.planner import print_fallbacks, print_problems, progress_bar
     from ucsearch.pipeline.backtest_any import run_backtest_any
 
     with progress_bar("replaying") as progress:

@@ -11,13 +11,11 @@ from typing import Annotated
 
 import typer
 
+from ucsearch.cli.codes import STOPPED, UNUSABLE
 from ucsearch.cli.progress import rich_bar
 from ucsearch.errors import InputError, UCSearchError
 
 __all__ = ["compare"]
-
-UNUSABLE = 2
-STOPPED = 130
 
 
 class Mode(StrEnum):

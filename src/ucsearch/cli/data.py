@@ -16,10 +16,10 @@ import typer
 if TYPE_CHECKING:
     from ucsearch.data.registry import DataFile
 
+from ucsearch.cli.codes import NEEDS_A_PERSON, UNUSABLE
+
 __all__ = ["data_app"]
 
-EXIT_WRONG = 1
-EXIT_NOTHING = 2
 
 data_app = typer.Typer(
     name="data",
@@ -95,7 +95,7 @@ def get_files(
         if got.status == "recorded":
             typer.echo("  no official hash was at hand: this one was written down at the first download")
     if failed:
-        raise typer.Exit(EXIT_WRONG)
+        raise typer.Exit(NEEDS_A_PERSON)
 
 
 @data_app.command("check")
@@ -129,10 +129,10 @@ def check_files(
         typer.echo(sentence, err=True)
     typer.echo(f"{len(present)} of {len(FILES)} known files present, {len(wrong)} problems")
     if wrong:
-        raise typer.Exit(EXIT_WRONG)
+        raise typer.Exit(NEEDS_A_PERSON)
     if not present:
         typer.echo("no known file found; name a folder with --data-dir or UCSEARCH_DATA", err=True)
-        raise typer.Exit(EXIT_NOTHING)
+        raise typer.Exit(UNUSABLE)
 
 
 def _read_all(present: list[str], data_dir: Path | None) -> list[str]:
@@ -190,4 +190,4 @@ def _print(table: Any) -> None:
 
 def _fail(sentence: str) -> NoReturn:
     typer.echo(sentence, err=True)
-    raise typer.Exit(EXIT_NOTHING)
+    raise typer.Exit(UNUSABLE)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ucsearch.cli.planner import NEEDS_A_PERSON, print_problems, progress_bar, reported
+from ucsearch.cli.codes import NEEDS_A_PERSON
+from ucsearch.cli.planner import print_problems, progress_bar, reported
 
 if TYPE_CHECKING:
     from ucsearch.settings import Settings

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ucsearch.cli.codes import NEEDS_A_PERSON
 from ucsearch.cli.planner import reported
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["override", "put_in_place", "whatif"]
 
-NOT_ALLOWED = 1
 
 LogArgument = Annotated[Path, typer.Argument(metavar="LOG", help="The audit log, such as decisions.db.")]
 SeriesArgument = Annotated[str, typer.Argument(metavar="SERIES", help="A series, such as SKU-017, or a record's id.")]
@@ -97,7 +97,7 @@ def put_in_place(
             )  # fmt: skip
         except NotAllowed as error:
             typer.echo(f"Refused: {plain(str(error))}. Nothing was recorded.", err=True)
-            raise typer.Exit(NOT_ALLOWED) from error
+            raise typer.Exit(NEEDS_A_PERSON) from error
     made = done.record
     off = ", which is off the grid" if made["off_grid"] else ""
     what = "withdrew what replaced" if withdraw else "replaced"

@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
+from ucsearch.cli.codes import NEEDS_A_PERSON, UNUSABLE
 from ucsearch.cli.log_words import (
     CHAIN_FIELDS,
-    INVALID,
-    UNUSABLE,
     Known,
     confirmed,
     files_of,
@@ -147,7 +146,7 @@ def verify(
             told += more
     if problem:
         typer.echo(problem, err=True)
-        raise typer.Exit(INVALID)
+        raise typer.Exit(NEEDS_A_PERSON)
     typer.echo(f"valid: {told}")
     if known is None:
         typer.echo("No checkpoint given: a missing tail or a recomputed chain would not show.", err=True)
@@ -219,7 +218,7 @@ def checkpoint(
             problem, _ = confirmed(reader, known)
             if problem:
                 typer.echo(f"{problem}; {out} was not written", err=True)
-                raise typer.Exit(INVALID)
+                raise typer.Exit(NEEDS_A_PERSON)
         if signer is None:
             taken.write(out)
         else:
@@ -275,7 +274,7 @@ def verify_proof(
         raise typer.Exit(UNUSABLE) from error
     except Invalid as error:
         typer.echo(f"NOT PROVED: {plain(error)}", err=True)
-        raise typer.Exit(INVALID) from error
+        raise typer.Exit(NEEDS_A_PERSON) from error
     typer.echo(f"proved: {plain(told)}")
     if pins.doubt:
         typer.echo(f"The note is taken as it is: {pins.doubt} (--key).", err=True)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ucsearch.cli.codes import UNUSABLE
 from ucsearch.cli.log import log_app
-from ucsearch.cli.log_words import UNUSABLE
 
 LEAST_WHY = 3  # characters of a reason
 

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from ucsearch.records import AuditReader, Checkpoint, Effective, Row
     from ucsearch.task import Task
 
+from ucsearch.cli.codes import NEEDS_A_PERSON, UNUSABLE
+
 __all__ = [
     "CHAIN_FIELDS",
-    "INVALID",
-    "UNUSABLE",
     "Known",
     "confirmed",
     "files_of",
@@ -30,8 +30,6 @@ __all__ = [
     "summary",
 ]
 
-INVALID = 1
-UNUSABLE = 2
 CHAIN_FIELDS = ("seq", "id", "written_at", "digest", "head")
 
 
@@ -115,7 +113,7 @@ def known_checkpoint(path: Path, key: str | None, *, either: bool = False) -> Kn
         raise RecordError(str(error)) from error
     except Invalid as error:
         typer.echo(f"Not signed by the key: {error}", err=True)
-        raise typer.Exit(INVALID) from error
+        raise typer.Exit(NEEDS_A_PERSON) from error
     return Known(Checkpoint(pins.size, pins.heads[pins.size]), pins.root, pins.doubt)
 
 

@@ -14,6 +14,7 @@ import typer
 
 from ucsearch.cli.allocate import allocate
 from ucsearch.cli.bench_lost_sales import lost_sales
+from ucsearch.cli.codes import NEEDS_A_PERSON
 from ucsearch.cli.compare import compare
 from ucsearch.cli.data import data_app
 from ucsearch.cli.evaluate import evaluate, suites
@@ -34,7 +35,6 @@ from ucsearch.errors import UCSearchError
 
 __all__ = ["app", "main"]
 
-FAILED = 1
 
 # Help without rich: rendering it costs as much time again as everything else together.
 app = typer.Typer(
@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except UCSearchError as error:
         # One line, whatever an error quotes: a log reader or a terminal sees one event.
         typer.echo(f"Error: {' '.join(str(error).split())}", err=True)
-        sys.exit(FAILED)
+        sys.exit(NEEDS_A_PERSON)
 
 
 def _print_version(wanted: bool) -> None:
@@ -158,7 +158,7 @@ def cache_folder() -> None:
     folder = cache_dir()
     if folder is None:
         typer.echo("Error: no writable folder; kernels are compiled in memory, once per process", err=True)
-        raise typer.Exit(FAILED)
+        raise typer.Exit(NEEDS_A_PERSON)
     typer.echo(str(folder))
 
 

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from ucsearch.cli.planner import NEEDS_A_PERSON, reported
+from ucsearch.cli.codes import NEEDS_A_PERSON
+from ucsearch.cli.planner import reported
 
 __all__ = ["monitor"]
 

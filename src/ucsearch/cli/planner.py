@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ucsearch.cli.codes import NEEDS_A_PERSON, STOPPED, STRICT, UNUSABLE
 from ucsearch.cli.progress import rich_bar
 from ucsearch.errors import UCSearchError
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from ucsearch.settings import Settings
 
 __all__ = [
-    "NEEDS_A_PERSON",
     "backtest",
     "decide",
     "explain",
@@ -37,10 +37,6 @@ __all__ = [
     "tasks",
 ]
 
-NEEDS_A_PERSON = 1
-UNUSABLE = 2
-STRICT = 3
-STOPPED = 130
 SHOWN = 20  # problems printed
 _MANY = 1_000  # steps of work from which on progress is told in a pipe
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ucsearch.cli.planner import NEEDS_A_PERSON, reported
+from ucsearch.cli.codes import NEEDS_A_PERSON
+from ucsearch.cli.planner import reported
 
 if TYPE_CHECKING:
     from ucsearch.client import Answer, Client

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
+from ucsearch.cli.codes import UNUSABLE
 from ucsearch.errors import UCSearchError
 
 __all__ = ["report"]
-
-UNUSABLE = 2
 
 
 def report(

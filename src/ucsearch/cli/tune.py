@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ucsearch.cli.planner import NEEDS_A_PERSON, SettingsArgument, print_problems, progress_bar, reported
+from ucsearch.cli.codes import NEEDS_A_PERSON
+from ucsearch.cli.planner import SettingsArgument, print_problems, progress_bar, reported
 
 __all__ = ["tune"]
 

@@ -1,0 +1,13 @@
+"""Exit codes of all commands. 0 is done; docs/cli.md says beside each command what its others mean.
+
+`ucsearch verify` has the verifier's own (ucsearch.verify shares no code with us): 1 invalid, 2 malformed, 3 weaker.
+"""
+
+from __future__ import annotations
+
+__all__ = ["NEEDS_A_PERSON", "STOPPED", "STRICT", "UNUSABLE"]
+
+NEEDS_A_PERSON = 1  # it ran, and the answer is no or not all: altered, not allowed, left out, on hold, failed
+UNUSABLE = 2  # nothing was done: settings, files or names that cannot be used
+STRICT = 3  # `--strict` refused what would have been left out
+STOPPED = 130  # by the user; a shell's 128 + SIGINT
