@@ -162,5 +162,5 @@ def test_importing_the_command_is_cheap() -> None:
                 imported |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 imported.add(node.module or "")
-    own = "ucsearch.cli.log_words"
-    assert imported == {"__future__", "collections.abc", "contextlib", "enum", "pathlib", "typing", "typer", own}
+    own = {"ucsearch.cli.codes", "ucsearch.cli.log_words"}
+    assert imported == {"__future__", "collections.abc", "contextlib", "enum", "pathlib", "typing", "typer"} | own
