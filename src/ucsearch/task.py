@@ -120,14 +120,14 @@ _ARITY = {
 }
 
 
-# By id of a bound of ours: what is asked in its place (see `Task.bound_in_use`). Functions of modules: ids stay valid.
-_FINER: dict[int, Callable[..., Any]] = {}
+# By id of a bound of ours: itself, so that the id stays its own, and what is asked in its place (`Task.bound_in_use`).
+_FINER: dict[int, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
 
 def ask_instead(bound: Callable[..., Any], finer: Callable[..., Any]) -> None:
     """Searches and proofs ask `finer` wherever a task names `bound`, a function of this package whose code is in the
     source hash of decisions on record. It must be the same bound, computed with less rounding."""
-    _FINER[id(bound)] = finer
+    _FINER[id(bound)] = (bound, finer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +240,8 @@ class Task:
     @property
     def bound_in_use(self) -> Callable[..., Any] | None:
         """`bound`, or what this package computes in its place."""
-        return _FINER.get(id(self.bound), self.bound)
+        found = _FINER.get(id(self.bound))
+        return self.bound if found is None else found[1]
 
     @cached_property
     def params_layout(self) -> Layout | None:

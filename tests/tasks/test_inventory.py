@@ -370,6 +370,7 @@ def test_stable_plans() -> None:
         (dict(capacity=float("inf")), "capacity"),
         (dict(order_caps=(1.0,)), "order_caps"),
         (dict(base_stock_levels=5), "base_stock_levels"),
+        (dict(base_stock_levels=range(101), order_caps=range(1, 101)), "at most 10,000 pairs"),
         (dict(base_stock_levels=(1.0,), change_budget=1.0), "base_stock_levels"),
         (dict(level_scale=(1.0,)), "level_scale"),
         (dict(change_budget=-1.0), "change_budget"),

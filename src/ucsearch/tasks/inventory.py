@@ -32,6 +32,7 @@ Floats = NDArray[np.float64]
 
 
 _MOST_PACKS = 2.0**50  # of one order: beyond it a pack more or less is lost to rounding
+_MOST_PAIRS = 10_000  # of a level and a cap; every member follows each, and a record's task may name any
 _LEAST_PACK = 1e-8  # of a pack, the smallest order that is told from rounding (1e-9, in the rules) with room to spare
 
 
@@ -84,6 +85,9 @@ class LeadTimeInventory(OnSeries):
         limit("change_budget", self.change_budget)
         if self.order_caps and not self.base_stock_levels:
             raise InputError("order_caps", "caps", "base_stock_levels beside them")
+        if len(self.base_stock_levels) * max(1, len(self.order_caps)) > _MOST_PAIRS:
+            seen = f"{len(self.base_stock_levels)} levels with {len(self.order_caps)} caps each"
+            raise InputError("base_stock_levels", seen, f"at most {_MOST_PAIRS:,} pairs of a level and a cap")
         if self.base_stock_levels and self.change_budget is not None:
             raise InputError("base_stock_levels", "levels", "none together with change_budget")
         if not isinstance(self.merge_arrivals, bool):
