@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import random
 from typing import Any
 
 from tests.kit.hostile import Case, _digest, decision, exported, genuine_log, override, refusal, resealed, text
-from tests.kit.stories import STORIES, renamed
+from tests.kit.stories import STORIES, a_row, renamed, rows_with
 
 CODES = frozenset({0, 1, 2, 3, 64})
 KINDS = ("beam", "members", "route", "exact", "mcts")
@@ -85,7 +86,14 @@ def _stories(rng: random.Random) -> bytes:
     """Entries about other entries: what names a changed one by id and digest is made to name it again."""
     named: dict[str, str] = {}
     out: list[tuple[Any, dict[str, bytes]]] = []
-    for record, blobs in STORIES[rng.choice(sorted(STORIES))]():
+    entries = STORIES[story := rng.choice(sorted(STORIES))]()
+    if story == "rows" and rng.random() < 0.5:  # of a row that is in its segment, whatever it says
+        row, own = copy.deepcopy(a_row())
+        for part in rng.choices((row, own), k=rng.choice((1, 1, 2, 4))):
+            _mutate(part, rng)
+        with contextlib.suppress(Exception):  # what a row cannot hold
+            entries = rows_with(row, own)
+    for record, blobs in entries:
         changed = renamed(record, named)
         for _ in range(rng.choice((0, 0, 1, 1, 2, 4))):
             _mutate(changed, rng)

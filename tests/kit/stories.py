@@ -6,6 +6,7 @@ import hashlib
 import json
 import tempfile
 from base64 import b64decode
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -90,18 +91,30 @@ def shared() -> Entries:
     return [(line["record"], {k: b64decode(v) for k, v in line["blobs"].items()}) for line in lines]
 
 
-@cache
-def rows() -> Entries:
-    """A segment of one row, and what a person put in the place of its action."""
+def a_row() -> tuple[Record, Record]:
+    """A row of a segment, and the task that it names."""
     source = decision("beam")[0]
     own = {k: v for k, v in source["task"].items() if k not in ("actions", "labels")}
     inputs = source["inputs"]
     own |= {name: inputs[name] for name in ("state_lengths", "params_lengths")}
     row: Record = {name: "" if kind in ("text", "binary") else [] for name, kind in COLUMNS.items()}
     row |= {
-        "series": "A-1", "task": json.dumps(own, sort_keys=True), "outcome": "RELEASED", "meta": "{}", "action": 1.0,
-        "bits": 1, "state": inputs["state"], "params": inputs["params"], "actions": source["task"]["actions"],
+        "series": "A-1", "outcome": "RELEASED", "meta": "{}", "action": 1.0, "bits": 1, "state": inputs["state"],
+        "params": inputs["params"], "actions": source["task"]["actions"],
     }  # fmt: skip
+    return row, own
+
+
+@cache
+def rows() -> Entries:
+    """A segment of one row, and what a person put in the place of its action."""
+    return rows_with(*a_row())
+
+
+def rows_with(row: Record, own: Any) -> Entries:
+    """The same of any row and task: the segment's root is that of the row."""
+    source = decision("beam")[0]
+    row = {**row, "task": json.dumps(own, sort_keys=True)}
     common, other = hashlib.sha256(b"shared").digest(), hashlib.sha256(b"another row").digest()
     leaf = hashlib.sha256(b"\x00" + row_digest(row, common)).digest()
     root = hashlib.sha256(b"\x01" + leaf + other).hexdigest()
@@ -169,6 +182,36 @@ EDITS: list[tuple[str, int, str, Any, set[int]]] = [
 ]  # fmt: skip
 
 
+# Of a row under a root of its own: column or member of its task, value.
+ROWS: list[tuple[str, Any]] = [
+    *[(name, x) for name in ("state", "params", "actions")
+      for x in ([], [1.0] * 99, [0.0], [None] * 2, ["inf"] * 2, [1e308] * 2, [-0.0, 5e-324])],
+    *[("meta", x) for x in ("", "x")], ("series", "A-2"), ("action", "inf"), ("bits", -1),
+    *[(f"task.{name}", x) for name in ("object", "name", "version", "source_hash", "text_hash", "state_lengths",
+                                       "params_lengths")
+      for x in (..., None, "", "x", [], [0], [2**70], [-1, 2], ["x"], [[]], {}, 1.5, True)],
+    *[("task", x) for x in (None, [], {}, "x", 1)],
+    *[(f"direction.{name}", x) for name in ("actions", "state")
+      for x in ([], [-1.0], [-1.0, 0.0, 1.0, 2.0, 3.0], [None] * 3, [None] * 9)],
+]  # fmt: skip
+
+
+def row_cases() -> Iterator[Case]:
+    for n, (place, value) in enumerate(ROWS):
+        row, own = a_row()
+        where, _, name = place.partition(".")
+        if where == "direction":  # a task whose labels name positions
+            own = {**own, "object": "ucsearch.tasks:Direction_7b7d", "name": "direction"}
+            row = {**row, name: value}
+        elif where != "task":
+            row = {**row, place: value}
+        elif not name:
+            own = value
+        else:
+            own = {**own, name: value} if value is not ... else {k: v for k, v in own.items() if k != name}
+        yield Case(f"row {place} {n}", text(*exported(*rows_with(row, own))), frozenset(OPEN | {64}))
+
+
 def told(entries: Entries, at: int, place: str, value: Any) -> Entries:
     """The entries with one change; those that name the changed one by id or digest name it again."""
     out, named = list(entries), {}
@@ -206,4 +249,4 @@ def cases() -> list[Case]:
             found.append(
                 Case(f"{story} {k} left out", text(*exported(*entries[:k], *entries[k + 1 :])), frozenset(OPEN))
             )
-    return found
+    return [*found, *row_cases()]

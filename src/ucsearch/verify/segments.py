@@ -139,6 +139,8 @@ def verify_row_override(
     try:
         rules = task_of(str(told["object"]))
         kept = {k: v for k, v in told.items() if k not in ("state_lengths", "params_lengths")}
+        if len(row["actions"]) > len(rules.actions):  # labels may be those of positions
+            raise Invalid("row.actions", len(row["actions"]), f"at most {len(rules.actions)}")
         labels = [rules.label(i, math.nan if a is None else float(a)) for i, a in enumerate(row["actions"])]
         target: dict[str, Any] = {
             "schema": "ucsearch.decision/2",
@@ -152,7 +154,7 @@ def verify_row_override(
             lengths = {name: told[name] for name in ("state_lengths", "params_lengths")}
             target["inputs"] = {"state": row["state"], "params": row["params"], **lengths}
         verify_override(r, target, body, lambda: rules)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, AttributeError) as error:
         raise Malformed(f"proof.row: {error!r}") from None
 
 
