@@ -36,6 +36,7 @@ class Fallbacks:
         self._certified = certified
         self._asked = np.zeros(count, bool)
         self._action, self._feasible = np.full(count, np.nan), np.zeros(count, bool)
+        self._costs: dict[int, float] = {}  # as far as somebody announced that he will look
 
     def ask(self, windows: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Actions and whether they may be sent, (W,), certain where `windows` says so; None: everywhere."""
@@ -57,12 +58,22 @@ class Fallbacks:
             )
         self._asked[rest] = True
 
+    def prepare(self, windows: Sequence[int]) -> None:
+        """Ask for all of these at once, for whoever looks at one after another."""
+        chosen = np.asarray(windows, np.int64)
+        rest = chosen[~self._asked[chosen]]
+        if rest.size:
+            self._fill(rest)
+        self._costs.update(zip(chosen.tolist(), self._cost(chosen).tolist(), strict=True))
+
     def at(self, w: int) -> tuple[float, bool, float]:
         """Action (NaN: none), whether it may be sent, and its cost, of one window."""
         if not self._asked[w]:
             self._fill(np.array([w]))
-        one = np.array([w])
-        return float(self._action[w]), bool(self._feasible[w]), float(self._cost(one)[0])
+        cost = self._costs.get(w)
+        if cost is None:
+            cost = float(self._cost(np.array([w]))[0])
+        return float(self._action[w]), bool(self._feasible[w]), cost
 
     def cost(self, windows: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """Of those windows, or all: first step of the candidate against the one-step fallback, in risk-adjusted reward;

@@ -65,13 +65,15 @@ def encode_array(values: npt.ArrayLike, *, finite: bool = True, field: str = "ar
             place = tuple(int(i) for i in beyond[0])
             raise InputError(field, int(source[place]), "an integer within 2**53", index=place or None)
     bounded = np.isfinite(source)
-    if finite and not bounded.all():
-        index = tuple(int(i) for i in np.argwhere(~bounded)[0])
-        raise InputError(field, float(source[index]), "a finite number", index=index or None)
-    with np.errstate(invalid="ignore"):  # signalling NaNs
-        # Adding 0.0 turns -0.0 into 0.0 and changes no other number.
-        data = np.asarray(source.astype(np.float64) + 0.0, dtype="<f8", order="C")
-    if not finite:
+    # Adding 0.0 turns -0.0 into 0.0 and changes no other number.
+    if bounded.all():
+        data = np.asarray(source.astype(np.float64, copy=False) + 0.0, dtype="<f8")
+    else:
+        if finite:
+            index = tuple(int(i) for i in np.argwhere(~bounded)[0])
+            raise InputError(field, float(source[index]), "a finite number", index=index or None)
+        with np.errstate(invalid="ignore"):  # signalling NaNs
+            data = np.asarray(source.astype(np.float64) + 0.0, dtype="<f8", order="C")
         data[np.isnan(data)] = np.uint64(_NAN).view(np.float64)
     head = _HEADER.pack(MAGIC, VERSION, data.ndim, _DTYPE_FIELD)
     return head + struct.pack(f"<{data.ndim}Q", *data.shape) + data.tobytes()

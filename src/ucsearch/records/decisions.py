@@ -22,12 +22,12 @@ from ucsearch.errors import RecordError
 from ucsearch.layout import own_row
 from ucsearch.policies import Policy
 from ucsearch.records.blobs import blob_id, encode_array
-from ucsearch.records.canonical import encode_number, seal
+from ucsearch.records.canonical import MAX_INT, encode_number, seal
 from ucsearch.records.requests import Request, Under
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["SCHEMA", "decision_record", "measured", "unsealed_record"]
+__all__ = ["SCHEMA", "as_value", "decision_record", "measured", "outcome_part", "unsealed_record"]
 
 SCHEMA = "ucsearch.decision/2"
 REFUSAL_SCHEMA = "ucsearch.refusal/2"
@@ -66,54 +66,54 @@ def unsealed_record(
     w = plan.window
     c.member_feasible  # noqa: B018 - computed on demand; from here on one of the claims below
     skipped = ("plan", "rivals", "action", "node_budget", "closed")
-    claim = {k: _value(v) for k, v in vars(c).items() if k not in skipped}
+    claim = {k: as_value(v) for k, v in vars(c).items() if k not in skipped}
     if c.closed is not None:
-        claim.update({k: _value(v) for k, v in vars(c.closed).items()})
+        claim.update({k: as_value(v) for k, v in vars(c.closed).items()})
     record: dict[str, Any] = {
         "schema": SCHEMA,
         "kind": "decision",
         "series": series,
         "task": _task(task, plan.actions, where),
         "inputs": {
-            "state": [_value(x) for x in plan.inputs.states[w].tolist()],
+            "state": [as_value(x) for x in plan.inputs.states[w].tolist()],
             "state_lengths": list(layout.lengths),
-            "params": [_value(x) for x in own_row(plan.inputs.params, w).tolist()],
+            "params": [as_value(x) for x in own_row(plan.inputs.params, w).tolist()],
             "params_lengths": [] if task.params_layout is None else list(task.params_layout.lengths),
             "trace": _trace(plan.trace, blobs),
         },
         "settings": {
             "policy": type(plan.policy).__name__,
-            **{k: _value(v) for k, v in settings._asdict().items()},
+            **{k: as_value(v) for k, v in settings._asdict().items()},
             **_route_settings(plan.policy),
             "kind": c.kind,
-            "eps_m": _value(c.eps_m),
+            "eps_m": as_value(c.eps_m),
             "proof_budget": c.node_budget,
         },
         "claim": claim,
-        "rivals": [{k: _value(v) for k, v in vars(r).items()} for r in c.rivals],
+        "rivals": [{k: as_value(v) for k, v in vars(r).items()} for r in c.rivals],
         "gate": {
             "settings": _limits(decision.gate),
             "rows": [
                 {
                     "name": r.name,
-                    "left": _value(r.left),
+                    "left": as_value(r.left),
                     "operator": r.operator,
-                    "right": _value(r.right),
+                    "right": as_value(r.right),
                     "pass": r.passed,
                 }
                 for r in decision.rows
             ],
             "now": decision.now,
-            "elapsed_s": _value(decision.context.elapsed_s),
+            "elapsed_s": as_value(decision.context.elapsed_s),
             "calibration": measured(decision),
             **({"last_look": decision.last_look} if decision.last_look else {}),
         },
-        "outcome": _outcome(decision),
+        "outcome": outcome_part(decision),
         "versions": _versions(),
         **asked,
     }
     if recalibration is not None:
-        record["recalibration"] = {k: _value(v) for k, v in recalibration.items()}
+        record["recalibration"] = {k: as_value(v) for k, v in recalibration.items()}
     return record, blobs
 
 
@@ -129,13 +129,13 @@ _ALWAYS = (
 
 
 def _limits(gate: Gate) -> dict[str, Any]:
-    return {k: _value(v) for k, v in vars(gate).items() if k in _ALWAYS or not (v is None or v is False)}
+    return {k: as_value(v) for k, v in vars(gate).items() if k in _ALWAYS or not (v is None or v is False)}
 
 
 def measured(decision: Decision) -> dict[str, Any]:
     """What the monitors said, as far as the record tells of it."""
     absent = {figure for limit, figure in _WATCHED.items() if getattr(decision.gate, limit) is None}
-    return {k: _value(v) for k, v in vars(decision.context.calibration).items() if k not in absent}
+    return {k: as_value(v) for k, v in vars(decision.context.calibration).items() if k not in absent}
 
 
 def _where(task: Task) -> str:
@@ -147,20 +147,20 @@ def _where(task: Task) -> str:
     return ""
 
 
-def _outcome(decision: Decision) -> dict[str, Any]:
+def outcome_part(decision: Decision) -> dict[str, Any]:
     return {
         "outcome": decision.outcome.value,
-        "action": _value(decision.action),
+        "action": as_value(decision.action),
         "reason": decision.reason.value,
         "cause": decision.cause.value,
         "sentence": decision.sentence,
         "pass_kind": decision.pass_kind,
-        "release_margin": _value(decision.release_margin),
-        "regret_bound": _value(decision.regret_bound),
-        "rejected_action": _value(decision.rejected_action),
-        "fallback_action": _value(decision.fallback_action),
+        "release_margin": as_value(decision.release_margin),
+        "regret_bound": as_value(decision.regret_bound),
+        "rejected_action": as_value(decision.rejected_action),
+        "fallback_action": as_value(decision.fallback_action),
         "fallback_feasible": decision.fallback_feasible,
-        "fallback_cost": _value(decision.fallback_cost),
+        "fallback_cost": as_value(decision.fallback_cost),
     }
 
 
@@ -172,7 +172,7 @@ def _task(task: Task, actions: Sequence[float], where: str) -> dict[str, Any]:
         "source_hash": task.source_hash,
         **({"text_hash": text_hash} if text_hash else {}),
         "object": where or _where(task),
-        "actions": [_value(a) for a in actions],
+        "actions": [as_value(a) for a in actions],
         "labels": [task.label(i, a) for i, a in enumerate(actions)],
     }
 
@@ -189,16 +189,16 @@ def _refusal(decision: Decision, series: str, where: str, asked: dict[str, Any])
         "series": series,
         "task": _task(known.task, known.actions, where),
         "gate": {"settings": _limits(decision.gate), "now": decision.now},
-        "outcome": _outcome(decision),
+        "outcome": outcome_part(decision),
         "versions": _versions(),
         **asked,
     }
     if known.state is not None:
         state, params = known.task.layout(known.state), known.task.params_layout
         record["inputs"] = {
-            "state": [_value(x) for x in state.flatten(known.state, "state")],
+            "state": [as_value(x) for x in state.flatten(known.state, "state")],
             "state_lengths": list(state.lengths),
-            "params": [] if params is None else [_value(x) for x in params.flatten(known.params, "params")],
+            "params": [] if params is None else [as_value(x) for x in params.flatten(known.params, "params")],
             "params_lengths": [] if params is None else list(params.lengths),
         }
     return record
@@ -215,7 +215,7 @@ def _versions() -> dict[str, str]:
 
 def _route_settings(policy: Policy) -> dict[str, Any]:
     names = ("protect", "near_equal", "band", "utility_budget")
-    return {name: _value(getattr(policy, name)) for name in names if hasattr(policy, name)}
+    return {name: as_value(getattr(policy, name)) for name in names if hasattr(policy, name)}
 
 
 def _trace(trace: Trace, blobs: Blobs) -> dict[str, Any]:
@@ -233,11 +233,20 @@ def _trace(trace: Trace, blobs: Blobs) -> dict[str, Any]:
     return out
 
 
-def _value(value: Any) -> Any:
+# By exact type: asking for every kind in turn took longer than everything else about a record.
+_AS_THEY_ARE = frozenset({bool, str, type(None)})
+
+
+def as_value(value: Any) -> Any:
     """JSON-able: NaN is null, unbounded numbers and big integers are strings, -0.0 is 0."""
-    if type(value) is float and math.isfinite(value):  # as a rule
-        return value + 0.0
-    if isinstance(value, bool | str) or value is None:
+    kind = type(value)
+    if kind is float:  # as a rule
+        return value + 0.0 if math.isfinite(value) else None if value != value else encode_number(value)
+    if kind in _AS_THEY_ARE or (kind is int and -MAX_INT <= value <= MAX_INT):
+        return value
+    if kind is tuple or kind is list:
+        return [as_value(v) for v in value]
+    if isinstance(value, bool | str):
         return value
     if isinstance(value, float | np.floating):
         number = float(value)
@@ -245,9 +254,9 @@ def _value(value: Any) -> Any:
     if isinstance(value, int | np.integer):
         return encode_number(int(value))
     if isinstance(value, Mapping):
-        return {str(k): _value(v) for k, v in value.items()}
+        return {str(k): as_value(v) for k, v in value.items()}
     if isinstance(value, Sequence):
-        return [_value(v) for v in value]
+        return [as_value(v) for v in value]
     if dataclasses.is_dataclass(value):
-        return {k: _value(v) for k, v in vars(value).items()}
+        return {k: as_value(v) for k, v in vars(value).items()}
     raise RecordError(f"cannot record a {type(value).__name__}")

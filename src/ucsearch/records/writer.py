@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,13 +23,15 @@ from ucsearch.errors import RecordError
 from ucsearch.layout import own_row
 from ucsearch.records.blobs import blob_id, encode_array
 from ucsearch.records.canonical import canonical, digest_bytes, seal_bytes
-from ucsearch.records.decisions import measured, unsealed_record
+from ucsearch.records.decisions import as_value, measured, outcome_part, unsealed_record
 from ucsearch.records.requests import Request, Under
 from ucsearch.trace import Trace
 
 __all__ = ["Body", "Recalibrated", "decision_body", "panel_bodies"]
 
 _ARRAYS = ("members", "weights", "mean", "q", "u")
+_FLOATS_KEPT = 4096
+T = TypeVar("T")
 
 
 class Body(NamedTuple):
@@ -41,6 +43,7 @@ class Body(NamedTuple):
     blobs: dict[str, bytes]
     decision: Decision
     request: Request | None = None
+    told: Mapping[str, Any] | None = None  # members of the record, for whoever answers from it; None: read `body`
 
 
 class Recalibrated(NamedTuple):
@@ -65,7 +68,7 @@ def decision_body(
     more = {} if extra is None else extra.blobs
     trace = {} if decision.certificate is None else record["inputs"]["trace"]
     refs = tuple(dict.fromkeys([*(trace[n]["$blob"] for n in (*_ARRAYS, "node") if n in trace), *more]))
-    return Body(name, body, refs, {**blobs, **more}, decision, request)
+    return Body(name, body, refs, {**blobs, **more}, decision, request, {**record, "id": name})
 
 
 def panel_bodies(
@@ -86,6 +89,7 @@ def panel_bodies(
     for field, given in (("series", series), ("requests", asked), ("recalibrated", extra)):
         if len(given) != len(chosen):
             raise RecordError(f"{field}: saw {len(given)} items, expected {len(chosen)}, one per decision")
+    panel.fallbacks.prepare(chosen)
     if len(chosen) == 1:  # what all windows have in common is not worth writing once
         return [decision_body(panel[chosen[0]], series[0], where, asked[0], extra[0], under)]
     shared: dict[str, tuple[str, bytes]] = {}  # blobs that all windows have in common, such as equal weights
@@ -101,7 +105,8 @@ def panel_bodies(
             compared.add(decision.outcome.value)
             if body[:3] != decision_body(decision, name, where, request, change, under)[:3]:
                 items = zip(chosen, series, asked, extra, strict=True)
-                return [decision_body(panel[i], n, where, r, c, under) for i, n, r, c in items]
+                slow = (decision_body(panel[i], n, where, r, c, under) for i, n, r, c in items)
+                return [made._replace(told=None) for made in slow]  # whole records of a panel would be too much
         out.append(body)
     return out
 
@@ -125,12 +130,18 @@ class _Writer:
         self.settings = _json(record["settings"])
         self.lengths = (_json(inputs["params_lengths"]), _json(inputs["state_lengths"]))
         self.task = _around(task, ("actions", "labels"))
+        # As far as all windows have it in common; `__call__` adds the rest.
+        self.told = {"kind": record["kind"], **({} if under is None else under.content())}
+        self.told_gate = {k: v for k, v in gate.items() if k not in ("calibration", "rows")}
+        self.told_inputs = {k: inputs[k] for k in ("params_lengths", "state_lengths")}
+        self.told_task = task
         self.ends = {k: _json(record[k]) for k in ("kind", "schema", "versions")}
         self.outcome = [(k, _key(k)) for k in sorted(record["outcome"])]
         self.hash_head = b"ucsearch.trace.v1\0"
-        self.meta: dict[tuple[Any, ...], tuple[str, bytes]] = {}
-        self.tasks: dict[bytes, str] = {}  # by the bytes of a row of actions: most windows have the same
-        self.params: dict[bytes, str] = {}
+        self.meta: dict[tuple[Any, ...], tuple[str, bytes, dict[str, Any]]] = {}
+        # By the bytes of a row of actions, and of parameters: most windows have the same.
+        self.tasks: dict[bytes, tuple[str, dict[str, Any]]] = {}
+        self.params: dict[bytes, tuple[str, list[Any]]] = {}
 
     def __call__(
         self, decision: Decision, series: str, request: Request | None, extra: Recalibrated | None = None
@@ -141,8 +152,12 @@ class _Writer:
         if decision.last_look != self.last_look:  # a member that others do not have
             where, under = self.slowly
             return decision_body(decision, series, where, request, extra, under)
-        trace, refs, blobs = self._trace(c.plan.trace)
+        trace, refs, blobs, meta = self._trace(c.plan.trace)
         plan, w = c.plan, c.plan.window
+        task, told_task = self._task(c)
+        params, told_params = self._params(plan.inputs.params, w)
+        state = plan.inputs.states[w].tolist()
+        calibration = measured(decision)
         changed = "" if extra is None else f'"recalibration":{_text(extra.part)},'
         if extra is not None:
             refs = tuple(dict.fromkeys([*refs, *extra.blobs]))
@@ -150,45 +165,58 @@ class _Writer:
         asked = "" if request is None else f'"request":{_json(request.content())},'
         c.member_feasible  # noqa: B018 - computed on demand; from here on one of the claims
         claims = vars(c) if c.closed is None else {**vars(c), **vars(c.closed)}
-        head = f'"claim":{_object(claims, self.claim)},"gate":{self._gate(decision)},'
+        head = f'"claim":{_object(claims, self.claim)},"gate":{self._gate(decision, calibration)},'
         tail = (
-            f'"inputs":{{"params":{self._params(plan.inputs.params, w)},"params_lengths":{self.lengths[0]},'
-            f'"state":{_list(plan.inputs.states[w].tolist())},"state_lengths":{self.lengths[1]},"trace":{trace}}},'
+            f'"inputs":{{"params":{params},"params_lengths":{self.lengths[0]},'
+            f'"state":{_list(state)},"state_lengths":{self.lengths[1]},"trace":{trace}}},'
             f'"kind":{self.ends["kind"]},"outcome":{_object(vars(decision), self.outcome)},'
             f'{self.plan}{changed}{asked}"rivals":[{",".join([_object(vars(r), self.rival) for r in c.rivals])}],'
             f'"schema":{self.ends["schema"]},'
-            f'"series":{encode_basestring(series)},"settings":{self.settings},"task":{self._task(c)},'
+            f'"series":{encode_basestring(series)},"settings":{self.settings},"task":{task},'
             f'{self.until}"versions":{self.ends["versions"]}}}'
         )
         name = digest_bytes(f"{{{head}{tail}".encode(), "record-id/1")
-        return Body(name, f'{{{head}"id":"{name}",{tail}'.encode(), refs, blobs, decision, request)
+        told = {
+            **self.told, "id": name, "series": series, "outcome": outcome_part(decision), "task": told_task,
+            "gate": {**self.told_gate, "calibration": calibration},
+            "inputs": {
+                **self.told_inputs, "params": told_params, "state": [as_value(x) for x in state],
+                "trace": {"meta": meta},
+            },
+        }  # fmt: skip
+        return Body(name, f'{{{head}"id":"{name}",{tail}'.encode(), refs, blobs, decision, request, told)
 
-    def _gate(self, decision: Decision) -> str:
+    def _gate(self, decision: Decision, calibration: dict[str, Any]) -> str:
         rows = [
             f'{{"left":{_text(r.left)},"name":{encode_basestring(r.name)},"operator":{encode_basestring(r.operator)},'
             f'"pass":{"true" if r.passed else "false"},"right":{_text(r.right)}}}'
             for r in decision.rows
         ]
         before, between, after = self.gate
-        return f"{before}{_text(measured(decision))}{between}[{','.join(rows)}]{after}"
+        return f"{before}{_text(calibration)}{between}[{','.join(rows)}]{after}"
 
-    def _task(self, c: Certificate) -> str:
+    def _task(self, c: Certificate) -> tuple[str, dict[str, Any]]:
         plan = c.plan
         row = own_row(plan.inputs.actions, plan.window)
         key = row.tobytes()
         if (known := self.tasks.get(key)) is not None:
             return known
         actions = row.tolist()
-        labels = ",".join([encode_basestring(plan.task.label(i, a)) for i, a in enumerate(actions)])
+        names = [plan.task.label(i, a) for i, a in enumerate(actions)]
+        labels = ",".join(map(encode_basestring, names))
         before, between, after = self.task
-        return _kept(self.tasks, key, f"{before}{_list(actions)}{between}[{labels}]{after}")
+        told = {**self.told_task, "actions": [as_value(a) for a in actions], "labels": names}
+        return _kept(self.tasks, key, (f"{before}{_list(actions)}{between}[{labels}]{after}", told))
 
-    def _params(self, params: Any, w: int) -> str:
+    def _params(self, params: Any, w: int) -> tuple[str, list[Any]]:
         row = own_row(params, w)
         key = row.tobytes()
-        return self.params.get(key) or _kept(self.params, key, _list(row.tolist()))
+        if (known := self.params.get(key)) is not None:
+            return known
+        values = row.tolist()
+        return _kept(self.params, key, (_list(values), [as_value(x) for x in values]))
 
-    def _trace(self, trace: Trace) -> tuple[str, tuple[str, ...], dict[str, bytes]]:
+    def _trace(self, trace: Trace) -> tuple[str, tuple[str, ...], dict[str, bytes], dict[str, Any]]:
         """The trace's text; each array is turned into bytes once, for its blob and for the trace's hash."""
         key = (trace.coupling, trace.cutoff, trace.issued, trace.model, trace.notes, trace.declared)
         if key not in self.meta:
@@ -196,8 +224,8 @@ class _Writer:
             plain = json.dumps(meta, sort_keys=True, separators=(",", ":")).encode()
             if len(self.meta) > 4096:
                 self.meta.clear()
-            self.meta[key] = (_json(meta), plain)
-        meta_text, plain = self.meta[key]
+            self.meta[key] = (_json(meta), plain, meta)
+        meta_text, plain, meta = self.meta[key]
         digest = hashlib.sha256(self.hash_head + plain)
         names: dict[str, str] = {}
         blobs: dict[str, bytes] = {}
@@ -212,7 +240,7 @@ class _Writer:
             f'{{"hash":"{digest.hexdigest()}","mean":{_ref(names["mean"])},"members":{_ref(names["members"])},'
             f'"meta":{meta_text},"q":{_ref(names["q"])},"u":{_ref(names["u"])},"weights":{_ref(names["weights"])}}}'
         )
-        return text, tuple(dict.fromkeys(names[n] for n in _ARRAYS)), blobs
+        return text, tuple(dict.fromkeys(names[n] for n in _ARRAYS)), blobs, meta
 
     def _blob(self, name: str, array: Any) -> tuple[str, bytes]:
         common = array.size == 0 or name == "weights"
@@ -243,10 +271,15 @@ def _around(value: dict[str, Any], without: tuple[str, ...]) -> list[str]:
     return f"{{{','.join(parts)}}}".split("\0")
 
 
-def _kept(known: dict[bytes, str], key: bytes, text: str) -> str:
+def _row(rows: Any, w: int) -> Any:
+    """Row w, or the one that all windows share."""
+    return rows[w if rows.shape[0] > 1 else 0]
+
+
+def _kept(known: dict[bytes, T], key: bytes, made: T) -> T:
     if len(known) < 4096:
-        known[key] = text
-    return text
+        known[key] = made
+    return made
 
 
 @lru_cache(maxsize=1024)
@@ -266,6 +299,19 @@ def _float(x: float) -> str:
     if math.isinf(x):
         return '"inf"' if x > 0 else '"-inf"'
     return _json(x)
+
+
+class _Floats(dict[float, str]):
+    """Texts of floats: a record says the same few numbers many times, and writing one takes longer than finding it.
+    Numbers that are equal have equal texts, -0.0 and 0.0 too; NaN is equal to nothing."""
+
+    def __missing__(self, x: float) -> str:
+        text = _float(x)
+        if x == x:
+            if len(self) >= _FLOATS_KEPT:
+                self.clear()
+            self[x] = text
+        return text
 
 
 def _list(values: Sequence[float]) -> str:
@@ -317,7 +363,8 @@ class _Texts(dict[type, Callable[[Any], str]]):
 # By exact type: this is the inner loop of every record.
 _TEXTS = _Texts(
     {
-        float: _float, int: _int, str: encode_basestring, bool: {True: "true", False: "false"}.__getitem__,
+        float: _Floats().__getitem__, int: _int, str: encode_basestring,
+        bool: {True: "true", False: "false"}.__getitem__,
         type(None): lambda _: "null", dict: _dict, tuple: _sequence, list: _sequence,
     }
 )  # fmt: skip

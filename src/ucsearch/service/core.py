@@ -232,12 +232,11 @@ class Service:
         return await self._finished(future)
 
     async def _finished(self, future: asyncio.Future[T]) -> T:
-        # Shielded: what is recorded for a caller who went away is there when he asks again.
-        try:
-            async with asyncio.timeout(self.config.limits.request_s):
-                return await asyncio.shield(future)
-        except TimeoutError:
-            raise Refusal("not_ready", "it takes longer than expected; ask again with the same key") from None
+        # Not given up with whoever waits: what is recorded for a caller who went away is there when he asks again.
+        await asyncio.wait((future,), timeout=self.config.limits.request_s)
+        if not future.done():
+            raise Refusal("not_ready", "it takes longer than expected; ask again with the same key")
+        return future.result()
 
     def _check_ready(self) -> None:
         if not self.started or not self.writer.is_alive:

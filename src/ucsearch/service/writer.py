@@ -367,7 +367,7 @@ class Writer:
             rows = [_row(e, b) for e, b in zip(entries[at : at + len(own)], own, strict=True)]
             at += len(own)
             try:
-                job.future.set_result(answers(rows, partial(self._told, job.plan)))
+                job.future.set_result(answers(rows, partial(self._told, job.plan, {b.id: b.told for b in own})))
             except BaseException as error:  # recorded all the same; a repeat finds it
                 self._stale = True
                 job.future.set_exception(error)
@@ -375,9 +375,11 @@ class Writer:
         if self._after is not None and self._log is not None:
             self._after(self._log, entries[-1])
 
-    def _told(self, plan: Plan, row: Row) -> Mapping[str, Any]:
-        """The record of an entry just written: our own bytes, canonical, so nothing is there twice."""
-        record: Mapping[str, Any] = json.loads(row.body)
+    def _told(self, plan: Plan, told: Mapping[str, Mapping[str, Any] | None], row: Row) -> Mapping[str, Any]:
+        """The record of an entry just written, as far as answers and monitors need it. Where it is read again, these
+        are our own bytes, canonical, so nothing is there twice."""
+        known = told[row.id]
+        record: Mapping[str, Any] = json.loads(row.body) if known is None else known
         if plan.watching is not None:
             self._standings.waits(plan, row.seq, record)
         return record
