@@ -176,8 +176,8 @@ lob-networks: $(VENV_BACKBONES)/.stamp ## Train the small classifiers of lob-dir
 	$(VENV_BACKBONES)/bin/python scripts/train_lob.py
 
 .PHONY: test-adapters
-test-adapters: $(VENV_ADAPTERS)/.stamp ## Read forecasts made by the real libraries, in .venv-adapters
-	$(VENV_ADAPTERS)/bin/python -m pytest tests/adapters_real tests/adapters $(PYTEST_ARGS)
+test-adapters: $(VENV_ADAPTERS)/.stamp ## Read forecasts made by the real libraries, and run the notebook that does, in .venv-adapters
+	$(VENV_ADAPTERS)/bin/python -m pytest tests/adapters_real tests/adapters tests/examples/test_notebooks.py $(PYTEST_ARGS)
 
 .PHONY: test-browser
 test-browser: $(VENV_BROWSER)/.stamp ## Drive the console, and the site that make docs built, with chromium (UCSEARCH_SHOTS=folder keeps pictures)

@@ -11,9 +11,10 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "notebooks"
 NAMES = sorted(p.name for p in FOLDER.glob("*.ipynb"))
-NEEDS = {  # packages that only the environments of `make test-slow` and `make test-learned` have
+NEEDS = {  # packages that only the environments of `make test-slow`, `test-learned` and `test-adapters` have
     "against_ortools.ipynb": ("ortools",),
     "against_sb3.ipynb": ("stable_baselines3", "torch"),
+    "retail_statsforecast.ipynb": ("statsforecast",),
 }
 LARGEST = 40_000  # bytes: outputs are kept small
 
