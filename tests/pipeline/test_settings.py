@@ -163,3 +163,13 @@ def test_the_scaffold_is_valid() -> None:
 def test_a_value_of_several_types_is_one_problem(limit: str, said: str) -> None:
     text = TOML + f'\n[[shared]]\nname = "truck"\nuse = "units"\nlimit = {limit}\n'
     assert refused(text) == [f"job.toml: {said}"]
+
+
+def test_closed_loop_values_stock_left_by_the_order_it_puts_off_unless_told_otherwise() -> None:
+    closed = TOML.replace("[policy]\n", '[policy]\nmode = "closed"\n', 1).replace("risk = 0.25\n", "")
+    assert parse_settings(closed.encode()).task.end_stock == "cycle"
+    assert parse_settings(TOML.encode()).task.end_stock == "unit_cost"
+    given = closed.replace("[task]\n", '[task]\nend_stock = "unit_cost"\n', 1)
+    assert parse_settings(given.encode()).task.end_stock == "unit_cost"
+    none = closed.replace("[task]\n", "[task]\nsalvage = 0\n", 1)
+    assert parse_settings(none.encode()).task.end_stock == "salvage"

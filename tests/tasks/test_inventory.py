@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,16 @@ def test_bound_is_never_below_enumeration() -> None:
     rng = np.random.default_rng(2)
     for _ in range(250):
         made, state, members, risk, kind = random_case(rng)
+        check_bound(made.task(), state, members, rng, risk, kind)
+
+
+def test_search_and_bound_hold_with_the_order_cycle_at_the_end() -> None:
+    rng = np.random.default_rng(12)
+    for _ in range(60):
+        made, state, members, risk, kind = random_case(rng, depth=4)
+        level, demand = float(rng.integers(0, 9)), float(rng.choice([0.0, 0.5, 4.0]))
+        made = replace(made, end_stock="cycle", level_scale=(level, 1.0), cap_scale=(demand, 1.0), fixed_cost=2.0)
+        check_exact(made.task(), state, members, risk, kind)
         check_bound(made.task(), state, members, rng, risk, kind)
 
 
@@ -561,3 +572,45 @@ def test_a_proof_holds_in_the_amounts_of_the_call(given: str) -> None:
             )  # fmt: skip
             record, blobs = decision_record(decision)
             assert verify_record(record, blobs, shop.task()).status == "valid"
+
+
+def test_stock_left_counts_by_the_order_it_puts_off() -> None:
+    """One batch above the order level nothing is missing, at the level a whole fixed cost, and never more is gained."""
+    made = LeadTimeInventory(lead_time=1, fixed_cost=20.0, holding=0.1, shortage=5.0, end_stock="cycle")
+    p = made.params()._replace(level_mean=3.0, cap_mean=1.0)
+    worth = made.task().terminal
+    assert worth is not None
+    assert worth(made.state(7.0), made.params()) == 0.0  # without a forecast nothing is known of demand
+    batch = math.sqrt(2.0 * 20.0 * 1.0 / 0.1)
+    assert worth(made.state(3.0 + batch), p) == pytest.approx(0.0, abs=1e-12)
+    assert worth(made.state(3.0), p) == pytest.approx(-20.0)
+    assert worth(made.state(1.0), p) == pytest.approx(-20.0 - 2.0 * math.sqrt(2.0 * 20.0 * 0.1))
+    assert worth(made.state(3.0 + 2.0 * batch), p) == pytest.approx(-20.0)  # held too long
+    # No unit is worth more than the sale it saves: then a smaller batch is whole.
+    cheap = p._replace(shortage=0.5)
+    assert worth(made.state(3.0 + 5.0), cheap) == pytest.approx(0.0, abs=1e-12)
+    assert worth(made.state(3.0), cheap) == pytest.approx(-0.5 * 0.5 / 0.2 * 1.0)
+    # With a unit cost it comes on top of what the units cost.
+    bought = LeadTimeInventory(lead_time=1, unit_cost=2.0, end_stock="cycle")
+    assert bought.task().terminal(bought.state(4.0), bought.params()) == 8.0  # type: ignore[misc]
+
+
+def test_a_slow_item_is_ordered_for_its_cycle_and_not_for_the_steps_planned() -> None:
+    """One unit a period, 20 an order: the batch is 20. Four steps see a use for three units only."""
+    members = np.ones((1, 3, 4))
+    trace = uc.Trace.from_members(members)
+    sizes = (0.0, 3.0, 10.0, 20.0, 40.0)
+
+    def chosen(end: Any) -> float:
+        made = LeadTimeInventory(
+            lead_time=1, order_sizes=sizes, fixed_cost=20.0, holding=0.1, shortage=8.0, end_stock=end
+        )
+        params = made.params()._replace(
+            **{k: float(v[0]) for k, v in made.forecast_columns(trace, made.params()).items()}
+        )
+        return float(
+            uc.search(made.task(), made.state(1.0), trace, uc.Exact(depth=4), params=params, engine="python").action
+        )
+
+    assert chosen("unit_cost") == 3.0
+    assert chosen("cycle") == 20.0

@@ -99,9 +99,10 @@ class Walk:
 def walk(
     panel: Panel, chooser: Chooser, *, engine: Literal["python", "compiled"] = "compiled",
     stuck: Literal["raise", "keep"] = "raise", clock: Callable[[], float] | None = None,
-    tick: Callable[[], None] | None = None,
+    tick: Callable[[], None] | None = None, left_by: Floats | None = None,
 ) -> Walk:  # fmt: skip
-    """Run a policy through all episodes. Only its own answers are timed, by `clock`."""
+    """Run a policy through all episodes. Only its own answers are timed, by `clock`. What is left at the end is valued
+    by the last forecast's params, or by the rows `left_by` (N, q)."""
     task, layout = panel.task, panel.layout
     count, steps = len(panel), panel.decisions
     free, foresees = getattr(chooser, "free", False), getattr(chooser, "foresees", False)
@@ -150,6 +151,7 @@ def walk(
             tick()
     out.states[:, steps] = states
     if task.terminal is not None:
+        simulator = simulator if left_by is None else simulator.on(left_by, actions)
         for n in np.flatnonzero(~out.stuck).tolist():
             out.rewards[n, -1] += float(task.terminal(layout.build(states[n].tolist()), simulator.params_of(n)))
     if panel.config is not None and hasattr(panel.config, "figures"):

@@ -42,6 +42,7 @@ __all__ = [
     "in_packs",
     "order_size",
     "ordered_by",
+    "outlasts",
     "panel_inputs",
     "planned_trace",
     "rounded_up",
@@ -50,7 +51,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-OUTLASTS = "lasts past the"  # so many periods planned: how a row's note begins
+OUTLASTS = "a larger depth might order less or more"  # how the note of an order ends whose later use was not counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,6 +366,14 @@ def ordered_by(case: Case, action: float | None) -> float | None:
     return float(rules.ordered(case.state, action, case.params))
 
 
+def outlasts(task: Task, planned: int) -> str:
+    """What is said of an order that lasts longer than the periods planned."""
+    text = f"lasts past the {planned} periods planned"
+    if task.terminal is rules.terminal_cycle:
+        return f"{text}; what is left then counts by the order that it puts off"
+    return f"{text}: {OUTLASTS}"
+
+
 def row_note(decision: Decision, order: float | None, units: str) -> str:
     """What a planner should know besides: units that a level or a rounded size orders (`order`), and a release at the
     edge of what was looked at: the largest size offered, or an order that outlasts the periods planned."""
@@ -382,5 +391,5 @@ def row_note(decision: Decision, order: float | None, units: str) -> str:
         expected = float(np.maximum(plan.trace.mean[0, :planned, 0], 0.0).sum())
         held = rules.position_of(plan.layout.build(plan.inputs.states[w].tolist()))
         if held + order > expected:
-            notes.append(f"{OUTLASTS} {planned} periods planned: a larger depth might order less or more")
+            notes.append(outlasts(plan.task, planned))
     return "; ".join(notes)

@@ -75,7 +75,7 @@ class DecideReport:
     resumed: int  # series taken over from a run that was cut off
     fallback_cost: float  # expected cost of falling back, all series for which it is known
     fallback_unknown: int  # series that fell back without a usable forecast, so that nobody knows what that costs
-    outlasting: int  # orders that last past the periods planned
+    outlasting: int  # orders that last past the periods planned, and what is left then counts for nothing
     settings: Settings
     out: Path
     log: Path
@@ -104,7 +104,8 @@ class DecideReport:
             return ""
         depth = self.settings.policy.depth
         return (
-            f"{self.outlasting} orders last past the {depth} periods planned; a larger [policy] depth might save money"
+            f"{self.outlasting} orders last past the {depth} periods planned; a larger [policy] depth, or "
+            "[task] end_stock = 'cycle', might save money"
         )
 
     @property

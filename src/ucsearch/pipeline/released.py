@@ -16,7 +16,7 @@ from ucsearch.dispatch.decision import DecisionPanel, Outcome
 from ucsearch.dispatch.gate import Reason
 from ucsearch.dispatch.words import at_most, scores
 from ucsearch.engine.status import First
-from ucsearch.pipeline.cases import ORDERING_TASK, OUTLASTS
+from ucsearch.pipeline.cases import ORDERING_TASK, outlasts
 from ucsearch.pipeline.rows import Rows
 from ucsearch.tasks import inventory_rules as rules
 
@@ -134,5 +134,5 @@ class _Released:
         if self.offered[w] > 1 and action == self.largest[w] and order > 0.0 and math.isfinite(action):
             notes.append("the largest size offered: larger ones were not tried")
         if order > 0.0 and rules.position_of(self.layout.build(self.states[w])) + order > self.expected[w]:
-            notes.append(f"{OUTLASTS} {self.planned} periods planned: a larger depth might order less or more")
+            notes.append(outlasts(self.task, self.planned))
         return "; ".join(notes)

@@ -198,7 +198,10 @@ class Replay:
 
     def walk(self, panel: Panel, chooser: Chooser) -> Walk:
         engine: Any = "python" if self.engine == "python" else "compiled"
-        done = walk(panel, chooser, engine=engine, stuck="keep", tick=lambda: self.tick(len(panel)))
+        # What was paid is counted, and salvage; not what the plan thought of the orders after the last period.
+        done = walk(
+            panel, chooser, engine=engine, stuck="keep", tick=lambda: self.tick(len(panel)), left_by=panel.params
+        )
         if done.stuck.any():
             i = int(np.argmax(done.stuck))
             raise DataError(f"series {panel.series[i]}: no order is allowed, not even the fallback")

@@ -54,7 +54,7 @@ round_to = 1.0          # whole pieces
 [policy]
 name = "exact"          # proves the best first action; or a heuristic: uc_beam, pareto_beam, certified_beam, mcts, ...
 mode = "closed"         # plans that react to what is sold; "members": one fixed plan for all members of the forecast
-depth = 8               # periods planned ahead: the lead time and an order cycle or more; forecasts must reach that far
+depth = 8               # periods planned ahead, the lead time and two or more; forecasts must reach that far
 
 [proof]
 node_budget = 5000000   # effort per decision before it counts as not proved

@@ -227,7 +227,7 @@ def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Ask
             )
             raise InputError("--set", name, "a parameter that a recorded decision depends on", hint=hint)
     changed = params._replace(**{field: value for found in moved.values() for field, value in found.items()})
-    changed = changed._replace(**_fallback_level(config, other, asked, params, changed))
+    changed = changed._replace(**_from_forecast(config, other, asked, params, changed))
     if len(asked.actions) != len(task.actions):
         raise InputError("--set", ", ".join(parameters), "parameters that leave the actions as they are")
     actions = asked.actions
@@ -255,15 +255,15 @@ def _moved(config: Any, other: Any, name: str) -> dict[str, Any]:
     return {f: getattr(new, f) for f in fields}
 
 
-def _fallback_level(config: Any, other: Any, asked: Asked, old: Any, new: Any) -> dict[str, Any]:
+def _from_forecast(config: Any, other: Any, asked: Asked, old: Any, new: Any) -> dict[str, Any]:
     """Columns that were derived from the forecast, derived again; one that was given stays."""
-    looks = getattr(config, "fallback_columns", None)
+    looks = getattr(config, "forecast_columns", None)
     if looks is None:
         return {}
     empty = {"fallback_order": -1.0} if hasattr(old, "fallback_order") else {}
     try:
         derived = {k: float(v[0]) for k, v in looks(asked.trace, old._replace(**empty)).items()}
-        again = {k: float(v[0]) for k, v in other.fallback_columns(asked.trace, new._replace(**empty)).items()}
+        again = {k: float(v[0]) for k, v in other.forecast_columns(asked.trace, new._replace(**empty)).items()}
     except (UCSearchError, TypeError, ValueError, IndexError):
         return {}
     return {k: v for k, v in again.items() if math.isclose(derived.get(k, math.nan), getattr(old, k), rel_tol=1e-9)}

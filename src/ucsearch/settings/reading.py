@@ -123,7 +123,8 @@ def _own(text: str, file: str, problems: list[str]) -> Any:
 
 
 # What a planning job does where its settings do not say: falls back to an action that looks at the forecast and the
-# state; stores value what is left at the end by the forecast, stock at what a unit costs.
+# state; stores value what is left at the end by the forecast, stock at what a unit costs and, in closed loop, at the
+# order that it puts off.
 _FALLBACKS = {"lead_time_inventory": "level", "capacity_plan": "need", "delayed_exposure": "flat"}
 
 
@@ -139,7 +140,9 @@ def _looking_fallback(content: dict[str, Any]) -> None:
             more["hours"] = _HOURS[content["period"]]
         content["task"] = {**more, **task}
     if isinstance(task, dict) and task.get("name") == "lead_time_inventory" and task.get("salvage") != 0:
-        task = content["task"] = {"end_stock": "unit_cost", **task}
+        policy = content.get("policy")
+        closed = isinstance(policy, dict) and policy.get("mode") == "closed"
+        task = content["task"] = {"end_stock": "cycle" if closed else "unit_cost", **task}
     if isinstance(task, dict) and task.get("name") in _FALLBACKS and "fallback_order" not in task:
         content["task"] = {"fallback_rule": _FALLBACKS[task["name"]], **task}
 

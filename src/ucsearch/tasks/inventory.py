@@ -23,7 +23,7 @@ from ucsearch.tasks import uses
 from ucsearch.tasks.binding import Fit, OnSeries
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, fractile, limit, number, planned_actions, share, whole
 from ucsearch.tasks.inventory_bound import bound, bound_fine, prepare
-from ucsearch.tasks.lots import Lots, lots
+from ucsearch.tasks.lots import Lots, divided, lots
 from ucsearch.trace import Trace
 
 __all__ = ["LeadTimeInventory"]
@@ -53,7 +53,8 @@ class LeadTimeInventory(OnSeries):
     unit_cost: float = 0.0  # currency per unit ordered
     fixed_cost: float = 0.0  # currency per order
     salvage: float = 0.0  # currency per unit in stock or on order at the end of the horizon; at most unit_cost
-    end_stock: Literal["salvage", "unit_cost"] = "salvage"  # without a salvage a unit left is worth 0, or this
+    # Without a salvage a unit left is worth 0, or its unit cost; cycle: and the fixed cost that it puts off.
+    end_stock: Literal["salvage", "unit_cost", "cycle"] = "salvage"
     spoilage: float = 0.0  # share of leftovers lost overnight
     capacity: float | None = None  # units in stock and on order together
     ramp: float | None = None  # units by which an order may differ from the one before
@@ -107,7 +108,7 @@ class LeadTimeInventory(OnSeries):
         choice("fallback_rule", self.fallback_rule, ("last", "level"))
         unit_cost = number("unit_cost", self.unit_cost)
         salvage = number("salvage", self.salvage)
-        if choice("end_stock", self.end_stock, ("salvage", "unit_cost")) == "unit_cost" and salvage == 0.0:
+        if choice("end_stock", self.end_stock, ("salvage", "unit_cost", "cycle")) != "salvage" and salvage == 0.0:
             salvage = unit_cost  # a unit that is there need not be bought
         if not salvage <= unit_cost:
             raise InputError("salvage", salvage, f"at most unit_cost, {unit_cost:g}", hint="Else hoarding would pay.")
@@ -178,27 +179,33 @@ class LeadTimeInventory(OnSeries):
         return rules.PlannedState(stock, pipeline, previous, actions, left, limit("allowance", budget))
 
     def forecast_columns(self, trace: Trace, p: Any) -> dict[str, Floats]:
-        """Per-window params of the fallback, from the same forecast: the base-stock level, that is the critical
-        fractile of demand over lead time + 1 periods. Beyond the forecast's horizon its last period goes on."""
-        if self.fallback_rule != "level" or self.is_planned or trace.is_scores:
+        """Per-window params from the same forecast. Of the fallback: the base-stock level, that is the critical
+        fractile of demand over lead time + 1 periods (beyond the forecast's horizon its last period goes on). Of the
+        end value: mean demand, and the level at which an economic order would be due."""
+        level, cycle = self.fallback_rule == "level" and not self.is_planned, self.end_stock == "cycle"
+        if trace.is_scores or not (level or cycle):
             return {}
         steps = min(trace.horizon, self.lead_time + 1)
         demand = np.maximum(trace.members[:, :, :steps, 0], 0.0)
         total = demand.sum(axis=2) + (self.lead_time + 1 - steps) * demand[:, :, -1]
         under = np.asarray(p.shortage) + np.maximum(np.asarray(p.price) - np.asarray(p.unit_cost), 0.0)
-        both = under + np.asarray(p.holding)
-        ratio = np.clip(np.divide(under, both, out=np.full(np.shape(both), 0.5), where=both > 0.0), 0.01, 0.999)
-        level = fractile(total, trace.weights, ratio)
-        given = np.broadcast_to(np.asarray(p.fallback_order, dtype=np.float64), level.shape)
-        return {"fallback_order": np.where(given >= 0.0, given, level)}
+        found: dict[str, Floats] = {}
+        if level:
+            order_up_to = fractile(total, trace.weights, _critical(under, np.asarray(p.holding)))
+            given = np.broadcast_to(np.asarray(p.fallback_order, dtype=np.float64), order_up_to.shape)
+            found["fallback_order"] = np.where(given >= 0.0, given, order_up_to)
+        if cycle:
+            usual = _mean_demand(trace).mean(axis=1)
+            batch = np.sqrt(2.0 * divided(p.fixed_cost, p.holding, len(usual)) * usual)
+            # A unit less at the order point is short once a cycle; a unit more is held for the whole of it.
+            ratio = _critical(under * usual, np.asarray(p.holding) * np.maximum(batch, usual))
+            found |= {"level_mean": fractile(total, trace.weights, ratio), "cap_mean": usual}
+        return found
 
     def lots(self, trace: Trace, params: Any, count: int, step: float = 0.0) -> Lots:
         """Order sizes and a lattice that fit each window's forecast, for `trace.on_lattice(found.unit)` and mode
         "closed". Quantities are rounded to `step` and to whole packs."""
-        mean, members = trace.mean[:, :, 0], trace.members[..., 0]
-        if (members < 0.0).any():  # counted as 0 by the rules, so they must not cancel demand
-            mean = (trace.weights[:, :, None] * np.maximum(members, 0.0)).sum(axis=1)
-        return lots(mean, self.lead_time, params, count, step)
+        return lots(_mean_demand(trace), self.lead_time, params, count, step)
 
     def scaled(self, trace: Trace, multiples: Sequence[float], arrivals: int = 1) -> tuple[Floats, rules.Params]:
         """Actions (W, m) and per-window params whose grid fits each series: forecast plus `multiples` of its spread.
@@ -348,6 +355,27 @@ def _moments(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
     return mean, np.sqrt((weights * (values - mean[:, None]) ** 2).sum(axis=1))
 
 
+def _mean_demand(trace: Trace) -> Floats:
+    """(W, H); negative members are counted as 0 by the rules, so they must not cancel demand."""
+    mean, members = trace.mean[:, :, 0], trace.members[..., 0]
+    if (members < 0.0).any():
+        mean = (trace.weights[:, :, None] * np.maximum(members, 0.0)).sum(axis=1)
+    return np.asarray(mean)
+
+
+def _critical(under: Floats, over: Floats) -> Floats:
+    """The critical ratio, kept off 0 and 1; a half where nothing costs anything."""
+    both = under + over
+    ratio = np.divide(under, both, out=np.full(np.shape(both), 0.5), where=both > 0.0)
+    return np.asarray(np.clip(ratio, 0.01, 0.999))
+
+
+def _terminal(config: LeadTimeInventory, p: rules.Params) -> Any:
+    if config.end_stock == "cycle":
+        return rules.terminal_cycle
+    return rules.terminal if p.salvage > 0.0 else None
+
+
 def _fallback(config: LeadTimeInventory) -> Any:
     """The previous plan while there is one; else the level or the previous order."""
     if config.is_planned:
@@ -381,7 +409,7 @@ def _task(config: LeadTimeInventory) -> Task:
         reward=rules.reward_planned if stable else rules.reward,
         fallback=_fallback(config),
         invariant=rules.invariant_planned if stable else rules.invariant,
-        terminal=rules.terminal if params.salvage > 0.0 else None,
+        terminal=_terminal(config, params),
         prepare=prepare,
         bound=bound_fine if _is_small(params) else bound,
         continuations=continuations,

@@ -6,7 +6,7 @@ is a place in a tuple: `pipeline[i]` arrives i periods from now, before that per
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, sqrt
 from typing import Any, NamedTuple
 
 from ucsearch.tasks.checks import NO_LIMIT
@@ -31,6 +31,7 @@ __all__ = [
     "step_merged",
     "step_planned",
     "terminal",
+    "terminal_cycle",
 ]
 
 
@@ -162,6 +163,28 @@ def reward(s: Any, a: float, y: float, p: Any) -> float:
 def terminal(s: Any, p: Any) -> float:
     """Stock that is left and stock still to come, at salvage value."""
     return float(p.salvage * max(position_of(s), 0.0))
+
+
+def terminal_cycle(s: Any, p: Any) -> float:
+    """As `terminal`, less the part of an order's fixed cost that the stock does not put off.
+
+    It is the relative value of the economic order cycle: 0 with a whole batch above the level at which the next order
+    is due (`level_mean`), minus the fixed cost at that level, at demand `cap_mean` a period. Where sales are lost no
+    unit is worth more than its sale. Never above `terminal`, so that a bound on that is one on this.
+    """
+    position = position_of(s)
+    found = p.salvage * max(position, 0.0)
+    if p.cap_mean <= 0.0 or p.holding <= 0.0 or p.keep < 1.0:
+        return float(found)
+    worth = sqrt(2.0 * p.fixed_cost * p.holding / p.cap_mean)  # currency per unit at the order level
+    if p.backorders == 0.0:
+        worth = min(worth, p.shortage + max(p.price - p.unit_cost, 0.0))
+    if worth <= 0.0:
+        return float(found)
+    batch = worth * p.cap_mean / p.holding
+    above = position - p.level_mean
+    missing = batch - max(above, 0.0)
+    return float(found - 0.5 * p.holding * missing * missing / p.cap_mean + worth * min(above, 0.0))
 
 
 def invariant(s: Any, p: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Lots", "lots"]
+__all__ = ["Lots", "divided", "lots"]
 
 Floats = NDArray[np.float64]
 UNITS_PER_PERIOD = 5.0
@@ -43,7 +43,7 @@ def lots(mean: Floats, lead: int, p: Any, count: int, step: float = 0.0, unit: f
     )
     quantum = np.where(pack > 0.0, pack, step)
     spacing = _unit(usual / UNITS_PER_PERIOD, quantum, step) if unit is None else np.full(windows, float(unit))
-    batch = np.sqrt(2.0 * _share(p.fixed_cost, p.holding, windows) * usual)
+    batch = np.sqrt(2.0 * divided(p.fixed_cost, p.holding, windows) * usual)
     top = np.maximum(BATCHES * batch, (lead + SLACK_PERIODS) * usual)
     top = np.maximum(np.minimum(np.minimum(top, largest), room), least)
     # The coarser of the two is a whole multiple of the finer one.
@@ -67,7 +67,8 @@ def _unit(target: Floats, quantum: Floats, step: float) -> Floats:
     return np.where(quantum > 0.0, np.where(parts >= 1.0, quantum / divided, quantum * times), power)
 
 
-def _share(fixed: Any, holding: Any, windows: int) -> Floats:
+def divided(fixed: Any, holding: Any, windows: int) -> Floats:
+    """(W,) fixed cost over holding cost; 0 where holding costs nothing."""
     k, h = (np.broadcast_to(np.asarray(x, np.float64), (windows,)) for x in (fixed, holding))
     return np.divide(k, h, out=np.zeros(windows), where=h > 0.0)
 
