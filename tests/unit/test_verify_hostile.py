@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import py_compile
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -25,8 +26,8 @@ from ucsearch.records import AuditLog as RawLog
 from ucsearch.records import canonical as producer
 from ucsearch.records import seal, store
 from ucsearch.records.decisions import decision_record
-from ucsearch.tasks import LeadTimeInventory
-from ucsearch.verify import NoTask, opening, verify_file, verify_record
+from ucsearch.tasks import CapacityPlan, LeadTimeInventory
+from ucsearch.verify import NoTask, clock, opening, verify_file, verify_record
 from ucsearch.verify.__main__ import main
 from ucsearch.verify.trust import built_in_task
 from ucsearch.verify.verdict import Verdict, printable
@@ -532,3 +533,24 @@ def test_a_hole_in_a_file_is_not_read_to_its_end(tmp_path: Path) -> None:
     exported(tmp_path / "good.jsonl", ours())
     demanded = program(tmp_path, "good.jsonl", "--gate", "log")
     assert (demanded.returncode, "too long" in demanded.stderr) == (64, True)
+
+
+def test_a_bound_that_counts_to_a_million_is_left_in_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nodes and calls are counted, but the parameters of a record may make one call as long as they like."""
+    config = CapacityPlan()
+    policy = uc.UCBeam(depth=3, width=2, order="bound")
+    made = uc.decide(config.task(), config.state(2), [[2.0, 3.0, 1.0], [4.0, 2.0, 3.0]], policy, engine="python")
+    record, blobs = decision_record(made, where="ucsearch.tasks:CapacityPlan_7b7d")
+    params = [1e6 if x == config.params().largest else x for x in record["inputs"]["params"]]
+    forged = seal({**{k: v for k, v in record.items() if k != "id"}, "inputs": {**record["inputs"], "params": params}})
+    path = exported(tmp_path / "log.jsonl", (forged, blobs), (record, blobs))
+    monkeypatch.setattr(clock, "FREE_S", 0.2)
+    before = signal.getsignal(signal.SIGPROF)
+    assert main([str(path), "--budget", "1000"]) == 3
+    said = capsys.readouterr().out
+    assert "within the time that is allowed" in said
+    assert "1 valid, 1 weaker" in said
+    assert signal.getsignal(signal.SIGPROF) is before
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from ucsearch.verify.allocation import Targets, verify_allocation
 from ucsearch.verify.chain import follow, reach
 from ucsearch.verify.checkpoints import Pins, read_checkpoint
 from ucsearch.verify.claims import verify_decision
+from ucsearch.verify.clock import OutOfTime, limited_time
 from ucsearch.verify.demands import demand
 from ucsearch.verify.excused import NOTES, excuse_of
 from ucsearch.verify.formats import (
@@ -48,6 +50,7 @@ class _Terms(NamedTuple):
     gate: Mapping[str, Any] | None  # every decision's gate must be at least as strict
     watch: Watch | None = None  # the monitors, where a log is followed from its first entry
     past: Past | None = None  # files of the log before this one
+    timed: bool = False  # whether processor time is limited, too
 
 
 def verify_record(
@@ -82,13 +85,15 @@ def verify_file(
     trust_record_task: bool = False,
     gate: Mapping[str, Any] | None = None,
     past: Past | None = None,
+    timed: bool = False,
 ) -> Iterator[Verdict]:
     """Every entry of a SQLite log, of JSON lines or of a single record, whatever was found about the others.
 
     After a break in the chain an entry is at best "weaker": nothing says that it belongs there. Under a `checkpoint` so
-    is every entry that it does not reach; with a `key` the checkpoint must be signed by it.
+    is every entry that it does not reach; with a `key` the checkpoint must be signed by it. `timed`: a program of its
+    own, which may use signals to end an entry whose rules take longer than the budget's nodes may (see `clock`).
     """
-    loose = _Terms(tasks(task, trust_record_task), budget, gate, past=past)
+    loose = _Terms(tasks(task, trust_record_task), budget, gate, past=past, timed=timed)
     terms = loose
     last: list[Entry] = []  # taken from the file
 
@@ -170,12 +175,13 @@ def _pinned(verdict: Verdict, pins: Pins | None, reached: bool) -> Verdict:
 def _safely(entry: Entry, terms: _Terms) -> Verdict:
     """A verdict whatever happens, so that the other entries are looked at."""
     try:
-        return _verify(entry, terms)
+        with limited_time(terms.budget) if terms.timed else nullcontext():
+            return _verify(entry, terms)
     except NoTask as error:
         return Verdict("no task", _name(entry), message=str(error))
-    except MemoryError:
-        text = "within the memory that is allowed nothing could be verified"
-        return Verdict("weaker", _name(entry), "memory", text)
+    except MemoryError as error:
+        what = "time" if isinstance(error, OutOfTime) else "memory"
+        return Verdict("weaker", _name(entry), what, f"within the {what} that is allowed nothing could be verified")
     except BaseException as error:  # SystemExit of a task's function included
         if is_genuine(error):
             raise

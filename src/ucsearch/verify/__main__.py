@@ -131,6 +131,7 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
             key=options.key,
             trust_record_task=options.trust_record_task,
             gate=gate,
+            timed=True,
         ):
             seen[verdict.status] += 1
             if sum(seen.values()) % 10_000 == 0:

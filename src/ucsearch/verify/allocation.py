@@ -63,6 +63,8 @@ def _use(function: Any, state: Any, action: float, params: Any, times: float, wh
         return 0.0
     try:
         amount = float(function(state, action, params)) * times
+    except MemoryError:
+        raise
     except Exception as error:
         raise Invalid(where, action, f"{type(error).__name__}") from None
     require(where, 0.0 <= amount < math.inf, action, amount)

@@ -82,6 +82,8 @@ def _source(r: Record, task: Any) -> None:
     recorded = t["text_hash" if name == "text_hash" else "source_hash"]
     try:
         own = getattr(task, name)
+    except MemoryError:
+        raise
     except Exception as error:
         raise Invalid(f"task.{name}", recorded, f"{error}") from None
     expect(f"task.{name.removesuffix('_v1')}", recorded, own)
@@ -244,6 +246,8 @@ def verify_refusal(r: Record, task: Callable[[], Any]) -> None:
             try:
                 fallback = float(rules.fallback(state, params))
                 feasible = fallback in actions and _may(rules, state, fallback, params)
+            except MemoryError:
+                raise
             except Exception:  # whatever it raises, there is no fallback to rely on
                 fallback, feasible = math.nan, False
             fallback = fallback if fallback in actions else math.nan
