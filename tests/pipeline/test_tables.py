@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline import tables, written
 from ucsearch.pipeline.tables import Block, Table, open_table, whole_series
-from ucsearch.pipeline.written import refuse_overwriting, write_table
+from ucsearch.pipeline.written import check_writable, refuse_overwriting, write_table
 
 
 def only(table: Table, *columns: str, start: int = 0) -> Block:
@@ -268,3 +269,12 @@ def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1.0], "b": [2.0]}), path)
     with pytest.raises(DataError, match="column x: missing; saw columns a, b"):
         list(open_table(path).blocks(["a", "x", "y"]))
+
+
+def test_what_could_not_be_written_is_refused_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_writable("orders.csv")
+    check_writable("orders.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    check_writable("orders.csv")
+    with pytest.raises(DataError, match="Parquet needs pyarrow"):
+        check_writable("orders.parquet")

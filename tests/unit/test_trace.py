@@ -732,3 +732,32 @@ def test_the_hash_knows_the_tree() -> None:
 def test_a_time_that_is_none_is_refused() -> None:
     with pytest.raises(uc.InputError, match="one per window"):
         uc.Trace.from_members([[1.0, 2.0]], issued=object())
+
+
+def test_scores_are_kept_as_given_and_zero_has_no_sign() -> None:
+    spread = np.array([[0.0, 0.5, 2.0], [-0.0, 1.0, 0.25]])
+    trace = uc.Trace.from_scores(-0.0 * spread, spread, [-0.0, 3.0])
+    np.testing.assert_array_equal(trace.u, spread[None])
+    for array in (trace.u, trace.q, trace.mean):
+        assert not np.signbit(array).any()
+
+
+def test_a_trace_made_by_hand_is_one_that_a_constructor_makes() -> None:
+    """Whoever calls `Trace(...)` or changes a field gets what the constructors would have refused, refused."""
+    trace = uc.Trace.from_members(members(shape=(2, 3, 4)))
+    dataclasses.replace(trace, notes=("a", "b", "c"))
+    for changes, field in (
+        (dict(coupling="markov"), r"trace\.bins"),
+        (dict(coupling="tree"), r"trace\.node"),
+        (dict(declared=None), r"trace\.declared"),
+        (dict(cutoff=("a", "b", "c")), r"trace\.cutoff"),
+        (dict(issued=("a", "b", "c")), r"trace\.issued"),
+    ):
+        with pytest.raises(InputError, match=field):
+            dataclasses.replace(trace, **changes)
+
+
+def test_scores_have_no_lattice() -> None:
+    trace = uc.Trace.from_scores(np.zeros((2, 3)), np.zeros((2, 3)))
+    with pytest.raises(InputError, match="a trace of action scores"):
+        trace.on_lattice(1.0)
