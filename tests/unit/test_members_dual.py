@@ -567,6 +567,8 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(InputError, match="engine") as named:
         of_plan(plan, engine="fast")
     assert "'auto', 'python' or 'compiled'" in str(named.value)
+    with pytest.raises(InputError, match="engine"):  # also where there is nothing to do
+        of_plan(plan, only=np.array([False, False]), engine="fast")
     for field, wrong in (
         ("enough", math.nan), ("enough", -1e-9), ("enough", "1"), ("only", np.array([1, 0])),
         ("only", np.array([True])), ("incumbent", path[:1]), ("incumbent", path[:, :1]), ("incumbent", path + 0.0),
