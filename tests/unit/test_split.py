@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,15 +103,3 @@ def test_a_damaged_driver_is_not_used(tmp_path: Path) -> None:
     assert not path.exists()
     assert split._read(path) is None
     assert split._read(None) is None
-
-
-@pytest.mark.parametrize(
-    ("used", "lean"),
-    [
-        (min, True), (float, True), (math, True), (math.sqrt, True), (Shelf, True), (ValueError, True), (2.5, True),
-        ((1.0, 2.0), True), (np, False), (np.zeros, False), (np.zeros(3), False), (list, False), (sorted, False),
-        (str, False), (tuple, False), ("text", False),
-    ],
-)  # fmt: skip
-def test_what_may_allocate_counts_references(used: Any, lean: bool) -> None:
-    assert split._is_lean(used) is lean

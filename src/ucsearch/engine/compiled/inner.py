@@ -13,14 +13,20 @@ from __future__ import annotations
 from typing import Any
 
 import llvmlite.binding as ll
+import numba.core.ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import LoweringPass, register_pass
+from numba.core.compiler_machinery import FunctionPass, LoweringPass, register_pass
 from numba.core.environment import lookup_environment
 from numba.core.typed_passes import IRLegalization
+from numba.core.untyped_passes import IRProcessing
+
+from ucsearch.engine.compiled.lean import borrowing, borrows
 
 __all__ = ["OF_ENTRY", "OF_INNER", "linked", "simplified"]
 
+ir: Any = numba.core.ir  # typed in part only
+_COUNTING = ("NRT_incref", "NRT_decref")
 _ENVIRONMENT = "_ZN08NumbaEnv"  # how numba's symbols of environments begin
 
 
@@ -90,6 +96,11 @@ class _ChosenInner(_Chosen):
     _name = "ucsearch_inner_library"
     library = _InnerLibrary
 
+    def run_pass(self, state: Any) -> bool:
+        if state.targetctx.enable_nrt and borrows(state):
+            state.targetctx = borrowing(state.targetctx)
+        return super().run_pass(state)
+
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _ChosenEntry(_Chosen):
@@ -97,11 +108,37 @@ class _ChosenEntry(_Chosen):
     library = _EntryLibrary
 
 
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _ByName(FunctionPass):
+    """Calls of more than 30 arguments, which Python hands over in a tuple, as calls of so many arguments: an array in a
+    tuple is counted, at every call."""
+
+    _name = "ucsearch_arguments_by_name"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        changed = False
+        for block in state.func_ir.blocks.values():
+            made = {}
+            for statement in block.find_insts(ir.Assign):
+                value = statement.value
+                if not isinstance(value, ir.Expr):
+                    continue
+                if value.op == "build_tuple":
+                    made[statement.target.name] = value.items
+                elif value.op == "call" and not value.args and value.vararg is not None and value.vararg.name in made:
+                    value.args, value.vararg, changed = list(made[value.vararg.name]), None, True
+        return changed
+
+
 class _Compiler(CompilerBase):
     chosen: type[_Chosen]
 
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(_ByName, IRProcessing)
         passes.add_pass_after(self.chosen, IRLegalization)
         passes.finalize()
         return [passes]
@@ -142,6 +179,8 @@ def simplified(library: Any, old: str, new: str) -> Any:
 
 
 def _hide(module: Any, but: set[str]) -> None:
+    """Counting stays as it is: linked into another module it would get another name, under which numba's pass that
+    takes needless counting out does not know it."""
     for function in module.functions:
-        if not function.is_declaration and function.name not in but:
+        if not function.is_declaration and function.name not in but and not function.name.startswith(_COUNTING):
             function.linkage = ll.Linkage.internal

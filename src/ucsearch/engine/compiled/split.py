@@ -8,12 +8,9 @@ to the place where both lie (`own`), which stands for both of them.
 
 from __future__ import annotations
 
-import builtins
 import contextlib
-import dis
 import hashlib
 import inspect
-import math
 import pickle
 import re
 import sys
@@ -36,7 +33,7 @@ __all__ = ["WAYS", "make_drive"]
 
 cgutils: Any = numba.core.cgutils  # typed in part only
 types: Any = numba.core.types
-_FORMAT = 1  # of the file in which a driver is kept, and of what is agreed between driver and operations
+_FORMAT = 2  # of the file in which a driver is kept, and of what is agreed between driver and operations
 _ENTRY = "uc_driver_panel"
 _OWN = types.voidptr
 _I, _F, _B = types.int64, types.float64, types.boolean
@@ -56,10 +53,6 @@ _OPS: dict[str, Any] = {
 }
 _NUMBERS = {"N": "uc_fields", "CONTINUATIONS": "uc_continuations"}
 _CALLED = ("uc_score_call", "uc_lost", "uc_perfect", "uc_params", "uc_ready")  # not worth a copy at every call
-_COUNTED = ("uc_ready", "uc_perfect")  # hand over arrays of their own, so they count references
-
-
-_LEAN = (abs, bool, float, int, len, max, min, range, round)
 
 
 class _Driver(NamedTuple):
@@ -209,12 +202,14 @@ def _number(name: str) -> Any:
     return _intrinsic([], typed)
 
 
-def _intrinsic(names: list[str], typed: Callable[..., Any]) -> Any:
-    """numba wants arguments by name."""
+def _intrinsic(names: list[str], typed: Callable[..., Any], lends: bool = False) -> Any:
+    """numba wants arguments by name. `lends`: what it gives stays its own, see lean.py."""
     space: dict[str, Any] = {"__name__": __name__, "typed": typed}
     listed = ", ".join(["typingctx", *names])
     exec(f"def operation({listed}):\n    return typed({listed})", space)
-    return intrinsic(space["operation"])
+    made: Any = intrinsic(space["operation"])
+    made.uc_lends = lends
+    return made
 
 
 # ---- a task's operations
@@ -240,39 +235,6 @@ def _compiled(function: Any, given: tuple[Any, ...]) -> Any:
     return function.overloads[given]
 
 
-def _counts(name: str, space: dict[str, Any]) -> bool:
-    """Whether an operation must count references: where it hands out rows of tables, or a rule may allocate. The others
-    are faster without."""
-    if name in _COUNTED or (space["MEMBERS"] and space["HAS_BOUND"]):
-        return True
-    seen: set[Any] = set()
-    waiting = [space[_template(name)].py_func]
-    while waiting:
-        function = waiting.pop()
-        if function.__code__ in seen:
-            continue
-        seen.add(function.__code__)
-        named = {x: function.__globals__.get(x, getattr(builtins, x, 0.0)) for x in function.__code__.co_names}
-        found = [*named.values(), *(cell.cell_contents for cell in function.__closure__ or ())]
-        waiting += [x.py_func for x in found if hasattr(x, "py_func")]
-        if not function.__name__.startswith("uc_") and (
-            not all(map(_is_lean, found)) or any("LIST" in step.opname for step in dis.get_instructions(function))
-        ):
-            return True
-    return False
-
-
-def _is_lean(used: Any) -> bool:
-    """Whether what a rule names allocates nothing, as far as that is known."""
-    if isinstance(used, bool | int | float | tuple) or used is math or hasattr(used, "py_func"):
-        return True
-    if any(used is known for known in _LEAN):
-        return True
-    if isinstance(used, type):
-        return issubclass(used, tuple | BaseException) and used is not tuple
-    return getattr(used, "__module__", "") == "math"
-
-
 def _operation(name: str, space: dict[str, Any]) -> Any:
     """The kernel's function of that name, called with `own` where it takes the parameters and the tables."""
     template = _template(name)
@@ -293,10 +255,7 @@ def _operation(name: str, space: dict[str, Any]) -> Any:
         "keep_tables": _keep(1),
     }
     exec(f"def operation({', '.join(names)}):\n    return {call}", own)
-    options = {**space["UC"], "forceinline": name not in _CALLED}
-    if not _counts(name, space):
-        options["_nrt"] = False
-    return numba.njit(**options)(own["operation"])
+    return numba.njit(**space["UC"], forceinline=name not in _CALLED)(own["operation"])
 
 
 def _part(at: int) -> Any:
@@ -311,7 +270,7 @@ def _part(at: int) -> Any:
 
         return own.dtype[at](own), generate
 
-    return _intrinsic(["own"], typed)
+    return _intrinsic(["own"], typed, lends=True)
 
 
 def _keep(at: int) -> Any:

@@ -93,7 +93,7 @@ def _rewritten(body: str) -> ast.Module:
             _Boxed().visit(function)
         if function.name in taking and function.name != "uc_panel":
             function.args.args.insert(0, ast.arg(_HEAP))
-        if function.name == "uc_room":
+        if function.name == "uc_new_room":
             _Smaller().visit(function)
         if function.name == "uc_tables":
             _Member().visit(function)
@@ -251,7 +251,7 @@ class _GivesUp(ast.NodeTransformer):
 
 
 def pool_numbers(columns: int) -> int:
-    """Heap that `uc_room` takes for states of so many columns."""
+    """Heap that `uc_new_room` takes for states of so many columns."""
     return _POOL_ROWS * (columns + 5) + _POOL_SLOTS
 
 

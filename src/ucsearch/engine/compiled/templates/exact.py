@@ -33,6 +33,7 @@ def uc_panel(*UC_PANEL):
     bpath = np.empty((1, d), np.int64)
     spot = np.empty(d + 1, np.int64)
     starts = np.empty(d + 2, np.int64)
+    # <members>
     pool = np.empty((1, N))
     tags = np.empty(1, np.int64)
     value = np.empty(1)
@@ -40,6 +41,7 @@ def uc_panel(*UC_PANEL):
     succ = np.empty((1, 2), np.int64)
     slots = np.empty(1, np.int64)
     bits = pool.view(np.uint64)
+    # </members>
     for w in range(lo, hi):
         # <insert own>
         uc_blank(w, flags, table)
@@ -237,13 +239,12 @@ def uc_panel(*UC_PANEL):
         whole = not (use_bound or small)
         if not MEMBERS and fault == 0 and (whole or (status == Status.NOT_PROVED and min(budget, dp_switch) < budget and not small)):
             (
-                pool, tags, value, second, succ, slots, status, expansions, scored, best_first, best_S, best_R, best_U,
-                fault, fault_step, fault_action,
+                status, expansions, scored, best_first, best_S, best_R, best_U, fault, fault_step, fault_action,
             ) = uc_programme(
                 w, d, reach, budget, risk, prune, bonus, spread, use_bound, p, states, actions, arow, mean, members,
                 weights, wrow, q, u, disc, tables, suffix, work, edge, total, ci, cq, cu, crank, ctogo, cst, crew,
-                one_st, one_ret, nst, pool, tags, value, second, succ, slots, starts, prefix, fpath, bpath, flags, table,
-                expansions, scored, best_first, best_S, best_R, best_U,
+                one_st, one_ret, nst, starts, prefix, fpath, bpath, flags, table, expansions, scored, best_first, best_S,
+                best_R, best_U,
             )
             upper = best_S if status == Status.PROVED else np.nan
         # </additive>

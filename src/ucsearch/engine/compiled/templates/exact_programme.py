@@ -6,16 +6,16 @@
 @uc_inner
 def uc_programme(
     w, d, reach, budget, risk, prune, bonus, spread, use_bound, p, states, actions, arow, mean, members, weights, wrow,
-    q, u, disc, tables, suffix, work, edge, total, ci, cq, cu, crank, ctogo, cst, crew, one_st, one_ret, nst, pool, tags,
-    value, second, succ, slots, starts, prefix, fpath, bpath, flags, table, expansions, scored, best_first, best_S,
-    best_R, best_U,
+    q, u, disc, tables, suffix, work, edge, total, ci, cq, cu, crank, ctogo, cst, crew, one_st, one_ret, nst, starts,
+    prefix, fpath, bpath, flags, table, expansions, scored, best_first, best_S, best_R, best_U,
 ):
     """Exact value of every first action, or status 2 when the budget of nodes runs out."""
     status = Status.NOT_PROVED
     fault = 0
     fault_step = 0
     fault_action = 0
-    pool, tags, value, second, succ, slots = uc_room(pool, tags, value, second, succ, slots)
+    # Its own room: arrays that a loop over windows hands on are counted in every window, also in those without this.
+    pool, tags, value, second, succ, slots = uc_new_room()
     bits = pool.view(np.uint64)
     spare = uc_probe_start(pool, states, w)
     at = uc_find(slots, pool, bits, tags, 0, spare)
@@ -159,8 +159,5 @@ def uc_programme(
                 table[w, x, Col.UPPER] = table[w, x, Col.SCORE]
                 # <insert wins first=x R=reward U=uncertainty>
             status = Status.DEAD_END if best_first < 0 else Status.PROVED
-    return (
-        pool, tags, value, second, succ, slots, status, expansions, scored, best_first, best_S, best_R, best_U, fault,
-        fault_step, fault_action,
-    )
+    return status, expansions, scored, best_first, best_S, best_R, best_U, fault, fault_step, fault_action
 # </additive>

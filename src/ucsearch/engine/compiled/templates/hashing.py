@@ -80,15 +80,26 @@ def uc_probe_start(pool, states, w):
 
 
 @uc_inner
-def uc_room(pool, tags, value, second, succ, slots):
-    """A first allocation, and empty slots."""
-    if pool.shape[0] == 1:
-        pool = np.empty((1025, N))
-        tags = np.empty(1025, np.int64)
-        value = np.empty(1025)
-        second = np.empty(1025)
-        succ = np.empty((1025, 2), np.int64)
-        slots = np.empty(2048, np.int64)
+def uc_new_room():
+    """A first allocation, with empty slots."""
+    pool = np.empty((1025, N))
+    tags = np.empty(1025, np.int64)
+    value = np.empty(1025)
+    second = np.empty(1025)
+    succ = np.empty((1025, 2), np.int64)
+    slots = np.empty(2048, np.int64)
     for x in range(slots.shape[0]):
         slots[x] = -1
     return pool, tags, value, second, succ, slots
+
+
+# <members>
+@uc_inner
+def uc_room(pool, tags, value, second, succ, slots):
+    """The room of the window before, if it had one."""
+    if pool.shape[0] == 1:
+        return uc_new_room()
+    for x in range(slots.shape[0]):
+        slots[x] = -1
+    return pool, tags, value, second, succ, slots
+# </members>
