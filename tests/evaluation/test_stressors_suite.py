@@ -101,6 +101,13 @@ def test_the_mini_suite_runs_verifies_and_draws_its_figure(tmp_path: Path) -> No
     assert all(set(row["policies"]) == {CLEAN, "noise 1", "bias -3", "spread 0.1", "shift +1"} for row in rows)
     # Demand that doubles costs more where shortage is dear, whoever plans.
     assert sum(r["policies"]["shift +1"]["cost"] for r in rows) > sum(r["policies"][CLEAN]["cost"] for r in rows)
+    # The verifier gets decisions of every stress, drawn by the rows; the windows' certificates are those without one.
+    assert all(row["certificate"]["passed"] == row["decisions"] for row in rows)
+    sample = [json.loads(line) for line in (run.folder / "sample.jsonl").read_text().splitlines()]
+    steps = [int(one["record"]["series"].rsplit("/", 1)[1]) for one in sample]
+    assert len(sample) == 12
+    assert {step % 5 for step in steps if step >= 8} > {0}
+    assert any("12 of 12 sampled decisions" in note for note in report.notes)
     drawn = stress_figure(run.statement["predicate"]["tables"][0])
     assert drawn.count("<title>") == 2 * 5
     assert "shift +1" in drawn

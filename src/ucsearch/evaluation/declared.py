@@ -245,7 +245,7 @@ def _stressors(s: Table) -> Plan:
         names |= {f"{kind} {x:+g}" if kind in ("bias", "shift") else f"{kind} {x:g}" for x in sizes}
     return Plan(
         series={"test": families}, windows={"test": 1}, decisions={"test": s.get("decisions", 120)},
-        policies={"test": frozenset(names)},
+        policies={"test": frozenset(names)}, sampled=s.get("sampled", 12),
     )  # fmt: skip
 
 

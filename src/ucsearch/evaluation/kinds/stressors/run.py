@@ -2,13 +2,16 @@
 
 A stress begins at the onset; figures are of the decisions from there on. Certificates speak about the forecast they
 were given, so what is asked is: what does it cost, do decisions still pass and leave, and does the monitor see it?
+
+Decisions that are drawn for the verifier go through the stresses in turn: the one at step t is taken under stress
+number t, counted round and round from nothing wrong (`StressorsSettings.each`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from time import process_time
 from typing import Any, Literal
@@ -22,6 +25,7 @@ from ucsearch.backtest.panel import Panel, Stretch
 from ucsearch.backtest.walk import Choice, Seen, Walk, walk
 from ucsearch.comparators import key_from
 from ucsearch.effort import Proof, Run
+from ucsearch.evaluation.drawn import Drawn
 from ucsearch.evaluation.job import Findings, Job
 from ucsearch.evaluation.kinds.declaring import declaration
 from ucsearch.evaluation.kinds.stressors.world import (
@@ -34,6 +38,8 @@ from ucsearch.evaluation.kinds.stressors.world import (
     shifted,
     watched,
 )
+from ucsearch.evaluation.kinds.walkforward.figures import certificates_of
+from ucsearch.evaluation.kinds.walkforward.records import Samples, of_windows
 from ucsearch.evaluation.kinds.walkforward.settings import Items, WalkForwardSettings
 from ucsearch.evaluation.kinds.walkforward.world import DAYS
 from ucsearch.evaluation.sources import Pool, load_family
@@ -76,6 +82,7 @@ class StressorsSettings(_Table):
     onset: int = Field(40, ge=1, description="decision from which on something is wrong")
     fit: int = Field(60, ge=10)
     paths: int = Field(60, ge=2)
+    sampled: int = Field(12, ge=1, description="decisions drawn for the verifier")
     engine: Literal["python", "compiled"] = "compiled"
 
     @model_validator(mode="after")
@@ -120,12 +127,15 @@ def run(suite: Suite, job: Job) -> Findings:
         for i, one in enumerate(stretches):
             rows.append({
                 "split": "test", "family": family, "series": one.series, "window": 0, "start": one.start,
-                "decisions": s.decisions, "source": name, "certificate": None,
-                "policies": {stress: figures[i] for stress, figures in found.items()},
+                "decisions": s.decisions, "source": name, "certificate": found["certificates"][i],
+                "policies": {stress: figures[i] for stress, figures in found["stresses"].items()},
             })  # fmt: skip
     job.progress("families", len(jobs), len(jobs))
     ids = {f: sorted(x.id for x in series) for pool in pools.values() for f, series in pool.families.items()}
-    return Findings(rows=rows, tables=_tables(s), checks=_checks(s), extra={}, data=files, splits={"test": ids})
+    return Findings(
+        rows=rows, tables=_tables(s), checks=_checks(s), extra={}, data=files, splits={"test": ids},
+        sample=partial(_sample, suite, pools, job), sampled=s.sampled,
+    )  # fmt: skip
 
 
 def _pools(s: StressorsSettings, job: Job) -> tuple[dict[str, Pool], dict[str, str], list[Any]]:
@@ -147,32 +157,66 @@ def _horizon(s: StressorsSettings, source: Source) -> int:
     return max(source.depth, s.world(source, None).binding.delay + source.arrivals) + 1
 
 
-def _family(
-    suite: Suite, source: Source, stretches: list[Stretch], threads: int | None
-) -> dict[str, list[dict[str, Any]]]:
-    """Figures of every series under every stress."""
+def _family(suite: Suite, source: Source, stretches: list[Stretch], threads: int | None) -> dict[str, Any]:
+    """Figures of every series under every stress, and the certificates of its decisions while nothing is wrong."""
     s: StressorsSettings = suite.settings
-    key = key_from(np.random.default_rng([suite.seed, 0]))
+    key = _key(suite)
     out: dict[str, list[dict[str, Any]]] = {}
+    certificates: list[dict[str, Any]] = []
     for stress in s.each():
-        world = s.world(source, stress)
-        panel = world.panel([shifted(one, stress, s.onset) for one in stretches], _horizon(s, source), key)
-        out[CLEAN if stress is None else stress.name] = _figures(s, source, world, panel, stress, key, threads)
-    return out
+        world, panel = _stressed(s, source, stress, stretches, key)
+        own = _policy(s, source, world, panel, threads)
+        free = walk(panel, own, engine=s.engine)
+        out[CLEAN if stress is None else stress.name] = _figures(s, own, free, panel, stress, key)
+        if stress is None:
+            certificates = certificates_of(free)
+    return {"stresses": out, "certificates": certificates}
+
+
+def _key(suite: Suite) -> int:
+    return key_from(np.random.default_rng([suite.seed, 0]))
+
+
+def _stressed(
+    s: StressorsSettings, source: Source, stress: Stress | None, stretches: Sequence[Stretch], key: int
+) -> tuple[StressedWorld, Panel]:
+    world = s.world(source, stress)
+    return world, world.panel([shifted(one, stress, s.onset) for one in stretches], _horizon(s, source), key)
+
+
+def _policy(
+    s: StressorsSettings, source: Source, world: StressedWorld, panel: Panel, threads: int | None, **more: Any
+) -> Certified:
+    policy = Exact(depth=source.depth, risk=source.risk, node_budget=source.nodes, **_mode(source))
+    kind: Literal["bound", "auto"] = "bound" if source.mode == "mean" else "auto"
+    return Certified(
+        panel.task, policy, proof=Proof(kind=kind, node_budget=source.nodes), law=world.law({"mode": source.mode}),
+        how=Run(engine=s.engine, threads=threads), **more,
+    )  # fmt: skip
+
+
+def _sample(suite: Suite, pools: Mapping[str, Pool], job: Job, drawn: Sequence[Drawn]) -> list[dict[str, Any]]:
+    """The drawn decisions, in the order drawn: their windows are walked again, each under its step's stress."""
+    s: StressorsSettings = suite.settings
+    stresses = list(s.each())
+    found: dict[Drawn, dict[str, Any]] = {}
+    for name, source in s.sources.items():
+        every = pools[name].stretches("test", job)
+        for number, stress in enumerate(stresses):
+            wanted = [d for d in drawn if d.family in source.families and d.step % len(stresses) == number]
+            stretches = of_windows(every, wanted)
+            if not stretches:
+                continue
+            world, panel = _stressed(s, source, stress, stretches, _key(suite))
+            samples = Samples(stretches, world.where, wanted)
+            walk(panel, _policy(s, source, world, panel, job.threads, keep=samples.keep), engine=s.engine)
+            found |= samples.found
+    return [found[one] for one in drawn]
 
 
 def _figures(
-    s: StressorsSettings, source: Source, world: StressedWorld, panel: Panel, stress: Stress | None, key: int,
-    threads: int | None,
-) -> list[dict[str, Any]]:  # fmt: skip
-    policy = Exact(depth=source.depth, risk=source.risk, node_budget=source.nodes, **_mode(source))
-    law = world.law({"mode": source.mode})
-    kind: Literal["bound", "auto"] = "bound" if source.mode == "mean" else "auto"
-    own = Certified(
-        panel.task, policy, proof=Proof(kind=kind, node_budget=source.nodes), law=law,
-        how=Run(engine=s.engine, threads=threads),
-    )  # fmt: skip
-    free = walk(panel, own, engine=s.engine)
+    s: StressorsSettings, own: Certified, free: Walk, panel: Panel, stress: Stress | None, key: int
+) -> list[dict[str, Any]]:
     outcomes = np.stack([_records(one, s.onset, stress, key) for one in panel.stretches])
     seen = watched(panel, outcomes, s.onset, 0 if stress is None else stress.late)
     # Where nothing is blocked the guarded walk is the same walk.
