@@ -4,6 +4,7 @@ README's short one, for newcomers, and the whole one of docs/all-results.md.
     python scripts/evidence.py                      # all suites (make evidence)
     python scripts/evidence.py synthetic scaling    # some
     python scripts/evidence.py --table              # only the tables, from the evidence that is there
+    python scripts/evidence.py --times              # only how long the suites took, from their timing.json
 
 A suite is run in a folder of its own and then takes the place of the committed evidence: the same code, settings and
 platform give the same bytes, and it is said where they do not. Every look goes to the one ledger, evidence/looks.jsonl.
@@ -30,7 +31,7 @@ from ucsearch.evaluation.ledger import LEDGER, code_sha256
 from ucsearch.evaluation.manifest import find_evidence, read_evidence
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.report.write import write_reports
-from ucsearch.evaluation.run import evaluate
+from ucsearch.evaluation.run import WHOLE, evaluate
 from ucsearch.evaluation.stress_figure import stress_figure
 from ucsearch.evaluation.suite import load_suite, suite_names
 
@@ -55,6 +56,37 @@ def in_order() -> list[str]:
     """All full suites in the order in which they are run."""
     names = suite_names(mini=False)
     return [*(name for name in names if name not in AFTER), *(name for name in AFTER if name in names)]
+
+
+def times(folder: Path) -> str:
+    """How long every suite took, longest first, and the sums that `make evidence` is held to: the suites before
+    the paper's remaining rows, and these. On two idle cores a run takes about half its processor time where it uses
+    both, and no longer than all of it."""
+    lines: list[tuple[float, str]] = []
+    unknown = []
+    sums = {"programme": [0, 0.0, 0.0], "paper": [0, 0.0, 0.0]}
+    for name in in_order():
+        path = folder / name / "timing.json"
+        took = json.loads(path.read_text("utf-8")).get(WHOLE) if path.exists() else None
+        if took is None:
+            unknown.append(name)
+            continue
+        wall, processors = took["seconds"], took["processor_seconds"]
+        lines.append((processors, f"{name:24} {wall:6.0f} s, of processors {processors:6.0f} s"))
+        part = sums["paper" if name in AFTER else "programme"]
+        for i, value in enumerate((1, wall, processors)):
+            part[i] += value
+    out = [line for _, line in sorted(lines, reverse=True)]
+    labels = {"programme": ("the programme and the first ten", 90), "paper": ("the paper's remaining rows", 60)}
+    for part_name, (label, limit) in labels.items():
+        count, wall, processors = sums[part_name]
+        out.append(
+            f"{label}: {count} suites, {wall / 60.0:.0f} minutes as they ran, of processors {processors / 60.0:.0f}, "
+            f"half of it {processors / 120.0:.0f} (limit on two cores: {limit})"
+        )
+    if unknown:
+        out.append(f"no time kept: {', '.join(unknown)}")
+    return "\n".join(out)
 
 
 def short_table(folder: Path) -> str:
@@ -106,7 +138,11 @@ def main() -> None:
     parser.add_argument("--underpowered", action="store_true", help="open test splits whatever the power")
     parser.add_argument("--again", action="store_true", help="also what a killed run had finished")
     parser.add_argument("--table", action="store_true", help="run nothing, only write the tables")
+    parser.add_argument("--times", action="store_true", help="run nothing, only say how long the suites took")
     arguments = parser.parse_args()
+    if arguments.times:
+        print(times(EVIDENCE))
+        return
     names = [] if arguments.table else arguments.suites or in_order()
     begun = time.perf_counter()
     work = ROOT / "build" / "evidence"
@@ -154,6 +190,7 @@ def main() -> None:
     if names:
         write_reports(EVIDENCE)
         print(f"{len(names)} suites in {(time.perf_counter() - begun) / 60.0:.1f} minutes")
+        print(times(EVIDENCE))
 
 
 def write_map() -> None:

@@ -9,6 +9,9 @@
 Each network is fitted once, on what comes before the first validation window of the suite's series, and then forecasts
 every decision of validation and test from the values before it, without being fitted again. What is kept are quantiles,
 float32, in the suite's own unit, beside a file that says how they were made, with their hash.
+
+A network that was trained is kept in build/backbones until all that were asked for are: a run that was killed goes on
+with the next one. Other data, settings or versions are other files. What the suites read changes once, at the end.
 """
 
 from __future__ import annotations
@@ -27,7 +30,10 @@ import numpy as np
 from ucsearch.evaluation.kinds.walkforward.traces import FOLDER, LEVELS, read_traces
 from ucsearch.evaluation.sources import SALT, Pool, choose, load_family
 from ucsearch.evaluation.suite import load_suite
+from ucsearch.records.files import whole_file
 
+ROOT = Path(__file__).resolve().parents[1]
+WORK = ROOT / "build" / "backbones"
 MODELS = ("DLinear", "PatchTST", "iTransformer", "TimesNet", "TFT", "DeepAR")
 STEPS = {"DLinear": 300, "PatchTST": 150, "iTransformer": 200, "TimesNet": 60, "TFT": 60, "DeepAR": 100}
 INPUT = 48
@@ -113,7 +119,7 @@ def train(suite_name: str, names: list[str], given: Any = None) -> None:
     """Fit and store, or store what is `given`."""
     s, data, ids, starts, files = inputs(suite_name)
     each = s.splits.decisions * (s.splits.validation + s.splits.test)
-    folder = Path(__file__).resolve().parents[1] / "src" / "ucsearch" / "evaluation" / FOLDER
+    folder = ROOT / "src" / "ucsearch" / "evaluation" / FOLDER
     folder.mkdir(exist_ok=True)
     target = folder / f"{s.traces}.npz"
     held: dict[str, Any] = {}
@@ -123,26 +129,49 @@ def train(suite_name: str, names: list[str], given: Any = None) -> None:
             held = {k: old[k] for k in old.files}
         evidence = json.loads(target.with_suffix(".json").read_text("utf-8"))
     held["ids"], held["starts"] = np.array(ids), np.array(starts, np.int64)
+    hashes = {f.name: f.sha256 for f in files}
+    used = []
     for name in names:
         if given is not None:
             held[name] = quantiles(given, name, ids, starts, each)
             evidence["models"][name] = {"given": True}
+            continue
+        versions = {n: version(n) for n in ("neuralforecast", "torch", "numpy")}
+        made = {"steps": STEPS[name], "input": INPUT, "seed": SEED}
+        path = WORK / f"{s.traces}-{name}-{_mark(hashes, versions, made, ids, starts, each)}.npz"
+        if path.exists():
+            print(f"{suite_name} {name}: trained before", flush=True)
         else:
             begun = time.perf_counter()
-            held[name] = quantiles(_forecasts(name, data, len(ids), each), name, ids, starts, each)
+            found = quantiles(_forecasts(name, data, len(ids), each), name, ids, starts, each)
             seconds = round(time.perf_counter() - begun, 1)
-            evidence["models"][name] = {"steps": STEPS[name], "input": INPUT, "seed": SEED, "seconds": seconds}
-            evidence["versions"] = {n: version(n) for n in ("neuralforecast", "torch", "numpy")}
+            WORK.mkdir(parents=True, exist_ok=True)
+            with whole_file(path) as file:
+                np.savez_compressed(file, quantiles=found, seconds=np.float64(seconds))
             print(f"{suite_name} {name}: {seconds:.0f} s", flush=True)
-        stream = io.BytesIO()
-        np.savez_compressed(stream, **held)
-        target.write_bytes(stream.getvalue())
-        evidence |= {
-            "suite": s.traces, "levels": list(LEVELS), "horizon": HORIZON,
-            "fitted_on": "values before the first validation window of each series, once",
-            "data": {f.name: f.sha256 for f in files}, "sha256": hashlib.sha256(stream.getvalue()).hexdigest(),
-        }  # fmt: skip
-        target.with_suffix(".json").write_text(json.dumps(evidence, indent=1, sort_keys=True) + "\n", "utf-8")
+        with np.load(path) as one:
+            held[name], seconds = one["quantiles"], float(one["seconds"])
+        evidence["models"][name] = {**made, "seconds": seconds}
+        evidence["versions"] = versions
+        used.append(path)
+    stream = io.BytesIO()
+    np.savez_compressed(stream, **held)
+    evidence |= {
+        "suite": s.traces, "levels": list(LEVELS), "horizon": HORIZON,
+        "fitted_on": "values before the first validation window of each series, once",
+        "data": hashes, "sha256": hashlib.sha256(stream.getvalue()).hexdigest(),
+    }  # fmt: skip
+    with whole_file(target) as file:
+        file.write(stream.getvalue())
+    with whole_file(target.with_suffix(".json")) as file:
+        file.write((json.dumps(evidence, indent=1, sort_keys=True) + "\n").encode())
+    for path in used:
+        path.unlink()
+
+
+def _mark(*parts: Any) -> str:
+    """Ten digits that another series, cutoff, setting, version or data file changes."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def _forecasts(name: str, data: Any, series: int, each: int) -> Any:

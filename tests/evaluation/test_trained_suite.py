@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import json
 import shutil
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,13 +68,52 @@ def test_stored_forecasts_are_whole_and_in_order(name: str) -> None:
         assert (np.diff(found, axis=-1) >= 0.0).all()
 
 
-def test_forecasts_made_elsewhere_are_stored_as_they_are_and_refused_where_they_do_not_fit() -> None:
-    pandas = pytest.importorskip("pandas")
+def the_script() -> Any:
     spec = importlib.util.spec_from_file_location("train_backbones", ROOT / "scripts" / "train_backbones.py")
     assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
+    return script
+
+
+def test_a_training_that_was_killed_goes_on_with_the_next_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pandas")
+    script, trained = the_script(), []
+    made = read_traces(MINI)["DLinear"]
+
+    def forecasts(name: str, *_: Any) -> str:
+        trained.append(name)
+        if trained == ["DLinear", "TFT"]:
+            raise KeyboardInterrupt
+        return name
+
+    monkeypatch.setattr(script, "ROOT", tmp_path)
+    monkeypatch.setattr(script, "WORK", tmp_path / "build")
+    monkeypatch.setattr(script, "version", lambda _: "1")
+    monkeypatch.setattr(script, "_forecasts", forecasts)
+    monkeypatch.setattr(script, "quantiles", lambda _, name, *__: made + np.float32(name == "TFT"))
+    (tmp_path / "src" / "ucsearch" / "evaluation").mkdir(parents=True)
+    stored = tmp_path / "src" / "ucsearch" / "evaluation" / "traces" / f"{MINI}.npz"
+    with pytest.raises(KeyboardInterrupt):
+        script.train(MINI, ["DLinear", "TFT"])
+    assert not stored.exists()  # what suites read is whole or as it was
+    script.train(MINI, ["DLinear", "TFT"])
+    assert trained == ["DLinear", "TFT", "TFT"]
+    with np.load(stored) as found:
+        np.testing.assert_array_equal(found["DLinear"], made)
+        np.testing.assert_array_equal(found["TFT"], made + np.float32(1))
+    told = json.loads(stored.with_suffix(".json").read_text())
+    assert told["sha256"] == hashlib.sha256(stored.read_bytes()).hexdigest()
+    assert set(told["models"]) == {"DLinear", "TFT"}
+    assert not list((tmp_path / "build").iterdir())
+
+
+def test_forecasts_made_elsewhere_are_stored_as_they_are_and_refused_where_they_do_not_fit() -> None:
+    pandas = pytest.importorskip("pandas")
+    script = the_script()
     _, data, ids, starts, _ = script.inputs(MINI)
     held = read_traces(MINI)
     assert ids == held["ids"].tolist()
