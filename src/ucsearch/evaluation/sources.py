@@ -170,6 +170,7 @@ class Pool:
     fit: int  # least periods before the first window
     scaling: str  # "level" or "steps"
     latest: int | None = None  # only so many of the latest values are used
+    purpose: str = "evaluation"  # or "design": the ids that are set aside
 
     @property
     def least(self) -> int:
@@ -193,7 +194,7 @@ class Pool:
         says why there are too few."""
         active = self.busy(series, busy, latest)
         try:
-            self.families[name] = choose(active, skip + count, self.least, "evaluation", SALT)[skip:]
+            self.families[name] = choose(active, skip + count, self.least, self.purpose, SALT)[skip:]
         except DataError as error:
             idle, design = len(series) - len(active), sum(is_design(one.id) for one in active)
             why = f"of {len(series)} given, {design} are set aside for design by the hash of their id"

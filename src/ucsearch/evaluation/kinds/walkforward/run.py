@@ -86,8 +86,8 @@ def _named(candidates: Sequence[dict[str, Any]], name: str | None) -> dict[str, 
 
 
 class _Run:
-    def __init__(self, suite: Suite, job: Job) -> None:
-        self.suite, self.job = suite, job
+    def __init__(self, suite: Suite, job: Job, purpose: str = "evaluation") -> None:
+        self.suite, self.job, self.purpose = suite, job, purpose
         self.s: WalkForwardSettings = suite.settings
         self.world = World(self.s)
         self.binding: Binding = self.world.binding
@@ -107,8 +107,9 @@ class _Run:
     def _pool(self) -> Pool:
         s = self.s.splits
         pool = Pool(
-            {}, {"validation": s.validation, "test": s.test}, s.decisions, self.horizon, s.fit, s.scaling, s.latest
-        )
+            {}, {"validation": s.validation, "test": s.test}, s.decisions, self.horizon, s.fit, s.scaling, s.latest,
+            self.purpose,
+        )  # fmt: skip
         for name in self.s.families:
             family = family_of(name, self.job)
             fresh = [one for one in family.series if one.id not in self.s.seen]
@@ -166,14 +167,18 @@ class _Run:
 
     # ---------------------------------------------------------------- the protocol
 
-    def go(self) -> Findings:
-        rows, candidates = self.validation()
-        protocol = Protocol(
+    @property
+    def protocol(self) -> Protocol:
+        return Protocol(
             suite=self.suite.name, seed=self.suite.seed, form=self.binding.form,
             metric="cost" if self.binding.form == "cost" else "utility", utility="utility", families=self.datasets,
             windows={"validation": self.s.splits.validation, "test": self.s.splits.test}, gate=self.s.gate,
         )  # fmt: skip
-        tuned = self._tuned(rows, protocol, candidates)
+
+    def go(self) -> Findings:
+        rows, candidates = self.validation()
+        protocol = self.protocol
+        tuned = self.tuned(rows, protocol, candidates)
         card, text = self.job.identity["card_sha256"], self.suite.sha256
         record = select(rows, protocol, candidates, card_sha256=card, suite_sha256=text)
         if tuned is not None and self.s.value_gate is not None:
@@ -213,7 +218,7 @@ class _Run:
 
     # ---------------------------------------------------------------- for the value gate
 
-    def _tuned(
+    def tuned(
         self, rows: list[dict[str, Any]], protocol: Protocol, candidates: list[dict[str, Any]]
     ) -> dict[str, dict[str, Any]] | None:
         """Practitioners' tuned settings; validation rows get the figures of everybody the value gate compares with."""
