@@ -45,13 +45,15 @@ def items(store: str, count: int, seed: int) -> list[tuple[str, Any]]:
 
 
 def make_panel(
-    stores: tuple[str, ...], count: int, *, fixed: float, pack: float, model: str
+    stores: tuple[str, ...], count: int, *, fixed: float, pack: float, model: str, end: Any = "salvage"
 ) -> tuple[Panel, list[str]]:
-    """Episodes that end four weeks before the data do; `fixed` and `pack` in days of demand."""
+    """Episodes that end four weeks before the data do; `fixed` and `pack` in days of demand. `end`: how plans value
+    what is left (what is paid knows no such value)."""
     named = [(store, *item) for store in stores for item in items(store, count, 7)]
     config = LeadTimeInventory(
-        lead_time=2, order_sizes=tuple(float(i) for i in range(LOTS + 1)), fixed_cost=1.0, merge_arrivals=True
-    )
+        lead_time=2, order_sizes=tuple(float(i) for i in range(LOTS + 1)), fixed_cost=1.0, merge_arrivals=True,
+        end_stock=end,
+    )  # fmt: skip
     task, start = config.task(), len(named[0][2]) - 28 - DAYS
     layout, base = task.params_layout, config.params()
     assert layout is not None
@@ -71,10 +73,9 @@ def make_panel(
 
     def grid(trace: Trace) -> tuple[Any, Any]:
         sizes = config.lots(trace, params, LOTS, 1.0).sizes
-        rows = layout.rows(
-            params._replace(grid=np.where(np.isnan(sizes), np.nanmax(sizes, axis=1)[:, None], sizes)), "params"
-        )
-        return sizes, rows
+        filled = np.where(np.isnan(sizes), np.nanmax(sizes, axis=1)[:, None], sizes)
+        looked = params._replace(grid=filled, **config.forecast_columns(trace, params))
+        return sizes, layout.rows(looked, "params")
 
     begin = [config.state(float(np.ceil(4.0 * m)), [0.0, 0.0]) for m in mean]
     at = task.layout(begin[0])
@@ -85,6 +86,7 @@ def make_panel(
         task, config, at, np.array([at.flatten(s, "state") for s in begin]),
         tuple(Stretch("m5", name, 0, start, DAYS, 7, v, 1.0) for _, name, v in named),
         members, y[:, start : start + DAYS], future, tuple(v[:start] for v in y), forecaster.name, grid,
+        layout.rows(params, "params"),
     )  # fmt: skip
     return panel, [store for store, _, _ in named]
 
@@ -103,7 +105,7 @@ def closed(panel: Panel) -> Chooser:
 
 
 def costs(panel: Panel, make: Callable[[], Chooser]) -> Any:
-    done = walk(panel, make())
+    done = walk(panel, make(), left_by=panel.params)
     assert not done.violations.any()
     return -done.totals
 
@@ -146,8 +148,9 @@ def tuned_knobs(count: int, *, fixed: float, pack: float, model: str) -> dict[st
 
 def store_costs(store: str, knobs: dict[str, Any], count: int, *, fixed: float, pack: float, model: str) -> Any:
     """Costs by item of everybody in one store, and how ours went."""
+    panel, _ = make_panel((store,), count, fixed=fixed, pack=pack, model=model, end="cycle")
+    own = walk(panel, closed(panel), left_by=panel.params)
     panel, _ = make_panel((store,), count, fixed=fixed, pack=pack, model=model)
-    own = walk(panel, closed(panel))
     found: dict[str, Any] = {"ours": (-own.totals).tolist()}
     beam = UCBeam(depth=7, width=24, mode="members")
     found["members mode, beam of 24"] = costs(panel, lambda: Searched(panel.task, beam)).tolist()

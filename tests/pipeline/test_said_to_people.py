@@ -62,7 +62,10 @@ def test_what_falling_back_costs_without_a_forecast_is_not_zero(tmp_path: Path) 
     write_csv(tmp_path / "states.csv", STATE_HEAD, state_rows("AB"))
     report = decide(tmp_path)
     assert report.outcomes == {"FALLBACK": 2}
-    assert report.fallback_words == "what falling back costs is not known for 2 series without a usable forecast"
+    assert (
+        report.fallback_words
+        == "what falling back costs is not known for 2 series: no usable forecast, or no plan was valued"
+    )
 
 
 def test_a_date_nobody_can_read_is_an_empty_cell(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def explain_release(c: Certificate, label: str, pass_kind: str, money: str = "")
     """Why the searched action leaves; scores in `money` where rewards are some."""
     mine = next(r for r in c.rivals if r.index == c.action_index)
     settings = c.plan.settings
-    text = f"{label} is released: it {scores(mine.score, money, settings.risk)} over {settings.depth} steps"
+    text = f"{label} is released: it {scores(mine.score, money, settings.risk)} over {settings.reach} steps"
     if c.sole_action:
         return text + ", and it is the only action that keeps the rules to the end."
     rival = _strongest(c)

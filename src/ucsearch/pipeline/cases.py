@@ -24,8 +24,10 @@ from ucsearch.errors import DataError, InputError
 from ucsearch.layout import own_row
 from ucsearch.pipeline.columns import near, usual_names
 from ucsearch.pipeline.grids import ORDERING_TASK, in_packs, panel_inputs, planned_trace, rounded_up
+from ucsearch.pipeline.lead_times import as_planned, planned_policy
 from ucsearch.pipeline.numbers import parse_dates
 from ucsearch.pipeline.tables import Block, Problem, Table
+from ucsearch.policies import Policy
 from ucsearch.settings import Settings
 from ucsearch.task import Task
 from ucsearch.tasks import inventory_rules as rules
@@ -62,6 +64,7 @@ class Kind:
     config: Any
     task: Task
     where: str  # "package:object", for the record
+    policy: Policy  # the settings', or what takes its place where states are too many
 
     @property
     def lead_time(self) -> int:
@@ -145,7 +148,8 @@ class Kinds:
         key = tuple(sorted(changes.items()))
         if key not in self._configs:
             base = self.settings.task
-            self._configs[key] = dataclasses.replace(base, **changes) if changes else base
+            own = dataclasses.replace(base, **changes) if changes else base
+            self._configs[key] = as_planned(own, self.settings)
         return self._configs[key]
 
     def params(self, config: Any) -> Any:
@@ -162,7 +166,8 @@ class Kinds:
         if key not in self._kinds:
             sizes = self.settings.actions
             where = config.address(own_grid=sizes.multiples is not None or sizes.lots > 0)
-            self._kinds[key] = Kind(len(self._kinds), config, config.task(), where)
+            policy = planned_policy(config, self.settings)
+            self._kinds[key] = Kind(len(self._kinds), config, config.task(), where, policy)
         return self._kinds[key]
 
 
@@ -387,7 +392,7 @@ def row_note(decision: Decision, order: float | None, units: str) -> str:
         notes.append("the largest size offered: larger ones were not tried")
     if order > 0.0 and decision.outcome is Outcome.RELEASED and not c.plan.trace.is_scores:
         plan, w = c.plan, c.plan.window
-        planned = min(plan.policy.depth, plan.trace.horizon)
+        planned = min(plan.settings.reach, plan.trace.horizon)
         expected = float(np.maximum(plan.trace.mean[0, :planned, 0], 0.0).sum())
         held = rules.position_of(plan.layout.build(plan.inputs.states[w].tolist()))
         if held + order > expected:

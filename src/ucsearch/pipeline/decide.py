@@ -74,7 +74,7 @@ class DecideReport:
     more_problems: int  # beyond those kept
     resumed: int  # series taken over from a run that was cut off
     fallback_cost: float  # expected cost of falling back, all series for which it is known
-    fallback_unknown: int  # series that fell back without a usable forecast, so that nobody knows what that costs
+    fallback_unknown: int  # series that fell back without a usable forecast or a valued plan, so that nobody knows
     outlasting: int  # orders that last past the periods planned, and what is left then counts for nothing
     settings: Settings
     out: Path
@@ -94,7 +94,9 @@ class DecideReport:
             told.append(f"falling back is expected to cost {cost} ({known} series)")
         if self.fallback_unknown > 0:
             count = self.fallback_unknown
-            told.append(f"what falling back costs is not known for {count} series without a usable forecast")
+            told.append(
+                f"what falling back costs is not known for {count} series: no usable forecast, or no plan was valued"
+            )
         return "; ".join(told)
 
     @property
@@ -290,9 +292,9 @@ def _decide_group(
     hashed = None
     if keep is not None:
         hashed = hash_traces(trace)
-        trace = shortened(trace, kept_steps(trace, resolve_reach(kind.task, settings.policy, trace.horizon), keep))
+        trace = shortened(trace, kept_steps(trace, resolve_reach(kind.task, kind.policy, trace.horizon), keep))
     panel = decide_panel(
-        kind.task, states, trace, settings.policy, gate=settings.gate, now=now, calibration=calibration,
+        kind.task, states, trace, kind.policy, gate=settings.gate, now=now, calibration=calibration,
         paused=known is not None and known.paused, proof=settings.proof, params=params, actions=actions,
         run=Run(engine=plan.engines[kind.number], threads=settings.run.threads),
     )  # fmt: skip

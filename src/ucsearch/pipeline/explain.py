@@ -134,7 +134,11 @@ def _tell(
         sizes = ", ".join(f"{x:g}" for x in orders)
         word = "The plan" if outcome["outcome"] == "RELEASED" else "The plan that was not released"
         unit = words.action_unit if words is not None else units if _orders(record) else ""
-        lines.append(f"{word}, {len(plan)} steps: {sizes} {unit}".rstrip() + ".")
+        text = f"{word}, {len(plan)} {'step' if len(plan) == 1 else 'steps'}: {sizes} {unit}".rstrip()
+        reach = int(record["settings"].get("reach", len(plan)))
+        if reach > len(plan):
+            text += f"; then, over {reach} steps in all, the rule for later orders that is best over all members"
+        lines.append(text + ".")
     share = claim.get("member_feasible")
     mode = record["settings"]["mode"]
     keeping = explain_keeping(math.nan if share is None else float(share), weights.tolist(), mode)

@@ -26,6 +26,7 @@ from ucsearch.forecast.recalibrate import Archive
 from ucsearch.forecast.streams import draw_key, series_stream
 from ucsearch.forecast.walked import past_forecasts
 from ucsearch.pipeline.archive import Past, write_archive
+from ucsearch.pipeline.lead_times import steps_wanted
 from ucsearch.pipeline.periods import day_text, later
 from ucsearch.pipeline.sales import History, Sales, ended_early, read_sales
 from ucsearch.pipeline.tables import Problem
@@ -141,7 +142,7 @@ def forecast_one(plan: Plan, history: History) -> tuple[str, Floats]:
 
 def steps_ahead(settings: Settings) -> int:
     """As many as decisions look at."""
-    return max(settings.policy.depth, int(getattr(settings.task, "lead_time", 0)) + 1)
+    return steps_wanted(settings.task, settings)
 
 
 def _usual(sales: Sales) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.layout import Layout
+from ucsearch.pipeline.lead_times import is_followed
 from ucsearch.settings import Settings
 from ucsearch.trace import Trace
 
@@ -69,7 +70,8 @@ def panel_inputs(cases: Sequence[Case], trace: Trace, settings: Settings) -> tup
 def planned_trace(trace: Trace, config: Any, params: Any, settings: Settings) -> Trace:
     """The forecast as it is planned on: in mode "closed", members without a law of their own become independent steps
     on the task's lattice."""
-    if settings.policy.mode != "closed" or trace.has_law or not hasattr(config, "lots"):
+    closed = settings.policy.mode == "closed" and not is_followed(config)
+    if not closed or trace.has_law or not hasattr(config, "lots"):
         return trace
     found = config.lots(trace, params, max(settings.actions.lots, 1), settings.actions.round_to)
     return trace.on_lattice(found.unit, settings.actions.points)

@@ -47,7 +47,7 @@ class _Released:
     def __init__(self, panel: DecisionPanel, units: str, money: str) -> None:
         certified = panel.certified
         plan, e, claims = certified.plan, certified.evidence, certified.claims
-        self.task, self.units, self.layout, self.depth = plan.task, units, plan.layout, plan.settings.depth
+        self.task, self.units, self.layout, self.steps = plan.task, units, plan.layout, plan.settings.reach
         self.money, self.risk = money, plan.settings.risk
         count = len(panel)
         index = np.maximum(certified.released, 0)
@@ -74,7 +74,7 @@ class _Released:
         self.offered = (~np.isnan(grid)).sum(axis=1).tolist()
         self.paths = certified.paths[rows, index].tolist()
         self.mean = plan.trace.mean[:, :, 0].tolist() if self.task.name == ORDERING_TASK else []
-        self.planned = min(self.depth, plan.trace.horizon)
+        self.planned = min(self.steps, plan.trace.horizon)
         self.expected = np.maximum(plan.trace.mean[:, : self.planned, 0], 0.0).sum(axis=1).tolist()
         layout = self.task.params_layout
         self.orders = self.task.name == ORDERING_TASK and layout is not None
@@ -115,7 +115,7 @@ class _Released:
     def _sentence(self, w: int, action: float, score: float) -> str:
         label = self.task.label
         text = f"{label(self.index[w], action)} is released: it {scores(score, self.money, self.risk)} over "
-        text += f"{self.depth} steps"
+        text += f"{self.steps} steps"
         if self.sole[w]:
             return text + ", and it is the only action that keeps the rules to the end."
         other = self.rival[w]

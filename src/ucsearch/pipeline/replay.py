@@ -26,6 +26,7 @@ from ucsearch.forecast.streams import draw_key, series_stream
 from ucsearch.forecast.walked import walk_recalibrated
 from ucsearch.pipeline.cases import ORDERING_TASK, Case, Kinds, StateFile, panel_inputs, planned_trace
 from ucsearch.pipeline.forecasts import ForecastFile
+from ucsearch.pipeline.lead_times import steps_wanted
 from ucsearch.pipeline.tables import Problem, open_table
 from ucsearch.settings import Settings
 from ucsearch.trace import Trace
@@ -63,7 +64,7 @@ def needed_periods(settings: Settings) -> int:
     needed = settings.backtest.periods + settings.backtest.warmup
     needed += int(settings.forecaster.min_history(settings.backtest.season))
     if settings.recalibration.active and settings.recalibration.method == "paths":
-        depth = max(settings.policy.depth, int(getattr(settings.task, "lead_time", 0)) + 1)
+        depth = steps_wanted(settings.task, settings)
         needed += LEAST_PATHS * settings.season + depth  # error paths known when the replay begins
     return needed
 
@@ -104,7 +105,7 @@ def _histories(sales: ForecastFile, book: StateFile | None, settings: Settings) 
             problems.append(Problem(str(sales.table.path), "", column, values.series, text))
             continue
         if book is None:
-            config = settings.task
+            config = kinds.config({})
             kind, params = kinds.kind(config, {}), config.params()
         else:
             known = book.cases[values.series]
@@ -139,7 +140,8 @@ class Replay:
         self.kind = group[0].case.kind
         test = settings.backtest
         self.length = test.periods + test.warmup
-        self.horizon = max(settings.policy.depth, self.kind.lead_time + 1)
+        self.horizon = steps_wanted(self.kind.config, settings)
+        self.searched = min(self.horizon, max(settings.policy.depth, self.kind.lead_time + 3))  # by exact rivals
         self.skip = test.warmup  # periods that are not counted
         self.reasons: Counter[str] = Counter()
         self.members = self._forecasts() if members is None else members  # (S, O, J, H)
@@ -290,7 +292,7 @@ class Replay:
         if gate.is_empty:
             gate = dataclasses.replace(gate, certificate=True)
         return Certified(
-            panel.task, s.policy, proof=s.proof, how=self.how, gate=gate, keep=self._count, law=self._law,
+            panel.task, self.kind.policy, proof=s.proof, how=self.how, gate=gate, keep=self._count, law=self._law,
             calibration=s.calibration,
         )  # fmt: skip
 
@@ -303,7 +305,7 @@ class Replay:
         """Rules by name, each with its knobs."""
         step = self.settings.actions.round_to
         found = [
-            *practitioners(panel, Budget(depth=self.horizon), how=self.how),
+            *practitioners(panel, Budget(depth=self.searched), how=self.how),
             *ordering_rules(panel, free=self.free, round_to=step, how=self.how),
             # At risk 0 only the mean counts.
             Entry("greedy", "classic", lambda: Deterministic(

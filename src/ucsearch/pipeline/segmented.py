@@ -44,7 +44,9 @@ def is_segmented(plan: Work) -> bool:
     if len(plan.series) < settings.run.segment_from or importlib.util.find_spec("pyarrow") is None:
         return False
     known = plan.fixes is None or settings.log.keep != "reference"
-    return can_be_rows(settings) and known and plan.standing is None
+    # A segment holds one policy for all of its rows.
+    same = all(case.kind.policy == settings.policy for case in plan.states.cases.values())
+    return can_be_rows(settings) and known and same and plan.standing is None
 
 
 def can_be_rows(settings: Settings) -> bool:

@@ -29,6 +29,7 @@ from ucsearch.pipeline.backtest_result import BacktestResult
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.pipeline.contest import Contest, Progress, earlier_part, with_service_level
 from ucsearch.pipeline.kept import Arrays, Kept, file_hash
+from ucsearch.pipeline.lead_times import steps_wanted
 from ucsearch.pipeline.replay import History, Replay, needed_periods, read_histories
 from ucsearch.pipeline.toml_edit import Changes, edited
 from ucsearch.settings import Settings, SettingsError, parse_settings
@@ -255,7 +256,7 @@ class _Tuning:
             members: dict[tuple[Any, ...], Floats] = {}
             for i, (_, _, settings, own) in enumerate(usable):
                 before, past = earlier_part(settings, [own[one.series] for one in part], self.earlier)
-                depth = max(before.policy.depth, past[0].case.kind.lead_time + 1)
+                depth = steps_wanted(past[0].case.kind.config, before)
                 key = (depth, before.recalibration)
                 replay: Replay = self.contest.replay(past, before, members.get(key))
                 members[key] = replay.members

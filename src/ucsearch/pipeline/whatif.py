@@ -207,10 +207,9 @@ def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Ask
     if "lead_time" in parameters and asked.task.name == ORDERING_TASK:
         state, more = _other_lead_time(state, int(config.lead_time), int(other.lead_time))
         notes += more
-        if other.lead_time >= asked.policy.depth:
-            notes.append(
-                f"An order arrives after the {asked.policy.depth} planned steps, so no plan sees a use for it."
-            )
+        steps = asked.trace.horizon if config.task().continuations else asked.policy.depth
+        if other.lead_time >= steps:
+            notes.append(f"An order arrives after the {steps} planned steps, so no plan sees a use for it.")
     task = other.task()
     if task.state is not asked.task.state:
         raise InputError(

@@ -19,6 +19,7 @@ from ucsearch.pipeline.archive import read_corrections
 from ucsearch.pipeline.cases import ORDERING_TASK, Case, StateFile
 from ucsearch.pipeline.dates import date_problems
 from ucsearch.pipeline.forecasts import ForecastFile, Values
+from ucsearch.pipeline.lead_times import is_followed, steps_needed
 from ucsearch.pipeline.plain_effort import is_too_much
 from ucsearch.pipeline.recalibrated import paths_of
 from ucsearch.pipeline.tables import Problem
@@ -84,7 +85,7 @@ class Work:
     def _engine(self, count: int, case: Case) -> Any:
         if self.settings.run.engine != "auto":
             return self.settings.run.engine
-        found = engine_for(count, self.settings.policy.mode)
+        found = engine_for(count, case.kind.policy.mode)
         return "compiled" if found == "python" and is_too_much(case, self.settings) else found
 
     def check(self, values: Values) -> Problem | None:
@@ -94,7 +95,9 @@ class Work:
             return known
         case = self.states.cases[values.series]
         steps = min(len(values.table), self.settings.forecast.steps or len(values.table))
-        needed = max(self.settings.policy.depth, case.kind.lead_time + 1 if self.settings.actions.multiples else 0)
+        needed = self.settings.policy.depth
+        if self.settings.actions.multiples or is_followed(case.kind.config):
+            needed = steps_needed(case.kind.config, self.settings)
         if steps < needed:
             text = f"saw {steps} steps, expected at least {needed} (policy.depth, and the lead time + 1)"
             return Problem(str(self.forecasts.table.path), "", self.forecasts.layout.time, values.series, text)

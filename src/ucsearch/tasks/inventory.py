@@ -31,6 +31,8 @@ __all__ = ["LeadTimeInventory"]
 Floats = NDArray[np.float64]
 
 
+# Order levels, in spreads of demand over lead time + 1 periods from where an order is due, and economic batches.
+_CYCLES = tuple((level, batch) for level in (-0.6, 0.0, 0.6) for batch in (0.6, 1.0, 1.5))
 _MOST_PACKS = 2.0**50  # of one order: beyond it a pack more or less is lost to rounding
 _MOST_PAIRS = 10_000  # of a level and a cap; every member follows each, and a record's task may name any
 _LEAST_PACK = 1e-8  # of a pack, the smallest order that is told from rounding (1e-9, in the rules) with room to spare
@@ -69,6 +71,7 @@ class LeadTimeInventory(OnSeries):
     plan_steps: int = 12  # periods of the previous plan that are compared, if either of the two is set
     base_stock_levels: Sequence[float] = ()  # continuation in members mode: levels to try
     order_caps: Sequence[float] = ()  # caps to try with each level (capped base-stock)
+    order_cycles: bool = False  # continuation in members mode: batches at order levels that come from the forecast
     level_scale: tuple[float, float] = (0.0, 1.0)  # a level is mean + level * spread of these
     cap_scale: tuple[float, float] = (0.0, 1.0)  # likewise for caps
     merge_arrivals: bool = False  # plan with fewer states of the same costs; lost sales only, for mode "closed"
@@ -84,6 +87,10 @@ class LeadTimeInventory(OnSeries):
             object.__setattr__(self, name, _scale(name, getattr(self, name)))
         whole("plan_steps", self.plan_steps, 1, 1000)
         limit("change_budget", self.change_budget)
+        if not isinstance(self.order_cycles, bool):
+            raise InputError("order_cycles", repr(self.order_cycles), "true or false")
+        if self.order_cycles and (self.base_stock_levels or self.change_budget is not None):
+            raise InputError("order_cycles", "true", "false together with base_stock_levels or change_budget")
         if self.order_caps and not self.base_stock_levels:
             raise InputError("order_caps", "caps", "base_stock_levels beside them")
         if len(self.base_stock_levels) * max(1, len(self.order_caps)) > _MOST_PAIRS:
@@ -182,7 +189,8 @@ class LeadTimeInventory(OnSeries):
         """Per-window params from the same forecast. Of the fallback: the base-stock level, that is the critical
         fractile of demand over lead time + 1 periods (beyond the forecast's horizon its last period goes on). Of the
         end value: mean demand, and the level at which an economic order would be due."""
-        level, cycle = self.fallback_rule == "level" and not self.is_planned, self.end_stock == "cycle"
+        level = self.fallback_rule == "level" and not self.is_planned
+        cycle = self.end_stock == "cycle" or self.order_cycles
         if trace.is_scores or not (level or cycle):
             return {}
         steps = min(trace.horizon, self.lead_time + 1)
@@ -200,6 +208,8 @@ class LeadTimeInventory(OnSeries):
             # A unit less at the order point is short once a cycle; a unit more is held for the whole of it.
             ratio = _critical(under * usual, np.asarray(p.holding) * np.maximum(batch, usual))
             found |= {"level_mean": fractile(total, trace.weights, ratio), "cap_mean": usual}
+        if self.order_cycles:
+            found["level_spread"] = _moments(total, trace.weights)[1]
         return found
 
     def lots(self, trace: Trace, params: Any, count: int, step: float = 0.0) -> Lots:
@@ -395,6 +405,8 @@ def _task(config: LeadTimeInventory) -> Task:
     if config.order_caps:
         pairs = tuple((x, c) for x in config.base_stock_levels for c in config.order_caps)
         continuations.append(Continuation(rules.capped_base_stock, pairs))
+    elif config.order_cycles:
+        continuations.append(Continuation(rules.order_cycle, _CYCLES))
     elif config.base_stock_levels:
         continuations.append(Continuation(rules.base_stock, tuple((x,) for x in config.base_stock_levels)))
     stable = config.is_planned

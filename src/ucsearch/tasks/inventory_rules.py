@@ -24,6 +24,7 @@ __all__ = [
     "feasible_planned",
     "invariant",
     "invariant_planned",
+    "order_cycle",
     "ordered",
     "reward",
     "reward_planned",
@@ -311,3 +312,16 @@ def capped_base_stock(s: Any, h: int, p: Any, theta: tuple[float, ...]) -> float
     level = p.level_mean + theta[0] * p.level_spread
     cap = p.cap_mean + theta[1] * p.cap_spread
     return order_towards(s, min(level - position_of(s), cap), p)
+
+
+def order_cycle(s: Any, h: int, p: Any, theta: tuple[float, ...]) -> float:
+    """At or below a level, order up to a batch above it; theta: (level in units of `level_spread` above `level_mean`,
+    economic batches at demand `cap_mean`). Without a fixed cost that is base-stock."""
+    level = p.level_mean + theta[0] * p.level_spread
+    position = position_of(s)
+    if position > level:
+        return order_towards(s, 0.0, p)
+    batch = 0.0
+    if p.holding > 0.0 and p.cap_mean > 0.0:
+        batch = theta[1] * sqrt(2.0 * p.fixed_cost * p.cap_mean / p.holding)
+    return order_towards(s, level + batch - position, p)

@@ -1,0 +1,59 @@
+"""How series with long lead times are planned where the settings ask for closed loop.
+
+A state holds an order for every period of the lead time, so the states of a closed loop grow with a power of the order
+sizes: at lead time 4 a plan of eight periods is beyond five million transitions. Then every order that could be placed
+now is followed by order cycles (a batch whenever a level is reached, the best of nine) over whole members, to the end
+of the forecast; the best of these is proved by trying all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ucsearch.policies import Exact, Policy
+from ucsearch.settings import Settings
+
+__all__ = ["LONGEST_CLOSED", "as_planned", "is_followed", "planned_policy", "steps_needed", "steps_wanted"]
+
+LONGEST_CLOSED = 2  # periods of lead time
+_CYCLE_STEPS = 14  # periods after the first arrival over which order cycles are compared
+
+
+def as_planned(config: Any, settings: Settings) -> Any:
+    """The task's parameters as they are planned with."""
+    if not _is_too_long(config, settings):
+        return config
+    return dataclasses.replace(config, order_cycles=True)
+
+
+def is_followed(config: Any) -> bool:
+    """Whether orders are followed by order cycles."""
+    return bool(getattr(config, "order_cycles", False))
+
+
+def planned_policy(config: Any, settings: Settings) -> Policy:
+    """The settings' policy, or the one for long lead times."""
+    if not (_is_too_long(config, settings) and is_followed(config)):
+        return settings.policy
+    return dataclasses.replace(settings.policy, mode="members", depth=1)
+
+
+def steps_needed(config: Any, settings: Settings) -> int:
+    """Steps of a forecast without which an order has no use in the plan."""
+    return max(settings.policy.depth, int(getattr(config, "lead_time", 0)) + 1)
+
+
+def steps_wanted(config: Any, settings: Settings) -> int:
+    """Steps that a forecast of ours has."""
+    if _is_too_long(config, settings):
+        return max(settings.policy.depth, int(config.lead_time) + _CYCLE_STEPS)
+    return steps_needed(config, settings)
+
+
+def _is_too_long(config: Any, settings: Settings) -> bool:
+    if settings.policy.mode != "closed" or not isinstance(settings.policy, Exact) or not settings.actions.lots:
+        return False
+    if getattr(config, "is_planned", False) or getattr(config, "base_stock_levels", ()):
+        return False
+    return hasattr(config, "order_cycles") and int(config.lead_time) > LONGEST_CLOSED
