@@ -85,6 +85,8 @@ class Work:
     def _engine(self, count: int, case: Case) -> Any:
         if self.settings.run.engine != "auto":
             return self.settings.run.engine
+        if case.kind.policy.mode == "closed" and case.kind.lead_time > 1:
+            return "compiled"  # two decisions with open orders of two periods take plain Python as long as compiling
         found = engine_for(count, case.kind.policy.mode)
         return "compiled" if found == "python" and is_too_much(case, self.settings) else found
 

@@ -104,10 +104,11 @@ _IN_FILES: dict[type[Any], dict[str, dict[str, Any]]] = {
 }
 
 
-@lru_cache(maxsize=64)
-def model_of(cls: Any, name: str) -> Any:
-    """A strict pydantic model with the fields of a dataclass of ours; `name` becomes a discriminator."""
-    hints, notes = get_type_hints(cls), field_notes(cls)
+@lru_cache(maxsize=128)
+def model_of(cls: Any, name: str, described: bool = False) -> Any:
+    """A strict pydantic model with the fields of a dataclass of ours; `name` becomes a discriminator. Only a schema
+    needs them `described`, by the comments in the source: reading that takes longer than all the rest."""
+    hints, notes = get_type_hints(cls), field_notes(cls) if described else {}
     fields: dict[str, Any] = {"name": (Literal[name], ...)} if name else {}
     for item in dataclasses.fields(cls):
         if item.name in _LEFT_OUT.get(cls, ()):
@@ -122,9 +123,9 @@ def model_of(cls: Any, name: str) -> Any:
     return create_model(cls.__name__, __base__=Table, __doc__=doc, **fields)
 
 
-def _one_of(classes: Mapping[str, type[Any]]) -> Any:
+def _one_of(classes: Mapping[str, type[Any]], described: bool) -> Any:
     kinds: dict[str, Any] = dict(classes)
-    models = tuple(model_of(cls, name) for name, cls in kinds.items())
+    models = tuple(model_of(cls, name, described) for name, cls in kinds.items())
     if len(models) == 1:
         return models[0]
     union: Any = models[0]
@@ -133,10 +134,16 @@ def _one_of(classes: Mapping[str, type[Any]]) -> Any:
     return Annotated[union, Field(discriminator="name")]
 
 
-@lru_cache(maxsize=1)
-def file_model() -> type[BaseModel]:
+@lru_cache(maxsize=2)
+def file_model(described: bool = False) -> type[BaseModel]:
     forecaster: dict[str, Any] = dict(forecaster_classes())
-    fallback = model_of(forecaster["ridge_paths"], "ridge_paths").model_validate({"name": "ridge_paths", "floor": 0.0})
+    usual = {"name": "ridge_paths", "floor": 0.0}
+    fallback = model_of(forecaster["ridge_paths"], "ridge_paths", described).model_validate(usual)
+
+    def part(cls: Any) -> Any:
+        kind = model_of(cls, "", described)
+        return (kind, Field(kind()))
+
     return create_model(
         "Settings",
         __base__=Table,
@@ -144,17 +151,17 @@ def file_model() -> type[BaseModel]:
         units=(str, Field("units", description="what quantities are counted in")),
         currency=(str, Field("", description="what costs are counted in")),
         period=(Period, Field("any", description="step between dates; any: only ascending")),
-        task=(_one_of({**task_classes(), OWN: OwnObject}), ...),
-        policy=(_one_of(policy_classes()), ...),
-        gate=(model_of(Gate, ""), Field(model_of(Gate, "")())),
-        calibration=(model_of(Calibration, ""), Field(model_of(Calibration, "")())),
-        proof=(model_of(Proof, ""), Field(model_of(Proof, "")())),
+        task=(_one_of({**task_classes(), OWN: OwnObject}, described), ...),
+        policy=(_one_of(policy_classes(), described), ...),
+        gate=part(Gate),
+        calibration=part(Calibration),
+        proof=part(Proof),
         actions=(Actions, Actions()),
         forecast=(Forecast, Forecast()),
-        forecaster=(_one_of(forecaster), Field(fallback)),
+        forecaster=(_one_of(forecaster, described), Field(fallback)),
         columns=(Columns, Columns()),
         backtest=(Backtest, Backtest()),
-        run=(model_of(Run, ""), Field(model_of(Run, "")())),
+        run=part(Run),
         log=(Log, Log()),
         shared=(tuple[SharedLimit, ...], ()),
     )
@@ -162,5 +169,5 @@ def file_model() -> type[BaseModel]:
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema of the settings file."""
-    schema = file_model().model_json_schema()
+    schema = file_model(described=True).model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

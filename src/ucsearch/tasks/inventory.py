@@ -55,8 +55,7 @@ class LeadTimeInventory(OnSeries):
     unit_cost: float = 0.0  # currency per unit ordered
     fixed_cost: float = 0.0  # currency per order
     salvage: float = 0.0  # currency per unit in stock or on order at the end of the horizon; at most unit_cost
-    # Without a salvage a unit left is worth 0, or its unit cost; cycle: and the fixed cost that it puts off.
-    end_stock: Literal["salvage", "unit_cost", "cycle"] = "salvage"
+    end_stock: Literal["salvage", "unit_cost", "cycle"] = "salvage"  # cycle: unit cost, and the order a unit puts off
     spoilage: float = 0.0  # share of leftovers lost overnight
     capacity: float | None = None  # units in stock and on order together
     ramp: float | None = None  # units by which an order may differ from the one before
