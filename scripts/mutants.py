@@ -347,7 +347,10 @@ class _Server:
     def control(self, *arguments: Any) -> tuple[str, str]:
         """What becomes of a tree without a mutant; twice at most, because a busy machine may fail a test of time."""
         first = self.run(*arguments)
-        return first if first[0] == "survived" else self.run(*arguments)
+        if first[0] == "survived":
+            return first
+        print(f"{self.group}: without a mutant {first[0]} by {first[1]}; once more", file=sys.stderr, flush=True)
+        return self.run(*arguments)
 
     def elsewhere(
         self, session: Any, items: list[Any], path: Path, original: str, task: dict[str, Any]
