@@ -620,6 +620,7 @@ def main() -> int:
     with ThreadPoolExecutor(options.jobs) as pool:
         for group, found in zip(order, pool.map(of_group, order), strict=True):
             if "" in found:
+                pool.shutdown(wait=False, cancel_futures=True)
                 raise SystemExit(f"the tests of {group} do not pass on the tree as it is ({found['']})")
             results |= found
     return report(mutants, results, accepted, whole=options.sample is None and not asked)

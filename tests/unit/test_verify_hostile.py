@@ -27,7 +27,8 @@ from ucsearch.records import canonical as producer
 from ucsearch.records import seal, store
 from ucsearch.records.decisions import decision_record
 from ucsearch.tasks import CapacityPlan, LeadTimeInventory
-from ucsearch.verify import NoTask, clock, opening, verify_file, verify_record
+from ucsearch.verify import NoTask, opening, verify_file, verify_record
+from ucsearch.verify import __main__ as program_module
 from ucsearch.verify.__main__ import main
 from ucsearch.verify.trust import built_in_task
 from ucsearch.verify.verdict import Verdict, printable
@@ -546,7 +547,7 @@ def test_a_bound_that_counts_to_a_million_is_left_in_doubt(
     params = [1e6 if x == config.params().largest else x for x in record["inputs"]["params"]]
     forged = seal({**{k: v for k, v in record.items() if k != "id"}, "inputs": {**record["inputs"], "params": params}})
     path = exported(tmp_path / "log.jsonl", (forged, blobs), (record, blobs))
-    monkeypatch.setattr(clock, "FREE_S", 0.2)
+    monkeypatch.setattr(program_module, "FREE_S", 0.2)
     before = signal.getsignal(signal.SIGPROF)
     assert main([str(path), "--budget", "1000"]) == 3
     said = capsys.readouterr().out

@@ -17,7 +17,7 @@ from ucsearch.verify.allocation import Targets, verify_allocation
 from ucsearch.verify.chain import follow, reach
 from ucsearch.verify.checkpoints import Pins, read_checkpoint
 from ucsearch.verify.claims import verify_decision
-from ucsearch.verify.clock import OutOfTime, limited_time
+from ucsearch.verify.clock import A_NODE_S, OutOfTime, limited_time
 from ucsearch.verify.demands import demand
 from ucsearch.verify.excused import NOTES, excuse_of
 from ucsearch.verify.formats import (
@@ -50,7 +50,7 @@ class _Terms(NamedTuple):
     gate: Mapping[str, Any] | None  # every decision's gate must be at least as strict
     watch: Watch | None = None  # the monitors, where a log is followed from its first entry
     past: Past | None = None  # files of the log before this one
-    timed: bool = False  # whether processor time is limited, too
+    timed: float | None = None  # seconds of processor time beside those of the nodes; None: no limit
 
 
 def verify_record(
@@ -85,13 +85,13 @@ def verify_file(
     trust_record_task: bool = False,
     gate: Mapping[str, Any] | None = None,
     past: Past | None = None,
-    timed: bool = False,
+    timed: float | None = None,
 ) -> Iterator[Verdict]:
     """Every entry of a SQLite log, of JSON lines or of a single record, whatever was found about the others.
 
     After a break in the chain an entry is at best "weaker": nothing says that it belongs there. Under a `checkpoint` so
-    is every entry that it does not reach; with a `key` the checkpoint must be signed by it. `timed`: a program of its
-    own, which may use signals to end an entry whose rules take longer than the budget's nodes may (see `clock`).
+    is every entry that it does not reach; with a `key` the checkpoint must be signed by it. `timed`: the caller is a
+    program of its own, which may use signals to end an entry that takes so many seconds longer than its nodes may.
     """
     loose = _Terms(tasks(task, trust_record_task), budget, gate, past=past, timed=timed)
     terms = loose
@@ -175,7 +175,7 @@ def _pinned(verdict: Verdict, pins: Pins | None, reached: bool) -> Verdict:
 def _safely(entry: Entry, terms: _Terms) -> Verdict:
     """A verdict whatever happens, so that the other entries are looked at."""
     try:
-        with limited_time(terms.budget) if terms.timed else nullcontext():
+        with nullcontext() if terms.timed is None else limited_time(terms.timed + A_NODE_S * terms.budget):
             return _verify(entry, terms)
     except NoTask as error:
         return Verdict("no task", _name(entry), message=str(error))

@@ -23,15 +23,15 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def limited_time(nodes: int) -> Iterator[None]:
-    """As much processor time as so many nodes may take. Signals do it: in a program's main thread, where the system has
+def limited_time(seconds: float) -> Iterator[None]:
+    """At most so much processor time. Signals do it: in a program's main thread, where the system has
     them and nobody else uses this one; elsewhere there is no limit."""
     alone = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
     if not alone or signal.getsignal(signal.SIGPROF) is not signal.SIG_DFL:
         yield
         return
     signal.signal(signal.SIGPROF, _stop)
-    signal.setitimer(signal.ITIMER_PROF, FREE_S + A_NODE_S * nodes, _AGAIN_S)
+    signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN_S)
     try:
         yield
     finally:
