@@ -11,13 +11,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from ucsearch.dispatch.api import decide_panel
 from ucsearch.dispatch.decision import Decision, DecisionPanel
@@ -26,7 +23,6 @@ from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.archive import extend_archive
 from ucsearch.pipeline.cases import (
     OUTLASTS,
-    Case,
     Kind,
     StateFile,
     panel_inputs,
@@ -34,7 +30,8 @@ from ucsearch.pipeline.cases import (
 )
 from ucsearch.pipeline.decide_page import DecidePage
 from ucsearch.pipeline.folder import JobRun, SameRun, fingerprint_of, keep, kept, read_part, work_folder
-from ucsearch.pipeline.forecasts import ForecastFile, Values, make_trace
+from ucsearch.pipeline.forecasts import ForecastFile
+from ucsearch.pipeline.gathered import Group, ahead, gathered
 from ucsearch.pipeline.recalibrated import correction_for, recalibrated_trace, recorded_changes
 from ucsearch.pipeline.rows import COLUMNS, PLACE, REFUSED, Rows, shown_columns
 from ucsearch.pipeline.segmented import Segment, is_segmented, resolve_reach
@@ -219,7 +216,7 @@ def _decide_all(
     count, total = resumed, len(plan.series)
     if progress is not None:
         progress(count, total)
-    for chunk in _ahead(decided(plan, settings, todo, run.now, None if segment is None else segment.shared.keep)):
+    for chunk in ahead(decided(plan, settings, todo, run.now, None if segment is None else segment.shared.keep)):
         if segment is None:
             keep(run.folder, chunk, logged(plan, chunk, book, request, alone=not run.again))
         else:
@@ -235,49 +232,19 @@ def decided(
 ) -> Iterator[Chunk]:
     """Chunks in order; what lies between them in the forecasts file is skipped, not decided. With `keep`, for a
     segment that keeps so much of each forecast."""
-    stream: Iterator[Values] = iter(())
-    at = -1
     held = len(plan.forecasts.order)
-    for number in todo:
+    for number, groups, refused, fresh in ahead(gathered(plan, settings, todo)):
         lo, hi = plan.chunks[number]
-        if at != lo:
-            stream = plan.forecasts.values(lo)
-        ready: dict[tuple[Any, ...], list[tuple[Values, Case]]] = {}
-        refused: dict[str, Problem] = {}
-        fresh: list[Problem] = []
-        for series in plan.series[lo : min(hi, held)]:
-            values = next(stream)
-            problem = plan.check(values)
-            if problem is None and values.table is not None:
-                case = plan.states.cases[series]
-                key = (
-                    case.kind.number, values.table.shape, bool(values.cutoff), bool(values.issued), values.model,
-                    plan.paths(series),
-                )  # fmt: skip
-                ready.setdefault(key, []).append((values, case))
-            elif problem is not None:
-                refused[series] = problem
-                if series not in plan.by_series:
-                    fresh.append(problem)
         refused.update({series: plan.by_series[series] for series in plan.series[max(lo, held) : hi]})
-        panels = [_decide_group(plan, settings, group, now, keep) for group in ready.values()]
-        at = hi
+        panels = [_decide_group(plan, settings, group, now, keep) for group in groups]
         told = {series: (problem, plan.refuse(series, problem, now)) for series, problem in refused.items()}
         yield Chunk(number, plan.series[lo:hi], panels, told, fresh)
 
 
-def _decide_group(
-    plan: Work, settings: Settings, group: list[tuple[Values, Case]], now: datetime | None, keep: Keep | None
-) -> _Panel:
+def _decide_group(plan: Work, settings: Settings, group: Group, now: datetime | None, keep: Keep | None) -> _Panel:
     """Series of one kind and shape in one call."""
-    values, cases = [v for v, _ in group], [c for _, c in group]
+    values, cases, trace = group
     kind = cases[0].kind
-    trace = make_trace(
-        np.stack([v.table.T for v in values if v.table is not None]).transpose(0, 2, 1), plan.forecasts.layout.kind,
-        plan.forecasts.layout.levels, settings.forecast,
-        [v.cutoff for v in values] if values[0].cutoff else None,
-        [v.issued for v in values] if values[0].issued else None, values[0].model, kind.task.fields,
-    )  # fmt: skip
     raw = trace
     fixes = [] if plan.fixes is None else [correction_for(plan.fixes, v.series, trace.horizon) for v in values]
     if fixes:
@@ -305,17 +272,6 @@ def _decide_group(
         recalibrated = recorded_changes(raw, fixes, settings.recalibration, trace.horizon)
         sources = sources if keep is None else [change_text(one) for one in recalibrated]
     return _Panel(panel, names, kind, recalibrated, hashed, sources)
-
-
-def _ahead(items: Iterator[Chunk]) -> Iterator[Chunk]:
-    """The same items, the next one being made in another thread while the last one is used (compiled searches do not
-    hold the interpreter's lock)."""
-    end = object()
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(next, items, end)
-        while (item := future.result()) is not end:
-            future = pool.submit(next, items, end)
-            yield item  # type: ignore[misc]
 
 
 def logged(
