@@ -128,7 +128,7 @@ def test_who_would_wait_too_long_is_told_at_once_and_a_pause_gets_through(tmp_pa
             await asyncio.sleep(0.1)
             late = await client.decide("late")
             assert (late.status_code, late.json()["code"]) == (503, "queue_full")
-            assert "takes 2 s" in late.json()["detail"]
+            assert "2 items are not answered, which takes 2 s" in late.json()["detail"]
             assert late.headers["retry-after"] == "2"
             paused = await client.post("/v1/plans/orders/pause", {"why": "too much of it"}, role="operator")
             assert paused.status_code == 201
@@ -184,3 +184,19 @@ def test_a_service_keeps_what_its_batches_have_in_common_within_bounds(
     service = open_service(tmp_path)
     service.start()
     service.stop()
+
+
+def test_whoever_is_answered_may_ask_again_at_once(tmp_path: Path) -> None:
+    """As many clients as a batch holds, each asking again with its answer: what was answered counts no more."""
+    limits = "[limits]\nbatch_items = 8\nqueue_s = 1e-9\nper_agent = 1e6\n[[plan]]"
+
+    async def go() -> None:
+        async with running(tmp_path, CONFIG.replace("[[plan]]", limits)) as client:
+
+            async def one(n: int) -> list[int]:
+                return [(await client.decide(f"S{n}")).status_code for _ in range(12)]
+
+            found = await asyncio.gather(*(one(n) for n in range(8)))
+            assert {code for codes in found for code in codes} == {200}
+
+    asyncio.run(go())

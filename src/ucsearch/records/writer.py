@@ -271,11 +271,6 @@ def _around(value: dict[str, Any], without: tuple[str, ...]) -> list[str]:
     return f"{{{','.join(parts)}}}".split("\0")
 
 
-def _row(rows: Any, w: int) -> Any:
-    """Row w, or the one that all windows share."""
-    return rows[w if rows.shape[0] > 1 else 0]
-
-
 def _kept(known: dict[bytes, T], key: bytes, made: T) -> T:
     if len(known) < 4096:
         known[key] = made
@@ -288,7 +283,7 @@ def _key(name: str) -> str:
 
 
 def _float(x: float) -> str:
-    """As `_value` and `canonical` together write a float: null for NaN, text for the unbounded."""
+    """As `as_value` and `canonical` together write a float: null for NaN, text for the unbounded."""
     text = repr(x)
     if text[-2:] == ".0":
         return text[:-2] if x else "0"

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -26,7 +25,7 @@ __all__ = ["make_app"]
 _BY_STATUS = {404: "not_found", 405: "method_not_allowed", 400: "bad_request", 413: "too_large"}
 
 
-def make_app(service: Service, *, console: bool = True) -> Any:
+def make_app(service: Service, *, console: bool = True) -> Front:
     """The ASGI application of a service. It starts the service when the server starts, and stops it with it."""
 
     @asynccontextmanager

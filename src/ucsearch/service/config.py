@@ -114,7 +114,7 @@ class Limits(_Table):
     request_s: float = Field(default=30.0, gt=0)
     connections: int = Field(default=256, ge=1)
     queue_items: int = Field(default=512, ge=1)
-    queue_s: float = Field(default=0.25, gt=0, description="what waits beyond a batch may take so long, else 503")
+    queue_s: float = Field(default=0.15, gt=0, description="what is not answered yet may take so long, else 503")
     batch_items: int = Field(default=64, ge=1, description="decided and committed together")
     per_token: float = Field(default=50.0, gt=0, description="requests a second")
     per_agent: float = Field(default=500.0, gt=0, description="requests a second of a token with role agent")

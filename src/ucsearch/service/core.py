@@ -37,7 +37,7 @@ from ucsearch.service.store import confirm, open_earlier, open_log, open_reader
 from ucsearch.service.writer import Desk, Writer
 from ucsearch.task import Task
 
-__all__ = ["Service", "request_of"]
+__all__ = ["Service", "name_of", "request_of"]
 
 T = TypeVar("T")
 _log = logging.getLogger("ucsearch.service")
@@ -47,14 +47,19 @@ _STANDBY_S = (0.02, 1.0)  # between two looks, from and to
 
 
 def request_of(principal: Principal, route: str, key: str | None, raw: bytes) -> Request:
-    """The request that an idempotency key names: another one for another caller and another route."""
+    """The request that an idempotency key names."""
+    return Request(name_of(principal, route, key), body=hashlib.sha256(raw).hexdigest(), by=principal.name)
+
+
+def name_of(principal: Principal, route: str, key: str | None) -> str:
+    """What an idempotency key stands for: something else for another caller and another route."""
     if key is None or _KEY.fullmatch(key) is None:
         raise Refusal("no_idempotency_key", "expected Idempotency-Key with 1 to 128 visible ASCII characters")
     named = hashlib.sha256()
     for part in (principal.name, route, key):
         data = part.encode("utf-8")
         named.update(len(data).to_bytes(8, "big") + data)
-    return Request(named.hexdigest(), body=hashlib.sha256(raw).hexdigest(), by=principal.name)
+    return named.hexdigest()
 
 
 class Service:
@@ -193,9 +198,13 @@ class Service:
 
     def admit(self, request: Request) -> None:
         """Refuse before a body is read what would be refused after it; not what only repeats a request at work."""
-        if request.key not in self._in_flight:
+        if not self.is_at_work(request.key):
             self._check_ready()
             self.writer.make_room()
+
+    def is_at_work(self, key: str) -> bool:
+        """Whether a request of that name waits for its answer."""
+        return key in self._in_flight
 
     async def decide(self, plan: Plan, rows: Sequence[Mapping[str, Any]], request: Request) -> bytes:
         """The answer to a request, after its commit; the same for everybody who asks it at the same time."""

@@ -9,17 +9,15 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from ucsearch.service.access import Principal, allows
-from ucsearch.service.problems import Refusal
-
-if TYPE_CHECKING:
-    from ucsearch.service.core import Service
+from ucsearch.service.core import Service, name_of
+from ucsearch.service.problems import Answered, Refusal
 
 __all__ = ["Front", "Rates", "bug", "principal_of", "problem", "proxy_principal", "raw_body"]
 
@@ -27,6 +25,7 @@ _log = logging.getLogger("ucsearch.service")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PORT = re.compile(r":\d+$")
 _DECIDE = re.compile(r"/v1/plans/([^/]+)/decisions")
+_DECIDE_RAW = re.compile(rb"/v1/plans/([A-Za-z0-9._-]+)/decisions")
 _DECIDE_ROUTE = "/v1/plans/{plan}/decisions"
 Endpoint = Callable[[Request, str], Awaitable[Response]]
 Scope = MutableMapping[str, Any]
@@ -52,8 +51,7 @@ class Front:
             await self.app(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        given = headers.get(b"x-request-id", b"").decode("latin-1")
-        name = given if _ID.fullmatch(given) else f"{self._own}{next(self._count):06x}"
+        name = self._id(headers)
         state = scope.setdefault("state", {})
         state["request_id"] = name
         started = time.monotonic()
@@ -66,8 +64,7 @@ class Front:
                 message["headers"] = [*message.get("headers", []), (b"x-request-id", name.encode())]
             await send(message)
 
-        host = headers.get(b"host", b"").decode("latin-1").lower()
-        bare = _PORT.sub("", host)
+        bare = self._bare_host(headers)
         asked = _DECIDE.fullmatch(scope["path"]) if scope["method"] == "POST" else None
         try:
             # Of two names nobody knows which one others will believe.
@@ -79,16 +76,53 @@ class Front:
                 await self.app(scope, receive, out)
         finally:
             route = _DECIDE_ROUTE if asked is not None else _route(scope)
-            self._counted(route, status)
-            fields = {
-                "request": name, "method": scope["method"], "route": route, "status": status,
-                "ms": round(1000.0 * (time.monotonic() - started), 2),
-            }  # fmt: skip
-            if trace := headers.get(b"traceparent", b"").decode("latin-1"):
-                fields["traceparent"] = trace[:80]
-            if who := state.get("principal"):
-                fields["by"] = who
-            _log.info("request", extra={"fields": fields})
+            self._note(name, scope["method"], route, status, started, headers, state.get("principal", ""))
+
+    def turned_away(self, target: bytes, given: list[tuple[bytes, bytes]]) -> Answered | None:
+        """The refusal of a request to decide for which there is no room, from its headers alone. None wherever the
+        answer may be another one (who asks, what for, whether it is at work already): then it is looked at closely."""
+        started, headers = time.monotonic(), dict(given)
+        asked, service = _DECIDE_RAW.fullmatch(target), self.service
+        if asked is None or len(headers) != len(given) or self._bare_host(headers) not in self.hosts:
+            return None
+        kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        found = service.tokens.find(token.strip()) if kind.lower() == "bearer" else None
+        plan = asked[1].decode("ascii")
+        if found is None or not allows(found.role, "agent") or plan not in service.plans:
+            return None
+        try:
+            key = headers.get(b"idempotency-key", b"").decode("latin-1")
+            if service.is_at_work(name_of(found, f"decide/{plan}", key)):
+                return None
+            service.writer.make_room()
+            return None  # there is room again
+        except Refusal as refusal:
+            name = self._id(headers)
+            made = refusal.answer(name)
+            self._note(name, "POST", _DECIDE_ROUTE, made.status, started, headers, found.name)
+            return made._replace(headers={**made.headers, "X-Request-Id": name})
+
+    def _id(self, headers: Mapping[bytes, bytes]) -> str:
+        given = headers.get(b"x-request-id", b"").decode("latin-1")
+        return given if _ID.fullmatch(given) else f"{self._own}{next(self._count):06x}"
+
+    def _bare_host(self, headers: Mapping[bytes, bytes]) -> str:
+        return _PORT.sub("", headers.get(b"host", b"").decode("latin-1").lower())
+
+    def _note(
+        self, name: str, method: str, route: str, status: int, started: float, headers: Mapping[bytes, bytes], by: str
+    ) -> None:  # fmt: skip
+        """A request that was answered, for metrics and text log."""
+        self._counted(route, status)
+        fields = {
+            "request": name, "method": method, "route": route, "status": status,
+            "ms": round(1000.0 * (time.monotonic() - started), 2),
+        }  # fmt: skip
+        if trace := headers.get(b"traceparent", b"").decode("latin-1"):
+            fields["traceparent"] = trace[:80]
+        if by:
+            fields["by"] = by
+        _log.info("request", extra={"fields": fields})
 
     async def _decided(self, plan: str, scope: Scope, receive: Any, name: str) -> Response:
         scope["app"] = self.app

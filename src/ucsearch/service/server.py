@@ -13,7 +13,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ucsearch.service.app import make_app
 from ucsearch.service.core import Service
-from ucsearch.service.problems import Refusal
+from ucsearch.service.front import Front
+from ucsearch.service.problems import Answered, Refusal
 
 __all__ = ["make_server"]
 
@@ -22,21 +23,24 @@ _DRAIN_S = 10
 _HEADERS = 64 << 10  # bytes of a request's line and headers
 
 
-def protocol_of(service: Service) -> type[asyncio.Protocol]:
-    """uvicorn's protocol, closing connections whose headers do not come in time or that are too many."""
+def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
+    """uvicorn's protocol, closing connections whose headers do not come in time or that are too many, and refusing
+    what there is no room for before anything is made of it: under overload most of the work would be refusing."""
     limits = service.config.limits
     open_now: set[int] = set()
+    crowded = _raw(Refusal("queue_full", "too many connections").answer(""), last=True)
 
     class Timed(HttpToolsProtocol):
         _timer: asyncio.TimerHandle | None = None
         _taken = 0  # bytes since the headers began
         _problem = ("bad_request", "not a request of HTTP")
+        _skips = False  # the body of a request that was refused is still coming
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             open_now.add(id(self))
             if len(open_now) > limits.connections:
-                self._refuse("queue_full", "too many connections")
+                self._last_words(crowded)
                 return
             self._arm()
 
@@ -50,7 +54,7 @@ def protocol_of(service: Service) -> type[asyncio.Protocol]:
                 self._arm()  # the first byte of the next request
             self._taken += len(data)
             super().data_received(data)
-            if self._timer is not None and self._taken > _HEADERS:
+            if self._timer is not None and not self._skips and self._taken > _HEADERS:
                 self._refuse("too_large", f"headers of more than {_HEADERS} bytes")
 
         def on_headers_complete(self) -> None:
@@ -58,7 +62,34 @@ def protocol_of(service: Service) -> type[asyncio.Protocol]:
             if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > _HEADERS:
                 self._problem = ("too_large", f"headers of more than {_HEADERS} bytes")
                 raise ValueError("headers that are too long")  # ends in send_400_response
-            super().on_headers_complete()
+            if not self._turned_away():
+                super().on_headers_complete()
+
+        def _turned_away(self) -> bool:
+            at_work = self.cycle is not None and not self.cycle.response_complete
+            if at_work or self.flow.write_paused or self.expect_100_continue or not service.writer.is_full:
+                return False
+            if self.parser.get_method() != b"POST" or not self.parser.should_keep_alive():
+                return False
+            made = front.turned_away(self.url, self.headers)
+            if made is None:
+                return False
+            self.transport.write(_raw(made))
+            self._skips = True
+            self._timer = self.loop.call_later(limits.body_s, self.transport.close)
+            return True
+
+        def on_body(self, body: bytes) -> None:
+            if not self._skips:
+                super().on_body(body)
+
+        def on_message_complete(self) -> None:
+            if not self._skips:
+                super().on_message_complete()
+                return
+            self._skips = False
+            self._disarm()
+            self.on_response_complete()
 
         def send_400_response(self, msg: str) -> None:
             self._disarm()
@@ -78,18 +109,24 @@ def protocol_of(service: Service) -> type[asyncio.Protocol]:
             self._refuse("too_slow", f"the headers did not arrive within {limits.header_s:g} s")
 
         def _refuse(self, code: str, detail: str) -> None:
-            if self.transport is None or self.transport.is_closing():
-                return
-            made = Refusal(code, detail).answer("")
-            reason = HTTPStatus(made.status).phrase
-            head = (
-                f"HTTP/1.1 {made.status} {reason}\r\nContent-Type: {made.media}\r\nContent-Length: {len(made.body)}\r\n"
-            )
-            head += "".join(f"{k}: {v}\r\n" for k, v in made.headers.items()) + "Connection: close\r\n\r\n"
-            self.transport.write(head.encode("ascii") + made.body)
-            self.transport.close()
+            self._last_words(_raw(Refusal(code, detail).answer(""), last=True))
+
+        def _last_words(self, text: bytes) -> None:
+            if self.transport is not None and not self.transport.is_closing():
+                self.transport.write(text)
+                self.transport.close()
 
     return Timed
+
+
+def _raw(made: Answered, *, last: bool = False) -> bytes:
+    """An answer as it goes over the wire; `last`: the connection ends with it."""
+    head = (
+        f"HTTP/1.1 {made.status} {HTTPStatus(made.status).phrase}\r\nContent-Type: {made.media}\r\n"
+        f"Content-Length: {len(made.body)}\r\n"
+    )
+    headers = {**made.headers, **({"Connection": "close"} if last else {})}
+    return (head + "".join(f"{k}: {v}\r\n" for k, v in headers.items()) + "\r\n").encode("ascii") + made.body
 
 
 class _Server(uvicorn.Server):
@@ -116,8 +153,9 @@ def make_server(service: Service, ready: Callable[[str], None] | None = None) ->
             "ssl_certfile": str(service.folder / server.tls_cert),
             "ssl_keyfile": str(service.folder / server.tls_key),
         }
+    front = make_app(service)
     config = uvicorn.Config(
-        make_app(service), host=server.host, port=server.port, http=protocol_of(service), ws="none", loop="auto",
+        front, host=server.host, port=server.port, http=protocol_of(service, front), ws="none", loop="auto",
         lifespan="on", log_config=None, access_log=False, server_header=False, proxy_headers=False,
         timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_DRAIN_S, h11_max_incomplete_event_size=65536, **tls,
     )  # fmt: skip

@@ -34,6 +34,7 @@ __all__ = ["Desk", "Writer"]
 
 _log = logging.getLogger("ucsearch.service")
 _AGAIN_S = 1.0  # between tries to open a log that failed
+_FEW = 4  # parts of a batch below which it says nothing about the time that an item takes
 _SMOOTH = 0.2  # weight of the last batch in the time that an item takes
 
 
@@ -46,7 +47,7 @@ class Writer:
 
     def __init__(
         self, open_log: Callable[[], AuditLog], open_reader: Callable[[], AuditReader], standings: Standings,
-        clock: Callable[[], datetime], meter: Meter, *, queue_items: int = 512, queue_s: float = 0.25,
+        clock: Callable[[], datetime], meter: Meter, *, queue_items: int = 512, queue_s: float = 0.15,
         batch_items: int = 64, after: Callable[[AuditLog, Entry], None] | None = None,
         open_earlier: Callable[[], list[AuditReader]] = list,
     ) -> None:  # fmt: skip
@@ -55,7 +56,8 @@ class Writer:
         self._open_earlier, self._earlier = open_earlier, list[AuditReader]()
         self._open_log, self._standings, self._clock, self._meter = open_log, standings, clock, meter
         self._queue_items, self._queue_s, self._batch_items, self._after = queue_items, queue_s, batch_items, after
-        self._pace_s = 0.0  # that an item takes, lately
+        self._pace_s = 0.0  # that an item takes among others, lately
+        self._deciding = self._committing = 0  # items
         self._queue: deque[Job | Call] = deque()
         self._waiting = 0
         self._changed = threading.Condition()
@@ -90,14 +92,30 @@ class Writer:
     def is_crowded(self) -> bool:
         return self._waiting >= 0.9 * self._queue_items
 
+    @property
+    def is_full(self) -> bool:
+        """Whether a request to decide one item would be refused now."""
+        return self._waiting >= self._queue_items or self._takes_long
+
+    @property
+    def _unanswered(self) -> int:
+        return self._waiting + self._deciding + self._committing
+
+    @property
+    def _takes_long(self) -> bool:
+        # Whoever waits first goes next, and a batch is worth waiting for; beyond that it is a matter of time.
+        unanswered = self._unanswered
+        return self._waiting > 0 and unanswered >= self._batch_items and unanswered * self._pace_s > self._queue_s
+
     def make_room(self, items: int = 1) -> None:
-        """Refuse a request to decide where too many wait, or those that wait take too long already: an answer in time
-        to some is worth more than a late one to all. A batch may always wait."""
-        waiting, needed_s = self._waiting, self._waiting * self._pace_s
+        """Refuse a request to decide where too many wait, or where those before it take too long already: an answer in
+        time to some is worth more than a late one to all. A batch may always wait."""
+        waiting, unanswered = self._waiting, self._unanswered
         if waiting and waiting + items > self._queue_items:  # one that is larger than the queue waits alone
             raise Refusal("queue_full", f"{waiting} items wait, at most {self._queue_items}")
-        if waiting >= self._batch_items and needed_s > self._queue_s:
-            text = f"{waiting} items wait, which takes {needed_s:.2g} s, at most {self._queue_s:g} s"
+        if self._takes_long:
+            needed_s = unanswered * self._pace_s
+            text = f"{unanswered} items are not answered, which takes {needed_s:.2g} s, at most {self._queue_s:g} s"
             raise Refusal("queue_full", text, retry_after=max(1, round(needed_s)))
 
     def decide(self, plan: Plan, rows: Sequence[Mapping[str, Any]], request: Request) -> Future[bytes]:
@@ -247,6 +265,14 @@ class Writer:
         batch = [job for job in batch if job.future.set_running_or_notify_cancel()]
         if not batch:
             return
+        self._deciding = sum(job.items for job in batch)
+        try:
+            self._run_taken(batch, started)
+        finally:
+            self._deciding = 0
+
+    def _run_taken(self, batch: list[Job], started: float) -> None:
+        items = self._deciding
         if self._log is None or self._stale:
             self._settle()
         try:
@@ -261,14 +287,15 @@ class Writer:
             return
         made = self._decide(fresh)
         ended = time.monotonic()
-        self._meter.batch(sum(j.items for j in batch), started - batch[0].since, ended - started)
+        self._meter.batch(items, started - batch[0].since, ended - started)
         self._settle()
+        self._deciding, self._committing = 0, sum(len(own) for _, own in made.jobs)
         if made.jobs and self._queue:
             self._pending = self._pool.submit(self._commit, made)
         elif made.jobs:
             self._commit(made)
-        took = (time.monotonic() - started) / sum(j.items for j in batch)
-        self._pace_s += _SMOOTH * (took - self._pace_s)
+        if items >= self._batch_items // _FEW:  # a few take longer each, and nobody is refused for them
+            self._pace_s += _SMOOTH * ((time.monotonic() - started) / items - self._pace_s)
 
     def _repeats(self, batch: list[Job]) -> list[Job]:
         """Answer what the log has already; returns the rest."""
@@ -350,6 +377,12 @@ class Writer:
             return self._log.append_bodies(bodies)
 
     def _commit(self, made: _Made) -> None:
+        try:
+            self._commit_made(made)
+        finally:
+            self._committing = 0
+
+    def _commit_made(self, made: _Made) -> None:
         started = time.monotonic()
         bodies = [body for _, own in made.jobs for body in own]
         try:
@@ -366,6 +399,7 @@ class Writer:
         for job, own in made.jobs:
             rows = [_row(e, b) for e, b in zip(entries[at : at + len(own)], own, strict=True)]
             at += len(own)
+            self._committing -= len(own)  # whoever is answered may ask again before the others are
             try:
                 job.future.set_result(answers(rows, partial(self._told, job.plan, {b.id: b.told for b in own})))
             except BaseException as error:  # recorded all the same; a repeat finds it

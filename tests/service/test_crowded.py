@@ -1,0 +1,153 @@
+"""A service that has no room, over sockets: refused from the headers alone, and the connection goes on."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.kit import CONFIG, body, make_folder, open_service
+from ucsearch.service.embedded import embedded
+
+LIMITS = '[server]\nbind = "127.0.0.1:0"\n[limits]\nqueue_items = 2\nbatch_items = 1\nbody_s = 0.5\n'
+DATA = json.dumps(body("A")).encode()
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+class Crowded:
+    """A service whose writer is held, with two requests that wait."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tokens = make_folder(folder, LIMITS + CONFIG)
+        self.service = open_service(folder)
+        self.go_on = threading.Event()
+        self.waiting: list[socket.socket] = []
+
+    def head(self, key: str = "k", length: int = len(DATA), role: str = "agent", **more: str) -> bytes:
+        lines = [
+            "POST /v1/plans/orders/decisions HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json",
+            f"Authorization: Bearer {self.tokens.get(role, role)}", f"Content-Length: {length}",
+            *([f"Idempotency-Key: {key}"] if key else []), *(f"{k}: {v}" for k, v in more.items()),
+        ]  # fmt: skip
+        return "\r\n".join(lines).encode() + b"\r\n\r\n"
+
+    def connect(self, *parts: bytes) -> socket.socket:
+        wire = socket.create_connection(("127.0.0.1", self.port), timeout=20.0)
+        wire.sendall(b"".join(parts))
+        return wire
+
+    def fill(self, address: str) -> None:
+        self.port = int(address.rpartition(":")[2])
+        taken = threading.Event()
+        self.service.writer.call(lambda _: (taken.set(), self.go_on.wait(20.0)))
+        assert taken.wait(20.0)
+        self.waiting = [self.connect(self.head(f"w{i}"), DATA.replace(b'"A"', b'"%d"' % i)) for i in range(2)]
+        end = time.monotonic() + 20.0
+        while not self.service.writer.is_full:
+            assert time.monotonic() < end
+            time.sleep(0.005)
+
+
+@pytest.fixture
+def crowded(tmp_path: Path) -> Iterator[Crowded]:
+    made = Crowded(tmp_path)
+    with embedded(made.service) as address:
+        made.fill(address)
+        try:
+            yield made
+        finally:
+            made.go_on.set()
+            for wire in made.waiting:
+                wire.close()
+
+
+def answer(wire: socket.socket) -> tuple[int, dict[str, str], Any]:
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):  # not a byte of the next answer
+        part = wire.recv(1)
+        assert part, "closed without an answer"
+        head += part
+    first, *lines = head.decode().strip().split("\r\n")
+    if first.split()[1] == "100":
+        return answer(wire)
+    rest = b""
+    headers = {k.lower(): v for k, v in (line.split(": ", 1) for line in lines)}
+    while len(rest) < int(headers["content-length"]):
+        rest += wire.recv(int(headers["content-length"]) - len(rest))
+    return int(first.split()[1]), headers, json.loads(rest)
+
+
+def test_it_is_told_before_the_body_is_sent_and_the_connection_goes_on(crowded: Crowded) -> None:
+    with crowded.connect(crowded.head(**{"X-Request-Id": "mine"})) as wire:
+        status, headers, content = answer(wire)
+        assert (status, content["code"], content["request"]) == (503, "queue_full", "mine")
+        assert int(headers["retry-after"]) >= 1
+        assert headers["x-request-id"] == "mine"
+        assert headers["content-type"] == "application/problem+json"
+        wire.sendall(DATA + HEALTH)
+        assert answer(wire)[0] == 200
+        wire.sendall(crowded.head() + DATA + HEALTH)  # all at once
+        assert [answer_of[0] for answer_of in (answer(wire), answer(wire))] == [503, 200]
+        crowded.go_on.set()
+        while (found := (wire.sendall(crowded.head() + DATA), answer(wire))[1])[0] == 503:
+            time.sleep(0.01)
+        assert found[0] == 200
+        assert found[2]["items"][0]["series"] == "A"
+    assert [answer(waiting)[0] for waiting in crowded.waiting] == [200, 200]
+    metrics = crowded.service.metrics.text().decode()
+    assert 'ucsearch_http_requests_total{code="503",route="/v1/plans/{plan}/decisions"}' in metrics
+
+
+@pytest.mark.parametrize(
+    ("head", "code"),
+    [
+        ({"role": "ucs_nobody"}, "unauthorized"),
+        ({"role": "viewer"}, "forbidden"),
+        ({"Host": "elsewhere"}, "bad_host"),
+        ({"key": ""}, "no_idempotency_key"),
+        ({"Connection": "close"}, "queue_full"),
+        ({"Expect": "100-continue"}, "queue_full"),
+    ],
+)
+def test_who_would_be_answered_otherwise_still_is(crowded: Crowded, head: dict[str, str], code: str) -> None:
+    with crowded.connect(crowded.head(**head), DATA) as wire:  # type: ignore[arg-type]
+        assert answer(wire)[2]["code"] == code
+
+
+def test_a_repeat_of_what_waits_gets_its_answer(crowded: Crowded) -> None:
+    again = DATA.replace(b'"A"', b'"1"')
+    with crowded.connect(crowded.head("w1"), again) as wire:
+        time.sleep(0.1)
+        crowded.go_on.set()
+        status, _, content = answer(wire)
+        assert status == 200
+        assert content == answer(crowded.waiting[1])[2]
+
+
+def test_a_refused_body_that_does_not_come_ends_the_connection(crowded: Crowded) -> None:
+    started = time.monotonic()
+    with crowded.connect(crowded.head(length=1000), b"{") as wire:
+        assert answer(wire)[0] == 503
+        assert wire.recv(65536) == b""
+    assert 0.3 < time.monotonic() - started < 15.0
+
+
+def test_a_refused_body_may_be_long(crowded: Crowded) -> None:
+    long = b" " * 300_000
+    with crowded.connect(crowded.head(length=len(long)), long, HEALTH) as wire:
+        assert [answer(wire)[0], answer(wire)[0]] == [503, 200]
+
+
+def test_a_person_gets_through(crowded: Crowded) -> None:
+    content = b'{"why": "too much of it"}'
+    text = crowded.head("p", len(content), "operator").replace(b"/decisions", b"/pause")
+    with crowded.connect(text, content) as wire:
+        time.sleep(0.05)
+        crowded.go_on.set()
+        assert answer(wire)[0] == 201
