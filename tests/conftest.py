@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,12 @@ FIRST = (
     "test_pages.py", "test_kernels.py", "test_inventory.py", "test_results_table.py", "test_search.py", "test_scale.py",
     "test_paper_rows.py", "test_examples.py", "test_value_suite.py", "test_closed.py", "test_verify_corpus.py",
 )  # fmt: skip
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Modules and thousands of tests stay to the end: nobody need look through them again and again."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

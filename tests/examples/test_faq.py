@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 GAP = "\0"  # where a message says what it saw
 
 
-def literals() -> list[str]:
+@cache
+def literals() -> str:
     """Every text of the package's sources, what differs from case to case as one mark."""
     found = []
     for path in sorted((ROOT / "src").rglob("*.py")):
@@ -21,7 +23,7 @@ def literals() -> list[str]:
                 found.append("".join(p.value if isinstance(p, ast.Constant) else GAP for p in node.values))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.append(node.value)
-    return found
+    return "\n".join(found)
 
 
 def quoted(text: str) -> list[str]:
@@ -31,7 +33,7 @@ def quoted(text: str) -> list[str]:
 
 
 def missing(text: str) -> list[str]:
-    known = "\n".join(literals())
+    known = literals()
     parts = [(q, part) for q in quoted(text) for part in re.split(r"\s*\.\.\.,?\s*", q) if part]
     return [f"{q!r}: {part!r} is not in src" for q, part in parts if part.strip() not in known]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
+from tests.kit.counts import some
 from ucsearch.engine.status import First, Status
 
 
@@ -123,6 +124,7 @@ CASES = [
 
 @pytest.mark.parametrize(("count", "size", "depth", "m", "discount", "risk"), CASES)
 def test_no_policy_beats_the_recursion(count, size, depth, m, discount, risk):
+    count = some(count)
     states, rules, y, weights = problems(count + depth, count, size, depth)
     trace = uc.Trace.from_members(y, weights, coupling="independent")
     policy = uc.Exact(depth=depth, mode="closed", risk=risk, discount=discount, tail=0.3)

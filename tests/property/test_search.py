@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import ucsearch as uc
 from tests.kit.brute import Enumeration, replay
+from tests.kit.counts import some
 from tests.kit.problems import Problem, random_problem
 from tests.kit.templates import TEMPLATES
 from ucsearch.engine.plain import exact as plain_exact
@@ -75,7 +76,7 @@ def assert_answers_nothing(plan: uc.Plan, task: uc.Task) -> None:
 
 
 @pytest.mark.parametrize("kind", [uc.UCBeam, uc.ParetoBeam, uc.CertifiedBeam])
-@settings(max_examples=250)
+@settings(max_examples=some(250))
 @given(seed=SEEDS, case=st.sampled_from(CASES))
 def test_a_wide_enough_beam_is_enumeration(kind: Any, seed: int, case: tuple[str, str]) -> None:
     rng = np.random.default_rng(seed)
@@ -95,7 +96,7 @@ def test_a_wide_enough_beam_is_enumeration(kind: Any, seed: int, case: tuple[str
             assert abs(row.score - found.values[i]) <= found.tau
 
 
-@settings(max_examples=150)
+@settings(max_examples=some(150))
 @given(seed=SEEDS, case=st.sampled_from(BOUNDED))
 def test_a_wide_enough_beam_ordered_by_bound_is_enumeration(seed: int, case: tuple[str, str]) -> None:
     rng = np.random.default_rng(seed)
@@ -152,7 +153,7 @@ def check_exact(problem: Problem, policy: uc.Exact) -> uc.Status:
     return plan.status
 
 
-@settings(max_examples=400)
+@settings(max_examples=some(400))
 @given(seed=SEEDS, case=st.sampled_from(CASES), every=st.booleans())
 def test_exact_is_enumeration(seed: int, case: tuple[str, str], every: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -160,7 +161,7 @@ def test_exact_is_enumeration(seed: int, case: tuple[str, str], every: bool) -> 
     check_exact(problem, uc.Exact(**common(rng, case[1]), every_action=every))
 
 
-@settings(max_examples=250)
+@settings(max_examples=some(250))
 @given(seed=SEEDS, case=st.sampled_from(BOUNDED), every=st.booleans())
 def test_exact_with_a_bound_is_enumeration(seed: int, case: tuple[str, str], every: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -168,7 +169,7 @@ def test_exact_with_a_bound_is_enumeration(seed: int, case: tuple[str, str], eve
     check_exact(problem, uc.Exact(**common(rng, case[1], order="bound", discount=1.0), every_action=every))
 
 
-@settings(max_examples=400)
+@settings(max_examples=some(400))
 @given(seed=SEEDS, case=st.sampled_from(CASES), every=st.booleans())
 def test_dynamic_programme_and_perfect_information_are_enumeration(
     seed: int, case: tuple[str, str], every: bool
@@ -180,7 +181,7 @@ def test_dynamic_programme_and_perfect_information_are_enumeration(
         check_exact(problem, uc.Exact(**common(rng, case[1]), every_action=every))
 
 
-@settings(max_examples=150)
+@settings(max_examples=some(150))
 @given(seed=SEEDS, case=st.sampled_from(BOUNDED))
 def test_switching_to_the_dynamic_programme_is_enumeration(seed: int, case: tuple[str, str]) -> None:
     rng = np.random.default_rng(seed)
@@ -203,7 +204,7 @@ def test_exact_on_trees_that_it_does_not_enumerate(name: str, mode: str, depth: 
         check_exact(problem, uc.Exact(**common(rng, mode, depth=depth), every_action=bool(rng.integers(0, 2))))
 
 
-@settings(max_examples=200)
+@settings(max_examples=some(200))
 @given(seed=SEEDS, case=st.sampled_from([*CASES, ("stock", "bound")]), budget=st.integers(1, 30))
 def test_exact_without_budget_says_so(seed: int, case: tuple[str, str], budget: int) -> None:
     rng = np.random.default_rng(seed)
@@ -294,7 +295,7 @@ def narrow(rng: np.random.Generator, mode: str, **fixed: Any) -> Any:
     return kind(**shared, width=int(rng.integers(top_k, 6)), top_k=top_k)
 
 
-@settings(max_examples=250)
+@settings(max_examples=some(250))
 @given(seed=SEEDS, case=st.sampled_from(CASES))
 def test_no_search_leaves_the_feasible_set(seed: int, case: tuple[str, str]) -> None:
     rng = np.random.default_rng(seed)
@@ -310,7 +311,7 @@ def test_no_search_leaves_the_feasible_set(seed: int, case: tuple[str, str]) -> 
         assert replay(problem.task, problem.state, problem.trace, path, mode=case[1], params=problem.params)
 
 
-@settings(max_examples=400)
+@settings(max_examples=some(400))
 @given(seed=SEEDS, case=st.sampled_from(CASES))
 def test_what_a_narrow_search_reports_is_never_above_the_optimum(seed: int, case: tuple[str, str]) -> None:
     rng = np.random.default_rng(seed)
@@ -358,7 +359,7 @@ def test_in_a_proved_dead_end_every_feasible_action_is_dead(cheap: bool) -> None
     assert dead > 5
 
 
-@settings(max_examples=150)
+@settings(max_examples=some(150))
 @given(seed=SEEDS, case=st.sampled_from(CASES))
 def test_removing_actions_never_improves_the_optimum(seed: int, case: tuple[str, str]) -> None:
     rng = np.random.default_rng(seed)
@@ -414,7 +415,7 @@ def test_duplicates_take_no_place_among_the_candidates() -> None:
 # -------------------------------------------------------------------- bounds
 
 
-@settings(max_examples=250)
+@settings(max_examples=some(250))
 @given(seed=SEEDS, case=st.sampled_from(BOUNDED))
 def test_the_proved_upper_bound_holds(seed: int, case: tuple[str, str]) -> None:
     rng = np.random.default_rng(seed)
@@ -478,7 +479,7 @@ def test_a_tight_bound_proves_what_a_narrow_beam_found() -> None:
 # -------------------------------------------------------------------- Monte Carlo tree search
 
 
-@settings(max_examples=200)
+@settings(max_examples=some(200))
 @given(seed=SEEDS, case=st.sampled_from(CASES), c_uct=st.sampled_from([0.0, 0.5, 1.4]))
 def test_many_simulations_find_the_optimum(seed: int, case: tuple[str, str], c_uct: float) -> None:
     rng = np.random.default_rng(seed)
@@ -491,7 +492,7 @@ def test_many_simulations_find_the_optimum(seed: int, case: tuple[str, str], c_u
         assert_answers_nothing(plan, problem.task)
 
 
-@settings(max_examples=200)
+@settings(max_examples=some(200))
 @given(seed=SEEDS, case=st.sampled_from(CASES), simulations=st.integers(1, 60))
 def test_simulations_bound_the_expansions(seed: int, case: tuple[str, str], simulations: int) -> None:
     rng = np.random.default_rng(seed)
@@ -536,14 +537,14 @@ def test_named_fronts(name: str) -> None:
     assert sorted(n.path for n in _nondominated(nodes)) == sorted(n.path for n in naive_front(nodes))
 
 
-@settings(max_examples=300)
+@settings(max_examples=some(300))
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=25))
 def test_random_fronts(points: list[tuple[int, int]]) -> None:
     nodes = [node(float(r), float(u), i) for i, (r, u) in enumerate(points)]
     assert sorted(n.path for n in _nondominated(nodes)) == sorted(n.path for n in naive_front(nodes))
 
 
-@settings(max_examples=400)
+@settings(max_examples=some(400))
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=25), st.integers(1, 12))
 def test_a_pareto_layer_keeps_the_front_first_then_the_best_scores(points: list[tuple[int, int]], width: int) -> None:
     nodes = [node(float(r), float(u), i) for i, (r, u) in enumerate(points)]
@@ -569,7 +570,7 @@ def test_a_certified_layer_keeps_the_best_of_every_first_action() -> None:
             assert min(own, key=lambda n: (-n.score, n.uncertainty, n.path)).path in kept
 
 
-@settings(max_examples=150)
+@settings(max_examples=some(150))
 @given(seed=SEEDS, case=st.sampled_from([("tank", "mean"), ("clock", "mean"), ("clock", "scores"), ("free", "mean")]))
 def test_certified_beams_retain_every_first_action_they_generated(seed: int, case: tuple[str, str]) -> None:
     """These tasks have no dead ends, so nothing but the beam could lose a first action."""

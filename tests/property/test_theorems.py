@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import ucsearch as uc
 from tests.kit.brute import enumerate_paths, spread_of
+from tests.kit.counts import some
 from tests.kit.problems import random_problem
 from tests.kit.templates import TEMPLATES, Clock, Position, PositionParams, Step
 
@@ -45,7 +46,7 @@ def test_counters_are_exact_when_everything_is_feasible(kind: Any) -> None:
     assert full >= 12
 
 
-@settings(max_examples=300)
+@settings(max_examples=some(300))
 @given(seed=SEEDS, case=st.sampled_from(CASES))
 def test_counters_never_exceed_their_bounds(seed: int, case: tuple[str, str]) -> None:
     rng = np.random.default_rng(seed)
@@ -63,7 +64,7 @@ def test_counters_never_exceed_their_bounds(seed: int, case: tuple[str, str]) ->
 # -------------------------------------------------------------------- Proposition 2: retained-proxy regret
 
 
-@settings(max_examples=250)
+@settings(max_examples=some(250))
 @given(
     seed=SEEDS,
     case=st.sampled_from(CASES),

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ucsearch as uc
+from tests.kit.counts import some
 from ucsearch.records.decisions import decision_record
 from ucsearch.verify import verify_record
 
@@ -120,7 +121,7 @@ def tau(x: float, y: float, size_x: float, size_y: float, depth: int) -> Fractio
     return Fraction(1, 10**9) * Fraction(max(abs(x), abs(y))) + 8 * depth * EPS * Fraction(max(size_x, size_y))
 
 
-@settings(max_examples=300)
+@settings(max_examples=some(300))
 @given(data=st.data())
 def test_a_pass_is_true_by_rational_arithmetic(data: Any) -> None:
     table, depth = data.draw(tables())
@@ -147,7 +148,7 @@ FIGURES = ("gap", "regret_bound", "exact_regret", "margin", "eps_a", "proxy_slac
 SCORES = uc.Trace.from_scores(np.arange(9.0).reshape(3, 3) % 4, np.arange(9.0).reshape(3, 3) % 2, [0.0] * 3)
 
 
-@settings(max_examples=300)
+@settings(max_examples=some(300))
 @given(data=st.data(), power=st.integers(-40, 40))
 def test_another_currency_changes_no_decision_and_no_claim(data: Any, power: int) -> None:
     """By a power of two, so that every figure is the same but for its exponent."""

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kit.counts import some
 from ucsearch.errors import RecordError
 from ucsearch.records.canonical import (
     MAX_INT,
@@ -260,7 +261,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=some(400), deadline=None)
 def test_reading_back_changes_nothing(value: Any) -> None:
     data = canonical(value)
     assert canonical(loads(data)) == data
@@ -270,7 +271,7 @@ def test_reading_back_changes_nothing(value: Any) -> None:
 
 
 @given(st.dictionaries(st.text(), st.integers(0, 9), min_size=2), st.randoms())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=some(200), deadline=None)
 def test_order_of_members_does_not_matter(value: dict[str, int], rng: random.Random) -> None:
     items = list(value.items())
     rng.shuffle(items)
@@ -358,7 +359,7 @@ def test_record_id_leaves_the_id_out_and_nothing_else() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=3) | st.sampled_from(["id", "ic", "ie", "kind"]), st.integers(0, 3)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=some(200), deadline=None)
 def test_sealed_bytes_are_the_canonical_bytes(record: dict[str, int]) -> None:
     name, body = seal_bytes(record)
     assert body == canonical({**record, "id": name})

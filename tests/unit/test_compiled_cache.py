@@ -11,6 +11,7 @@ import inspect
 import linecache
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -51,6 +52,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("UCSEARCH_CACHE_DIR", str(tmp_path / "kernels"))
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     return tmp_path / "kernels"
+
+
+@pytest.fixture(scope="module")
+def drivers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What kernels of all tasks share, as the first test that compiles has left it."""
+    return tmp_path_factory.mktemp("drivers")
 
 
 @pytest.fixture(autouse=True)
@@ -324,10 +331,11 @@ print(plan.engine, plan.score.hex(), plan.path)
 """
 
 
-def test_a_kernel_outlives_the_process_that_compiled_it(folder: Path, tmp_path: Path) -> None:
+def test_a_kernel_outlives_the_process_that_compiled_it(folder: Path, tmp_path: Path, drivers: Path) -> None:
     """And `auto` takes it then, although the work alone would not be worth compiling."""
     (tmp_path / "cache_test_rules.py").write_text(RULES)
-    environment = {**os.environ, "UCSEARCH_CACHE_DIR": str(folder), "PYTHONPATH": str(tmp_path)}
+    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "UCSEARCH_CACHE_DIR": str(folder), "PYTHONPATH": paths}
 
     def run(engine: str) -> list[str]:
         done = subprocess.run(
@@ -344,6 +352,8 @@ def test_a_kernel_outlives_the_process_that_compiled_it(folder: Path, tmp_path: 
     assert machine_code
     assert run("auto") == ["compiled", cold[1]]
     assert {p.name: p.stat().st_mtime_ns for p in (folder / "__pycache__").glob("*.nb*")} == machine_code
+    for path in folder.glob(f"{cache.DRIVERS}*"):
+        shutil.copy(path, drivers)
 
 
 @pytest.mark.parametrize("search", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -384,7 +394,9 @@ def walk_fallback(s, p):
     return {0.0: 0.0}.get(s.x, 0.0)
 
 
-def test_an_uncompilable_task_runs_in_python_and_says_which_line(folder: Path) -> None:
+def test_an_uncompilable_task_runs_in_python_and_says_which_line(folder: Path, drivers: Path) -> None:
+    for path in drivers.iterdir():
+        shutil.copy(path, cache.cache_dir() or folder)
     task = uc.Task(
         name="walk", state=Walk, actions=[-1.0, 0.0, 1.0], feasible=walk_feasible, step=walk_step, reward=walk_reward,
         fallback=walk_fallback,
