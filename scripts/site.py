@@ -8,6 +8,7 @@ Links from the documents to files outside docs/ become links to those pages, or 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 import re
 import shutil
@@ -15,10 +16,11 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from reference_words import WORDS
+from reference_words import meaning
 
 ROOT = Path(__file__).resolve().parents[1]
 STAGE = ROOT / "build" / "site" / "source"
@@ -49,7 +51,16 @@ MODULES = {
     "Client of the service": "ucsearch.client",
     "Monitor": "ucsearch.monitor",
     "Jobs of any size": "ucsearch.scale",
+    "Forecasts of other libraries": "ucsearch.adapters",
+    "Forecasters": "ucsearch.forecast",
+    "Comparators": "ucsearch.comparators",
+    "Backtests": "ucsearch.backtest",
+    "Inventory classics": "ucsearch.inventory",
+    "Data sets": "ucsearch.data",
+    "Verifier": "ucsearch.verify",
 }
+
+SEE = "see above"  # of what the docstring tells
 
 
 def stage() -> None:
@@ -79,53 +90,91 @@ def _python() -> str:
 
     grouped = {name for names in GROUPS.values() for name in names}
     also = sorted(set(ucsearch.__all__) - grouped)
-    lines = ["# Python reference", "", "Every public name of `import ucsearch as uc`; docstrings are the source.", ""]
+    lines = ["# Python reference", "", "What `import ucsearch as uc` gives, then the modules beside it.", ""]
     for title, names in {**GROUPS, **({"More": tuple(also)} if also else {})}.items():
         lines += [f"## {title}", ""]
         for name in names:
             found = getattr(ucsearch, name)
-            lines += [f"::: {found.__module__}.{name}", "", *_fields(found), *_parameters(found)]
+            lines += [f"::: {found.__module__}.{name}", "", *_tables(found)]
     for title, module in MODULES.items():
         lines += [f"## {title}", "", f"::: {module}", "    options:", "      members: false", ""]
-        for name in sorted(getattr(sys.modules.get(module) or __import__(module, fromlist=["x"]), "__all__", ())):
-            found = getattr(sys.modules[module], name)
-            if hasattr(found, "__module__") and getattr(found, "__doc__", None):
-                lines += [f"::: {found.__module__}.{name}", "", *_fields(found), *_parameters(found)]
+        home = importlib.import_module(module)
+        for name in sorted(home.__all__):
+            found = getattr(home, name)
+            if not (inspect.isfunction(found) or inspect.isclass(found)):
+                continue
+            if found.__name__ != name:
+                lines += [f"`{module}.{name}` is another name of `{found.__name__}`.", ""]
+            else:
+                lines += [f"::: {found.__module__}.{name}", "", *_tables(found)]
     return "\n".join(lines)
 
 
-def _fields(found: object) -> list[str]:
-    """A table of a record's fields: their meaning and unit stand beside them in the source."""
+def _tables(found: Any) -> list[str]:
+    """What the docstring leaves to tables: fields, parameters, and the parameters of methods."""
+    if inspect.isfunction(found):
+        return _table("parameter", _parameters(found))
+    fields = _fields(found)
+    own = vars(found).get("__init__")
+    made = [] if fields or not inspect.isfunction(own) or getattr(found, "_is_protocol", False) else _parameters(own)
+    methods = []
+    for name, given in vars(found).items():
+        call = given.__func__ if isinstance(given, (classmethod, staticmethod)) else given
+        if not name.startswith("_") and inspect.isfunction(call):
+            methods += [f"| `{name}` {row}" for row in _parameters(call, found.__doc__)]
+    return [*_table("field", fields), *_table("parameter", made), *_table("method | parameter", methods)]
+
+
+def _table(what: str, rows: list[str]) -> list[str]:
+    columns = f"| {what} | type | default | meaning |"
+    return [columns, "|" + "---|" * (columns.count("|") - 1), *rows, ""] if rows else []
+
+
+def _fields(found: type[Any]) -> list[str]:
+    """A record's fields: their meaning and unit stand beside them in the source."""
     from ucsearch.settings import field_notes
 
-    if not isinstance(found, type) or not dataclasses.is_dataclass(found):
-        return []
     notes, rows = field_notes(found), []
-    for field in dataclasses.fields(found):
-        if field.name.startswith("_") or not (field.init or field.name in notes):
-            continue
-        given = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
-        default = (
-            f"`{field.default!r}`" if field.default is not dataclasses.MISSING else ("made" if given else "required")
-        )
-        kind, note = (str(x).replace("|", "\\|") for x in (field.type, notes.get(field.name, "")))
-        rows.append(f"| `{field.name}` | `{kind}` | {default} | {note} |")
-    return ["| field | type | default | meaning |", "|---|---|---|---|", *rows, ""] if rows else []
+    if dataclasses.is_dataclass(found):
+        for field in dataclasses.fields(found):
+            if field.name.startswith("_") or not (field.init or field.name in notes):
+                continue
+            made = "made" if field.default_factory is not dataclasses.MISSING else "required"
+            default = f"`{field.default!r}`" if field.default is not dataclasses.MISSING else made
+            rows.append(_row(field.name, field.type, default, notes.get(field.name, ""), found))
+    elif issubclass(found, tuple | dict):  # a NamedTuple or a TypedDict
+        defaults = getattr(found, "_field_defaults", {})
+        for name, kind in found.__annotations__.items():
+            optional = "optional" if issubclass(found, dict) else "required"
+            default = f"`{defaults[name]!r}`" if name in defaults else optional
+            rows.append(_row(name, getattr(kind, "__forward_arg__", kind), default, notes.get(name, ""), found))
+    return rows
 
 
-def _parameters(found: object) -> list[str]:
-    """A table of a function's parameters: what the word always means, and where the docstring says more."""
-    if not inspect.isfunction(found):
-        return []
+def _parameters(call: Any, more: str | None = "") -> list[str]:
+    """A function's parameters: what its docstring says is above, what the word always means stands here."""
     rows = []
-    for p in inspect.signature(found).parameters.values():
-        default = "required" if p.default is p.empty and p.kind is not p.VAR_KEYWORD else ""
-        default = f"`{p.default!r}`" if p.default is not p.empty else default
-        own = "see above" if re.search(rf"\b{p.name}\b", found.__doc__ or "") else ""
-        note = "; ".join(x for x in (WORDS.get(p.name, ""), own) if x)
-        kind, note = (str(x).replace("|", "\\|") for x in (p.annotation, note))
-        rows.append(f"| `{p.name}` | `{kind}` | {default} | {note} |")
-    return ["| parameter | type | default | meaning |", "|---|---|---|---|", *rows, ""] if rows else []
+    for p in inspect.signature(call).parameters.values():
+        if p.name in ("self", "cls") or p.name.startswith("_"):
+            continue
+        several = p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
+        default = "" if several else "required" if p.default is p.empty else f"`{_shown(p.default)}`"
+        told = SEE if re.search(rf"`{p.name}\b", f"{call.__doc__} {more}") else ""
+        stars = {p.VAR_KEYWORD: "**", p.VAR_POSITIONAL: "*"}.get(p.kind, "")
+        rows.append(_row(p.name, p.annotation, default, told, call, stars))
+    return rows
+
+
+def _shown(default: object) -> str:
+    """Functions by their names, which stay the same from build to build."""
+    return default.__qualname__ if callable(default) and hasattr(default, "__qualname__") else repr(default)
+
+
+def _row(name: str, kind: object, default: str, note: str, owner: Any, stars: str = "") -> str:
+    word = meaning(name, owner.__module__)
+    note = "; ".join(x for x in (word, note) if x) if note == SEE else note or word or SEE
+    shown = f"`{kind if isinstance(kind, str) else getattr(kind, '__name__', kind)}`"
+    return f"| `{stars}{name}` | {' | '.join(x.replace('|', chr(92) + '|') for x in (shown, default, note))} |"
 
 
 def commands() -> str:

@@ -36,7 +36,7 @@ def check_task(
 ) -> None:
     """Raise `TaskError` or `InputError` at the first broken promise; warn where the two engines may differ.
 
-    Walks feasible actions from `state` over the given outcomes (numbers, or the task's outcome tuples). With
+    Walks feasible actions from `state` over the given `outcomes` (numbers, or the task's outcome tuples). With
     `compiled=True` it also compiles the task and compares both engines on the same walk, bit for bit; with
     `closed=True` it warns of states that differ by rounding alone, because closed mode is cheap where states repeat.
     """

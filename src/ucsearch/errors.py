@@ -34,7 +34,7 @@ class UCSearchError(Exception):
 
 
 class InputError(UCSearchError, ValueError):
-    """Refused input: which field, where in it, what was seen, what was expected."""
+    """Refused input: which `field`, where in it (`index`), what was `seen`, what was `expected`, and a `hint`."""
 
     def __init__(self, field: str, seen: object, expected: str, *, index: object = None, hint: str = "") -> None:
         self.field = field
@@ -47,7 +47,8 @@ class InputError(UCSearchError, ValueError):
 
 
 class TaskError(UCSearchError):
-    """A task's own function returned something unusable, or raised."""
+    """A task's own function returned something unusable, or raised: the `reason`, and where known the task's name, the
+    window and `step` (from 0) and the `action` that it was asked about."""
 
     def __init__(
         self,

@@ -261,7 +261,8 @@ class Task:
         return f"Task({self.name!r}, version {self.version!r}: {', '.join(more)})"
 
     def label(self, index: int, action: float) -> str:
-        """The label of an action: of its position where the user named those, else of the window's own value."""
+        """The label of an action: of its position where the user named those, else of its value in this window,
+        `action`."""
         return self.labels[index] if self.named else self._name(action)
 
     def _name(self, action: float) -> str:

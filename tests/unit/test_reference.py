@@ -1,19 +1,19 @@
-"""Every public parameter and field has a meaning: beside the field, in the docstring, or among the shared words."""
+"""Everything that the reference shows has a meaning: beside the field, in the docstring, or among the shared words."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import importlib.util
 import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import FunctionType
-from typing import Any
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
 
 import pytest
 
-import ucsearch as uc
 from ucsearch.settings import field_notes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,25 +22,33 @@ INNER = {"append_batch", "append_sealed", "append_bodies", "append_last", "take_
          "extra_i", "extra_f", "is_recorded_as"}  # fmt: skip
 
 
-def words() -> dict[str, str]:
-    spec = importlib.util.spec_from_file_location("reference_words", ROOT / "scripts" / "reference_words.py")
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return dict(module.WORDS)
+    return module
 
 
-WORDS = words()
+meaning = script("reference_words").meaning
+SHOWN = ("ucsearch", *script("site").MODULES.values())
 
 
-def explained(name: str, *texts: str | None) -> bool:
-    return name in WORDS or any(re.search(rf"\b{re.escape(name)}\b", text or "") for text in texts)
+def public() -> Iterator[tuple[str, str]]:
+    for module in SHOWN:
+        for name in sorted(importlib.import_module(module).__all__):
+            yield module, name
 
 
-def unexplained_parameters(call: Any, *more: str | None) -> list[str]:
+def explained(name: str, module: str, *texts: str | None) -> bool:
+    told = rf"`{re.escape(name)}\b|^ *(\w+, )*{re.escape(name)}(, \w+)* :$"  # in backquotes, or a heading of its own
+    return bool(meaning(name, module)) or any(re.search(told, text or "", re.MULTILINE) for text in texts)
+
+
+def unexplained_parameters(call: Any, module: str, *more: str | None) -> list[str]:
     given = [p for p in inspect.signature(call).parameters if p not in ("self", "cls") and not p.startswith("_")]
-    return [p for p in given if not explained(p, call.__doc__, *more)]
+    return [p for p in given if not explained(p, module, call.__doc__, *more)]
 
 
 def methods(cls: type[Any]) -> Iterator[tuple[str, FunctionType]]:
@@ -50,25 +58,34 @@ def methods(cls: type[Any]) -> Iterator[tuple[str, FunctionType]]:
             yield name, call
 
 
+def fields_of(cls: type[Any]) -> list[str]:
+    if dataclasses.is_dataclass(cls):
+        return [f.name for f in dataclasses.fields(cls) if not f.name.startswith("_") and f.init]
+    if issubclass(cls, tuple | dict):  # a NamedTuple or a TypedDict
+        return list(cls.__annotations__)
+    return []
+
+
 def gaps(cls_or_call: Any) -> list[str]:
+    module = cls_or_call.__module__
     if inspect.isfunction(cls_or_call):
-        return unexplained_parameters(cls_or_call)
-    found = []
+        return unexplained_parameters(cls_or_call, module)
     doc = "\n".join(base.__doc__ or "" for base in cls_or_call.__mro__[:-1])
-    if dataclasses.is_dataclass(cls_or_call):
-        notes = field_notes(cls_or_call)
-        fields = [f.name for f in dataclasses.fields(cls_or_call) if not f.name.startswith("_") and f.init]
-        found += [f for f in fields if f not in notes and not re.search(rf"`{f}", doc)]
+    notes, fields = field_notes(cls_or_call), fields_of(cls_or_call)
+    found = [f for f in fields if f not in notes and not meaning(f, module) and not re.search(rf"`{f}", doc)]
+    protocol = getattr(cls_or_call, "_is_protocol", False)
+    if not fields and not protocol and isinstance(vars(cls_or_call).get("__init__"), FunctionType):
+        found += unexplained_parameters(cls_or_call.__init__, module, doc)
     for name, call in methods(cls_or_call):
         if not call.__doc__:
             found.append(f"{name}() has no docstring")
-        found += [f"{name}({p})" for p in unexplained_parameters(call, doc)]
+        found += [f"{name}({p})" for p in unexplained_parameters(call, module, doc)]
     return found
 
 
-@pytest.mark.parametrize("name", sorted(uc.__all__))
-def test_every_field_and_parameter_has_a_meaning(name: str) -> None:
-    found = getattr(uc, name)
+@pytest.mark.parametrize(("module", "name"), list(public()))
+def test_every_field_and_parameter_has_a_meaning(module: str, name: str) -> None:
+    found = getattr(importlib.import_module(module), name)
     if inspect.isfunction(found) or inspect.isclass(found):
         assert gaps(found) == []
 
@@ -83,5 +100,17 @@ def test_a_gap_is_noticed() -> None:
         def turn(self, angle: float) -> None:
             """Turn it."""
 
+    class Plain:
+        """Made by hand."""
+
+        def __init__(self, unexplained: int) -> None:
+            self.unexplained = unexplained
+
+    class Row(NamedTuple):
+        """A row."""
+
+        unexplained: int
+
     assert gaps(Bare) == ["unexplained", "turn(angle)"]
+    assert gaps(Plain) == gaps(Row) == ["unexplained"]
     assert gaps(lambda unexplained: None) == ["unexplained"]

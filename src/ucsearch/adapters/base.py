@@ -35,13 +35,13 @@ _GRID_POINTS, _DRAWN_POINTS = 9, 64  # draws need more members than a grid for t
 class Options(TypedDict, total=False):
     """Keyword options of every adapter."""
 
-    coupling: Literal["comonotone", "independent", "joint"]  # asked for with marginals; samples are "joint"
+    coupling: Literal["comonotone", "independent", "joint"]  # of steps; to be said with marginals, samples are "joint"
     points: int  # members per window out of marginals: 9 comonotone, 64 independent
-    method: Method  # of independent draws
-    rng: np.random.Generator  # of independent draws
-    crossing: Literal["refuse", "sort"]  # crossed quantiles
-    point: Literal["median", "ignore"]  # may the point forecast stand in for a missing level 0.5?
-    ragged: bool  # allow horizons or member counts that differ: one trace per window
+    method: Method  # of independent draws; default "sampled"
+    rng: np.random.Generator  # of independent draws, which need one
+    crossing: Literal["refuse", "sort"]  # what is done about crossed quantiles; default "refuse"
+    point: Literal["median", "ignore"]  # may the point forecast stand in for a missing level 0.5? default "median"
+    ragged: bool  # default False; True allows horizons or member counts that differ: one trace per window
     cutoff: Any  # last observed time: one, one per window, or {id: time}
     issued: Any  # when the forecast was made: likewise
 
@@ -106,10 +106,10 @@ class Settings:
 class Repair:
     """Something that was mended on the way in."""
 
-    kind: Literal["crossing"]
-    id: str
+    kind: Literal["crossing"]  # crossed quantiles were sorted
+    id: str  # of the series
     ds: str  # first forecast time of the window, "" unknown
-    steps: tuple[int, ...]
+    steps: tuple[int, ...]  # at which, from 0
 
     def __str__(self) -> str:
         when = f" from {self.ds}" if self.ds else ""
@@ -138,10 +138,10 @@ class TraceSet:
     """Traces by series: one panel where all windows have the same horizon and members, else one trace each."""
 
     ids: tuple[str, ...]  # (W,) an id appears once per cutoff
-    traces: Trace | tuple[Trace, ...]
+    traces: Trace | tuple[Trace, ...]  # one panel, or (W,) traces
     ds: tuple[str, ...]  # (W,) time of the first step; () unknown
     cutoff: tuple[str, ...]  # (W,) last observed time; () unknown
-    report: tuple[Repair, ...] = field(default=())
+    report: tuple[Repair, ...] = field(default=())  # what was mended, one for each window
 
     @property
     def panel(self) -> Trace:

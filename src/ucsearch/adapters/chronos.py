@@ -45,7 +45,11 @@ def from_chronos(
     model: str = "",
     **options: Unpack[Options],
 ) -> TraceSet:
-    """One trace per series. `levels`, `kind`, `ids`, `ds` and `variate` are for arrays, the rest for frames."""
+    """One trace per series. `levels`, `kind`, `ids`, `ds` and `variate` are for arrays, the rest for frames.
+
+    `kind` says whether an array holds samples (the default without `levels`) or quantiles, `levels` at which; `variate`
+    picks one of several variables. `target` picks one `target_name` of a frame that forecasts several.
+    """
     settings = Settings.of(options, _WHAT)
     if hasattr(forecast, "columns") or hasattr(forecast, "column_names"):
         _refuse(levels=levels, kind=kind, ids=ids, ds=ds, variate=variate)

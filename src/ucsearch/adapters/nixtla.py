@@ -32,7 +32,11 @@ def from_nixtla(
     target_col: str = "y",
     **options: Unpack[Options],
 ) -> TraceSet:
-    """One trace per series (and cutoff). `model` names the column; it may be left out where there is only one."""
+    """One trace per series (and cutoff). `model` names the column; it may be left out where there is only one.
+
+    `cutoff_col` and `sample_col` are read where they are there (cross-validation, sample paths); `target_col`, what
+    really came, is left aside.
+    """
     settings = Settings.of(options, _WHAT)
     table_frame = open_frame(frame, _WHAT, (id_col,))
     names = list(table_frame.columns)

@@ -29,7 +29,7 @@ def from_sktime(
     **options: Unpack[Options],
 ) -> TraceSet:
     """One trace per series. In a panel or hierarchy the last index level is time and the others, joined by '/', are
-    the id; a single series is called `id`, or by the name of its variable."""
+    the id; a single series is called `id`, or by the name of its variable. `variable` picks one of several."""
     settings = Settings.of(options, _WHAT)
     if not is_sktime(frame):
         expected = "columns (variable, alpha) or (variable, coverage, lower/upper)"

@@ -175,7 +175,7 @@ class Allocation:
         return self.result.cost_of_budget if self.later is None else self.later.free - self.upper
 
     def explain(self, most: int = 10) -> str:
-        """What is shared, what it costs, and the series it hurt most."""
+        """What is shared, what it costs, and the series it hurt most, at `most` so many."""
         from ucsearch.allocation.words import explain_allocation
 
         return explain_allocation(self, most)

@@ -70,7 +70,7 @@ class Shared:
         return "" if self.per is None else self.per.get(series)
 
     def at(self, group: str, step: int = 0) -> float:
-        """The limit of a group at a step; inf where none holds."""
+        """The limit of a `group` at a `step` (from 0); inf where none holds."""
         if step >= self.horizon:
             return math.inf
         own = self.limit[group] if isinstance(self.limit, Mapping) else self.limit

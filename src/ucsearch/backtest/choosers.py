@@ -43,7 +43,8 @@ def How(engine: Engine = "compiled", threads: int | None = None) -> Run:
 
 
 class Searched:
-    """A search policy or comparator without a certificate. Iterated samplers may start from their last plan."""
+    """A search policy or comparator without a certificate. Iterated samplers start from their last plan unless `warm`
+    is False; with `foresees` it plans on what will really happen, as a yardstick."""
 
     def __init__(
         self, task: Task, policy: Policy, how: Run | None = None, *, warm: bool = True, foresees: bool = False
@@ -68,7 +69,8 @@ class Searched:
 
 
 class Certified:
-    """The product itself: a searched action leaves with a certificate, otherwise the fallback does."""
+    """The product itself: a searched action leaves with a certificate, otherwise the fallback does. `keep` is called
+    with every decision's number and panel; `law` makes a law of the outcomes out of the forecast, for mode "closed"."""
 
     def __init__(
         self, task: Task, policy: Policy, *, proof: Proof | None = None, how: Run | None = None,
@@ -103,7 +105,8 @@ class Certified:
 
 
 class Deterministic:
-    """What most planners do: take one number per step from the forecast and plan as if it were certain."""
+    """What most planners do: take one number per step from the forecast and plan as if it were certain. The number is
+    the mean, or the members' fractile at `quantile`."""
 
     def __init__(self, task: Task, policy: Policy, *, quantile: float | None = None, how: Run | None = None) -> None:
         if quantile is not None and not 0.0 < quantile < 1.0:
@@ -120,7 +123,7 @@ class Deterministic:
 
 
 def point_forecast(trace: Trace, quantile: float | None = None) -> Trace:
-    """A trace of one member: the mean of every step, or the members' fractile of every step and field."""
+    """A trace of one member: the mean of every step, or the members' fractile at `quantile` of every step and field."""
     if quantile is None:
         point = trace.mean
     else:
@@ -133,7 +136,7 @@ def point_forecast(trace: Trace, quantile: float | None = None) -> Trace:
 
 
 class Learned:
-    """A trained policy: `choose(states, mask, features) -> index`, where features come from the forecast."""
+    """A trained policy: `choose(states, mask, features) -> index`, where `features(trace)` come from the forecast."""
 
     def __init__(
         self, choose: Callable[[Floats, NDArray[np.bool_], Floats], Ints], features: Callable[[Trace], Floats]

@@ -18,9 +18,9 @@ Floats = NDArray[np.float64]
 class Interval(NamedTuple):
     """Mean difference of a window's reward and its 95 % interval."""
 
-    mean: float
-    low: float
-    high: float
+    mean: float  # units of the reward; above 0: better than the reference
+    low: float  # lower end of the interval
+    high: float  # upper end
 
     @property
     def side(self) -> int:
@@ -39,7 +39,8 @@ def by_series(values: Floats, series: Sequence[str]) -> Floats:
 def paired(own: Floats, reference: Floats, series: Sequence[str], *, seed: int, name: str) -> Interval:
     """Interval of the mean of own - reference, paired by window; the outer one of bootstrap-t and Student-t.
 
-    Each policy has its own draws, so that its interval does not depend on who else takes part.
+    Each policy has its own draws, which follow from `seed` and its `name`, so that its interval does not depend on who
+    else takes part.
     """
     found = bounds(by_series(own - reference, series).tolist(), bootstrap_key(seed, "compare", name))
     return Interval(found.mean, found.lower, found.upper)

@@ -73,8 +73,9 @@ Wish = Callable[[ItemState], float]
 
 
 def critical_ratio_of(p: Any) -> float:
-    """Underage over underage and overage: a unit short costs the penalty and the margin of its sale, a unit too many a
-    period's holding. Kept within [0.01, 0.999], where members can tell."""
+    """Underage over underage and overage, from the params `p` of a lead-time inventory: a unit short costs the penalty
+    and the margin of its sale, a unit too many a period's holding. Kept within [0.01, 0.999], where members can
+    tell."""
     under, over = underage(p), p.holding
     ratio = under / (under + over) if under + over > 0.0 else 0.5
     return float(min(max(ratio, 0.01), 0.999))
@@ -169,7 +170,8 @@ def constant_order(item: ItemState) -> float:
 
 
 class Ordering:
-    """A rule as a chooser."""
+    """A rule as a chooser: `wish(item)` says how many units it would order. With `free` that may be any order within
+    the limits, rounded up to multiples of `round_to` units (0: not at all); else the nearest of the table."""
 
     def __init__(self, task: Task, wish: Wish, *, free: bool = False, round_to: float = 0.0) -> None:
         self.task, self.wish, self.free, self.round_to = task, wish, free, round_to

@@ -29,12 +29,12 @@ Grid = Callable[[Trace], tuple[Floats | None, Floats | None]]
 class Stretch:
     """One window: `decisions` consecutive decisions on one series. `y` ends where the window's last look-ahead ends."""
 
-    family: str
-    series: str
-    window: int
+    family: str  # the data set it comes from
+    series: str  # its name
+    window: int  # number of the window on this series, from 0
     start: int  # index of the first period decided
-    decisions: int
-    season: int
+    decisions: int  # T
+    season: int  # periods after which the series repeats; 1: none
     y: Floats  # (T,), or (T, F) where an outcome has F fields, in units of the series' own scale
     scale: float  # of its fitting part: the mean absolute value, or the standard deviation of its steps
 
@@ -43,16 +43,16 @@ class Stretch:
 class Panel:
     """N episodes of T decisions, with forecasts of J members and H steps; outcomes of several fields end in F."""
 
-    task: Task
+    task: Task  # the rules
     config: Any  # the record of parameters behind the task; None for a bare task
-    layout: Layout
+    layout: Layout  # how a state becomes a row of n numbers and back
     starts: Floats  # (N, n) where each episode begins
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[Stretch, ...]  # (N,) where each episode comes from
     members: Floats  # (N, T, J, H) or (N, T, J, H, F)
     realised: Floats  # (N, T) or (N, T, F): what happened
     future: Floats  # (N, T, H) or (N, T, H, F): what happened from each decision on; at the end something stands in
     history: tuple[Floats, ...]  # (N,) outcomes before the first decision, oldest first
-    model: str
+    model: str  # who made the forecasts
     grid: Grid | None = None  # None: the task's own actions and these parameters:
     params: Floats | None = None  # (N, p) of each episode; None: the task's own
 
@@ -73,16 +73,19 @@ class Panel:
         return int(getattr(self.config, "effect_delay", getattr(self.config, "delay", 0)))
 
     def trace(self, t: int) -> Trace:
+        """The forecasts that are known at decision `t`, of all episodes."""
         return Trace.from_members(self.members[:, t], model=self.model)
 
     def hindsight(self, t: int) -> Trace:
+        """What really came from decision `t` on, as a trace of one member: for policies that foresee."""
         return Trace.from_members(self.future[:, t][:, None], model="hindsight")
 
     def past(self, n: int, t: int) -> Floats:
-        """Outcomes of an episode's series before decision `t`."""
+        """Outcomes of the series of episode `n` before decision `t`."""
         return np.concatenate([self.history[n], self.realised[n, :t]])
 
     def grids(self, trace: Trace) -> tuple[Floats | None, Floats | None]:
+        """Actions (N, m) and parameters (N, p) that go with a forecast; None where they are the task's own."""
         return (None, self.params) if self.grid is None else self.grid(trace)
 
 
@@ -90,8 +93,9 @@ def make_panel(
     stretches: Sequence[Stretch], binding: Binding, forecaster: Forecaster, *, horizon: int, key: int,
     starts: Sequence[Any] | None = None,
 ) -> Panel:  # fmt: skip
-    """Forecast every decision of every window, each from the values before it. `starts` are the states they begin in;
-    where the task says, if not given."""
+    """Forecast every decision of every window, each from the values before it. `binding` says how the series become
+    outcomes of a task (`ucsearch.tasks.binding.bind`); `key` is a 64-bit number all draws follow from. `starts` are the
+    states they begin in; where the task says, if not given."""
     if not stretches:
         raise InputError("stretches", "none", "at least one window")
     members, realised, future, history = [], [], [], []

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 class PriceRule:
     """Storage: charge at full power while the price is in the cheap part of the forecast, sell in the dear part. The
-    parts are quantiles of the mean path; an outcome's first field is the price."""
+    parts end at the quantiles `low` and `high` of the mean path; an outcome's first field is the price."""
 
     def __init__(self, low: float = 0.25, high: float = 0.75) -> None:
         if not 0.0 <= low < high <= 1.0:
@@ -63,7 +63,7 @@ def critical_share(config: CapacityPlan) -> float:
 
 
 class QuantileStaffing:
-    """Capacity: as many units as serve a fractile of the members' demand when a start takes effect."""
+    """Capacity: as many units as serve the fractile `share` of the members' demand when a start takes effect."""
 
     def __init__(self, config: CapacityPlan, share: float = 0.9) -> None:
         self.config, self.share = config, _share(share)
@@ -76,7 +76,8 @@ class QuantileStaffing:
 
 
 class CalendarStaffing:
-    """Capacity without a forecast: a fractile of past demand at the same phase of the season."""
+    """Capacity without a forecast: units for the fractile `share` of past demand at the same phase of the season, of
+    `season` steps."""
 
     def __init__(self, config: CapacityPlan, season: int, share: float = 0.9) -> None:
         if season < 1:

@@ -38,11 +38,11 @@ _QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 class Budget:
     """What every search gets."""
 
-    depth: int = 6
-    width: int = 8  # of the beams
-    top_k: int = 3
-    risk: float = 0.25
-    mode: Literal["mean", "members"] = "mean"
+    depth: int = 6  # steps ahead
+    width: int = 8  # of the beams: plans kept at each step
+    top_k: int = 3  # actions tried from each
+    risk: float = 0.25  # price of uncertainty in S = R - risk * U
+    mode: Literal["mean", "members"] = "mean"  # what a plan is judged by
 
     @property
     def expansions(self) -> int:
@@ -58,7 +58,7 @@ class Budget:
 class Entry:
     """One policy: what it is called, how it is made, what of it may be tuned."""
 
-    name: str
+    name: str  # as in tables
     family: str  # search, comparator, classic (practitioners' rules) or learned
     make: Callable[..., Chooser]  # called with knobs; a stochastic one also with `seed`
     note: str = ""  # settings in short, for a table's notes
@@ -66,7 +66,7 @@ class Entry:
     seeds: tuple[int, ...] = ()  # keys of a stochastic one; its figures are averaged over them
 
     def choosers(self, **knobs: Any) -> list[Callable[[], Chooser]]:
-        """One maker per seed."""
+        """One maker per seed, with these `knobs`; the others at their defaults."""
         if not self.seeds:
             return [partial(self.make, **knobs)]
         return [partial(self.make, seed=seed, **knobs) for seed in self.seeds]
@@ -88,7 +88,8 @@ def roster(
 def searches(
     panel: Panel, budget: Budget, *, seeds: int = 10, rng: np.random.Generator | None = None, how: Run | None = None
 ) -> list[Entry]:
-    """Search policies and comparators at one budget."""
+    """Search policies and comparators at one budget; stochastic ones under `seeds` keys drawn from `rng` (of seed 1
+    when None)."""
     if seeds < 1:
         raise InputError("--seeds", seeds, "at least 1")
     task, delay, how = panel.task, panel.delay, how or COMPILED

@@ -20,7 +20,7 @@ __all__ = ["Trial", "Tuned", "spread_out", "tune"]
 class Trial:
     """One setting and what it earned."""
 
-    knobs: dict[str, Any]
+    knobs: dict[str, Any]  # the setting, by name
     reward: float  # mean of an episode over seeds and episodes; costs are below 0
 
 
@@ -28,11 +28,12 @@ class Trial:
 class Tuned:
     """The best of the settings tried."""
 
-    entry: Entry
-    knobs: dict[str, Any]
+    entry: Entry  # whose
+    knobs: dict[str, Any]  # the best setting, by name
     trials: tuple[Trial, ...]  # in the order tried, the default first
 
     def choosers(self) -> list[Callable[[], Any]]:
+        """One maker per seed, with the best setting."""
         return self.entry.choosers(**self.knobs)
 
 

@@ -31,7 +31,7 @@ Bools = NDArray[np.bool_]
 class Seen(NamedTuple):
     """Everything a policy may see at decision t of N episodes."""
 
-    t: int
+    t: int  # from 0
     rows: Floats  # (N, n) states
     layout: Layout  # of the rows
     trace: Trace  # forecasts made now
@@ -59,7 +59,8 @@ class Choice:
 
     @classmethod
     def at(cls, seen: Seen, index: Ints, expansions: Ints | None = None, **more: Any) -> Choice:
-        """By index into the table; -1 where nothing was found."""
+        """By index into the table of `seen`; -1 where nothing was found. No `expansions` count as 0; `more` are further
+        fields."""
         index = np.asarray(index, np.int64)
         taken = seen.table[np.arange(len(index)), np.clip(index, 0, seen.table.shape[1] - 1)]
         taken = np.where(index < 0, np.nan, np.where(index < seen.table.shape[1], taken, np.inf))  # inf: no such action

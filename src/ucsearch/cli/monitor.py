@@ -27,7 +27,7 @@ def monitor(
     ] = "any",
     steps: Annotated[int, typer.Option("--steps", min=1, help="Watch the sum of so many steps, not the next one.")] = 1,
     undercoverage: Annotated[
-        float, typer.Option("--undercoverage", help="Undercoverage at the 95 % level that is not worth an alarm.")
+        float, typer.Option("--undercoverage", help="By how much a 90 % interval may cover less than it says.")
     ] = 0.035,
     watch: Annotated[Literal["both", "spread", "bias"], typer.Option("--watch", help="Which misfits count.")] = "both",
     within: Annotated[

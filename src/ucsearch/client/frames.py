@@ -36,7 +36,7 @@ def items_of(
 ) -> list[Item]:  # fmt: skip
     """One item per series, in the order of the forecasts frame.
 
-    Forecasts: a row per series and step (`series, step` or `date`; `unique_id, ds`), with members (`member_1`, ... or
+    `forecasts`: a row per series and step (`series, step` or `date`; `unique_id, ds`), with members (`member_1`, ... or
     one value per `sample_id`), `mean` and `std`, or quantiles (`q0.1`, `q10`, `model-lo-90`). Columns cutoff, issued
     and model are taken from the frame; the arguments are for frames without them. States: one row per series, whose
     other columns are the state.
@@ -67,8 +67,8 @@ def items_of(
 def outcomes_of(
     answers: Sequence[Answer], frame: Any, *, observed_at: str | datetime, step: int = 1
 ) -> list[Outcome]:  # fmt: skip
-    """What came of decisions that were answered: `frame` has one row per series (`series, value` or `unique_id, y`).
-    Decisions whose series is not there yet are left out."""
+    """What came of decisions that were answered: `frame` has one row per series (`series, value` or `unique_id, y`),
+    the value of the period `step` after the forecasts' cutoff. Decisions whose series is not there are left out."""
     found: dict[str, float] = {}
     for row in frame_rows(frame, "outcomes"):
         column = next((name for name in _VALUES if name in row), None)

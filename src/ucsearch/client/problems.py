@@ -11,7 +11,7 @@ __all__ = ["ServiceProblem", "ServiceUnreachable", "problem_of"]
 
 
 class ServiceProblem(UCSearchError):
-    """The service's own answer: a status of 400 or more with a code of its closed list."""
+    """The service's own answer: a status of 400 or more with a code of its closed list; `content` is its JSON."""
 
     def __init__(self, status: int, content: dict[str, Any]) -> None:
         self.status = status
@@ -28,8 +28,8 @@ class ServiceProblem(UCSearchError):
 
 
 class ServiceUnreachable(UCSearchError):
-    """No answer, or none that could be read, after all tries. What was sent may have been recorded: send it again with
-    the same key to find out."""
+    """No answer, or none that could be read, after all tries; `reason` says which. What was sent may have been
+    recorded: send it again with the same `key` to find out."""
 
     def __init__(self, reason: str, key: str = "") -> None:
         self.key = key

@@ -22,9 +22,9 @@ class Retry:
     """Waits double from `first_s` to `most_s`, spread by up to half so that many clients do not return together; where
     the service asks for a wait, it is that one, or up to half as much again."""
 
-    tries: int = 6
-    first_s: float = 0.25
-    most_s: float = 30.0  # also of what Retry-After asks for; longer is left to the caller
+    tries: int = 6  # requests in all, the first included; waits of 6 add up to 8 seconds at most
+    first_s: float = 0.25  # seconds
+    most_s: float = 30.0  # seconds; also of what Retry-After asks for; longer is left to the caller
 
     def __post_init__(self) -> None:
         if isinstance(self.tries, bool) or not isinstance(self.tries, int) or self.tries < 1:
@@ -33,11 +33,12 @@ class Retry:
             raise InputError("retry.first_s", self.first_s, f"0 to most_s ({self.most_s})")
 
     def again(self, problem: ServiceProblem) -> bool:
-        """Whether the same request may be answered otherwise a little later."""
+        """Whether the same request may be answered otherwise a little later than with this `problem`."""
         return problem.status in _STATUSES or (problem.status == 409 and problem.code in _CODES)
 
     def wait_s(self, tried: int, key: str, asked: float | None) -> float | None:
-        """Seconds before the next try; None when there is none. `asked` is what Retry-After said."""
+        """Seconds before the next try after `tried` of them; None when there is none. `asked` is what Retry-After
+        said, in seconds."""
         if tried >= self.tries:
             return None
         # The spread is a function of the key, not of a clock or a global generator.

@@ -34,6 +34,7 @@ class Client(Base):
         )
 
     def close(self) -> None:
+        """Give the connections back; `with` does it."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -43,7 +44,7 @@ class Client(Base):
         self.close()
 
     def send(self, exchange: Exchange[T]) -> T:
-        """Send until it is answered for good, or patience ends."""
+        """Send a request until it is answered for good, or patience ends; the methods below make them."""
         unreachable = httpx_module().TransportError
         for tried in itertools.count(1):
             try:
@@ -69,14 +70,14 @@ class Client(Base):
     def decide_frame(
         self, plan: str, forecasts: Any, states: Any, *, key: str | None = None, **options: Any
     ) -> tuple[Answer, ...]:
-        """Decide every series of a forecasts frame, with the states frame's row of the same name (see `items_of`)."""
+        """Decide every series of the frame `forecasts`, with the row of the same name of `states` (see `items_of`)."""
         return self.decide(plan, items_of(forecasts, states, **options), key=key)
 
     def override(
         self, decision: str, action: float | str | None, why: str, *, expects: str | None = None,
         key: str | None = None,
     ) -> Receipt:  # fmt: skip
-        """A person's action (a number or label; None withdraws) in place of the newest decision's of a series.
+        """A person's `action` (a number or label; None withdraws) in place of the newest decision's of a series.
         `expects` is what you have seen of the series (`series(name)["expects"]`); the decision itself by default."""
         return self.send(exchanges.override(decision, action, why, expects, key or self.new_key()))
 
@@ -98,12 +99,14 @@ class Client(Base):
         return self.send(exchanges.pause(plan, why, until, key or self.new_key()))
 
     def resume(self, plan: str, why: str, *, key: str | None = None) -> Receipt:
+        """End a pause of the plan."""
         return self.send(exchanges.resume(plan, why, key or self.new_key()))
 
     def rearm(
         self, plan: str, why: str, *, series: str | None = None, accept: bool = False, key: str | None = None
     ) -> Receipt:
-        """Start a tripped stream anew: the pool, or a series."""
+        """Start a tripped stream anew: a series, or without one the pool of all. The service asks that the forecasts'
+        model has changed since; `accept=True` re-arms the same one, on your word."""
         return self.send(exchanges.rearm(plan, why, series, accept, key or self.new_key()))
 
     def decisions(self, **query: Any) -> Iterator[Mapping[str, Any]]:
@@ -120,9 +123,11 @@ class Client(Base):
         return self.send(exchanges.decision(id))
 
     def explain(self, id: str) -> Mapping[str, Any]:
+        """Why it was decided so: `title`, `text`, and the forecast as a picture, `svg`."""
         return self.send(exchanges.explain(id))
 
     def verify(self, id: str) -> Mapping[str, Any]:
+        """The verdict of the service's own verifier on the record."""
         return self.send(exchanges.verify(id))
 
     def series(self, name: str, plan: str | None = None) -> Mapping[str, Any]:
@@ -130,9 +135,11 @@ class Client(Base):
         return self.send(exchanges.series(name, plan))
 
     def monitors(self, plan: str | None = None, series: str | None = None) -> Any:
+        """Evidence and state of the monitors: of all plans, of one, or of one series."""
         return self.send(exchanges.monitors(plan, series))
 
     def plans(self) -> Any:
+        """The plans of the service: task, policy, pause, and today's decisions by outcome and reason."""
         return self.send(exchanges.plans())
 
     def checkpoint(self) -> Mapping[str, Any]:

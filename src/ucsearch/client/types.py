@@ -45,15 +45,16 @@ def _time(value: str | datetime | None) -> str | None:
 class Forecast:
     """Members (J lists of H values), or mean and std (H each), or quantiles by level ("0.1": H values)."""
 
-    members: Members | None = None
-    mean: Sequence[Number] | None = None
-    std: Sequence[Number] | None = None
-    quantiles: Mapping[str, Sequence[Number]] | None = None
+    members: Members | None = None  # J paths of H values, equally likely, in units of the outcome
+    mean: Sequence[Number] | None = None  # (H,) units of the outcome; needs std
+    std: Sequence[Number] | None = None  # (H,) standard deviations, as mean
+    quantiles: Mapping[str, Sequence[Number]] | None = None  # level in (0, 1) as text: (H,) values
     issued: str | datetime | None = None  # when it was made
     cutoff: str | datetime | None = None  # last time it has seen; the monitor needs it
-    model: str | None = None
+    model: str | None = None  # who made it, for the record
 
     def content(self) -> dict[str, Any]:
+        """As JSON has it."""
         where = "forecast"
         kinds = [self.members is not None, self.mean is not None or self.std is not None, self.quantiles is not None]
         if sum(kinds) != 1 or (self.mean is None) != (self.std is None):
@@ -74,11 +75,12 @@ class Forecast:
 class Item:
     """One series to decide: its state, by the names of the plan's task, and its forecast."""
 
-    series: str
-    state: Mapping[str, Any]
-    forecast: Forecast
+    series: str  # its name: decisions, overrides and outcomes are found by it
+    state: Mapping[str, Any]  # such as {"on_hand": 3.0, "open_orders": [4.0]}: the arguments of the task's `state`
+    forecast: Forecast  # of the periods after its cutoff
 
     def content(self) -> dict[str, Any]:
+        """As JSON has it."""
         state = {name: _state(value, f"state.{name}") for name, value in self.state.items()}
         return {"series": self.series, "state": state, "forecast": self.forecast.content()}
 
@@ -98,12 +100,13 @@ class Outcome:
     """What came, `step` periods after the forecast's cutoff."""
 
     decision: str  # id
-    value: Number | Sequence[Number]
-    observed_at: str | datetime
-    step: int = 1
+    value: Number | Sequence[Number]  # in units of the outcome; a list where an outcome has several fields
+    observed_at: str | datetime  # when it was known, with a time zone
+    step: int = 1  # 1: the first period after the cutoff
     taken: Number | None = None  # what was really done, where it is known
 
     def content(self) -> dict[str, Any]:
+        """As JSON has it."""
         value = self.value
         sent = [_sent(x, "value") for x in value] if isinstance(value, Sequence) else _sent(value, "value")
         taken = {} if self.taken is None else {"taken": _sent(self.taken, "taken")}
@@ -115,22 +118,23 @@ class Outcome:
 class Answer:
     """One decision, recorded. FALLBACK and HOLD are outcomes, not errors."""
 
-    id: str
-    seq: int
-    series: str
+    id: str  # of the record
+    seq: int  # its place in the log, from 1
+    series: str  # as in the item
     outcome: str  # RELEASED, FALLBACK or HOLD
     action: float  # NaN: nothing leaves
-    label: str
-    reason: str
-    sentence: str
-    valid_until: str
+    label: str  # what the task calls the action, such as "order 12"; "" for none
+    reason: str  # why the searched action did not leave, a word of `uc.Reason`; "none" when it did
+    sentence: str  # the decision in one sentence, for people
+    valid_until: str  # ISO time after which it must not be acted on; "" when there is no end
     order: float  # units, where they differ from the action; else NaN
-    regret_bound: float
+    regret_bound: float  # units of the reward: the action is at most so much worse than the best; NaN: no proof
     monitor: str  # "armed", "tripped", "unknown" or "off"
     content: Mapping[str, Any] = field(repr=False)  # everything that was answered
 
     @classmethod
     def read(cls, c: Mapping[str, Any]) -> Answer:
+        """From `c`, one answer of the service as JSON has it."""
         return cls(
             str(c["id"]), int(c["seq"]), str(c["series"]), str(c["outcome"]), number(c.get("action")),
             str(c.get("label", "")), str(c.get("reason", "")), str(c.get("sentence", "")),
@@ -144,12 +148,12 @@ class Receipt:
     """Something else that was recorded: an override, a pause, a re-arming, outcomes."""
 
     new: bool  # False: all of it was there already
-    content: Mapping[str, Any]
+    content: Mapping[str, Any]  # everything that was answered
 
 
 @dataclass(frozen=True)
 class Page:
     """Decisions, newest first."""
 
-    items: tuple[Mapping[str, Any], ...]
+    items: tuple[Mapping[str, Any], ...]  # one summary for each decision
     next: str  # path of the next page; "" on the last

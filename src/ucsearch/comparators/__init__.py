@@ -55,17 +55,19 @@ register("sampling", sampling, _TEMPLATES, "stream.py", "sampling.py")
 
 
 def beam(*, depth: int, width: int = 8, top_k: int | None = None, **settings: Any) -> UCBeam:
-    """Beam search that ignores uncertainty: UC-Beam at risk 0, ordered by score."""
+    """Beam search that ignores uncertainty: UC-Beam at risk 0, ordered by score. `width` plans are kept at each step,
+    `top_k` actions tried from each (all when None); further `settings` as of `UCBeam`."""
     return UCBeam(depth=depth, width=width, top_k=top_k, risk=0.0, prune_risk=0.0, order="score", **settings)
 
 
 def exact_dp(*, depth: int, risk: float = 0.0, **settings: Any) -> Exact:
-    """Exact risk-aware dynamic programming (additive modes; in members mode it enumerates or branches)."""
+    """Exact risk-aware dynamic programming (additive modes; in members mode it enumerates or branches); further
+    `settings` as of `Exact`."""
     return Exact(depth=depth, risk=risk, **settings)
 
 
 def matched_samples(expansions: int, depth: int) -> int:
-    """How many plans of `depth` steps a budget of expansions pays for."""
+    """How many plans of `depth` steps a budget of `expansions` pays for."""
     for name, value in (("expansions", expansions), ("depth", depth)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise BudgetError(name, repr(value), "a whole number of at least 1")

@@ -18,9 +18,9 @@ __all__ = ["ExposureMatch", "match_exposure", "mean_exposure"]
 class ExposureMatch:
     """The risk chosen, what it gives, and everything that was tried."""
 
-    risk: float
+    risk: float  # the one that comes nearest
     exposure: float  # mean absolute exposure at `risk`
-    target: float
+    target: float  # mean absolute exposure that was asked for
     tried: tuple[tuple[float, float], ...]  # (risk, exposure) in the order of evaluation
 
     @property

@@ -81,7 +81,7 @@ class Random(_Myopic):
     """Uniform over the first actions that have a completion, and so on at every step."""
 
     variant: ClassVar[int] = myopic.RANDOM
-    seed: int = 0
+    seed: int = 0  # use key_from(rng)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -177,7 +177,7 @@ class RiskRandom(_Sampling):
 class _Iterated(_Sampling):
     """Distributions over actions, one per step, improved from iteration to iteration."""
 
-    iterations: int = 5
+    iterations: int = 5  # rounds that the samples are divided into
     memory: int | None = None  # best plans that stay in the next population at no cost; None: half the elites
     smoothing: float = 0.1  # share of the old distribution in the new one
     floor: float = 0.02  # share of the uniform distribution in every new one

@@ -24,14 +24,15 @@ PATTERNS = ("steady", "trend", "seasonal", "intermittent")
 class SampleState:
     """Stock of one series at the end of its training part, in units."""
 
-    id: str
-    on_hand: float
+    id: str  # of the series
+    on_hand: float  # units
     on_order: tuple[float, ...]  # arrivals after 1, 2, ... steps; one per step of lead time
     lead_time: int  # steps
 
 
 def sample_demand(count: int = 12, length: int = 154, *, horizon: int = 14, seed: int = 2024) -> SeriesSet:
-    """Daily demand in whole units, weekly pattern; patterns take turns, the id says which.
+    """Daily demand of `count` series in whole units, weekly pattern; kinds of demand take turns, `category` says which.
+    The last `horizon` of `length` days are the hold-out.
 
     >>> first = sample_demand().series[0]
     >>> first.id, first.frequency, first.y[:5].tolist()
@@ -62,7 +63,7 @@ def sample_demand(count: int = 12, length: int = 154, *, horizon: int = 14, seed
 
 
 def sample_states(demand: SeriesSet, *, seed: int = 2024) -> tuple[SampleState, ...]:
-    """A plausible stock position per series: lead times of 0 to 3 days and about a week of cover."""
+    """A plausible stock position for each series of `demand`: lead times of 0 to 3 days and about a week of cover."""
     states = []
     for number, one in enumerate(demand.series):
         draws = Draws(seed ^ 0x5EED, number)

@@ -45,7 +45,8 @@ def load_fi2010(
     data_dir: str | Path | None = None,
     download: bool = False,
 ) -> FI2010:
-    """One of the published files, by normalisation (zscore, minmax, decpre), fold 1..9 and part."""
+    """One of the published files, by `normalisation` ("zscore", "minmax", "decpre"), `fold` 1 to 9 and `part` ("train"
+    or "test"); `auction`: the variant that keeps auction periods."""
     name = fi2010_name(normalisation, fold, part, auction=auction)
     file = resolve(name, data_dir=data_dir, download=download)
     data = read_fi2010(file.path, name=name)
@@ -118,7 +119,8 @@ def load_lobster(ticker: str = "AAPL", *, data_dir: str | Path | None = None, do
 
 
 def read_lobster(orderbook: str | Path, message: str | Path | None = None, *, name: str = "") -> OrderBook:
-    """An `orderbook` file (original with any number of levels, or level 1 with a header) and its messages."""
+    """An `orderbook` file (original with any number of levels, or level 1 with a header) and, where there is one, its
+    `message` file."""
     path = Path(orderbook)
     with open_text(path) as text:
         has_header = re.match(r"[A-Za-z]", text.readline()) is not None

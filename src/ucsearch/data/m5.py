@@ -28,7 +28,8 @@ def load_m5(
     data_dir: str | Path | None = None,
     download: bool = False,
 ) -> SeriesSet:
-    """Items of some stores, 447 days each. What lies before an item's first sale is 0, or with "trim" cut off."""
+    """Items of some stores, 447 days each. What lies before an item's first sale is 0, or with `leading="trim"` cut
+    off."""
     for store in stores:
         if store not in M5_STORES:
             raise DataError(f"M5 store: saw {store!r}, expected one of {', '.join(M5_STORES)}")

@@ -51,32 +51,32 @@ class ResolvedFile:
     downloaded. `unverified`: nothing to compare with.
     """
 
-    name: str
-    path: Path
-    sha256: str
-    bytes: int
-    status: Status
+    name: str  # in the registry, such as "ett/ETTh1"
+    path: Path  # where it is
+    sha256: str  # of the bytes on disk, hex
+    bytes: int  # its size
+    status: Status  # "verified": a published hash; "recorded": as downloaded; "unverified": nobody can say
     found_in: str  # "data-dir", "UCSEARCH_DATA" or "cache"
     layout: str  # which of the supported file formats
     whole: bool  # False: a subset of the published file
-    note: str = ""
+    note: str = ""  # what else is known about this copy
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Something a reader should know about the data, and what was done about it."""
 
-    what: str
-    count: int
-    detail: str
+    what: str  # such as "missing values"
+    count: int  # how often
+    detail: str  # where, and what was done about it
 
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
     """Which files were read and what was found in them."""
 
-    files: tuple[ResolvedFile, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    files: tuple[ResolvedFile, ...] = ()  # in the order read
+    findings: tuple[Finding, ...] = ()  # what a reader should know
     subset: bool = False  # True: fewer series, rows or columns than published
 
     def rows(self) -> list[tuple[str, int, str]]:
@@ -92,13 +92,13 @@ class LoadReport:
 class Series:
     """One univariate series; `y[n_train:]` is its official hold-out, empty when there is none."""
 
-    id: str
-    y: Floats  # (T,) read-only
+    id: str  # its name at the source
+    y: Floats  # (T,) read-only, in the unit of the source
     frequency: str  # "yearly", "hourly", "15min", ...
     seasonal_period: int  # in steps; 1 when none
     horizon: int  # steps to forecast
     n_train: int  # y[:n_train] may be used for fitting
-    category: str = ""
+    category: str = ""  # of the source, such as "Finance"; "" where it has none
 
     def __post_init__(self) -> None:
         y = np.asarray(self.y, dtype=np.float64)
@@ -129,9 +129,9 @@ class Series:
 class SeriesSet:
     """Series of one source, in the order of the source, with unique ids."""
 
-    name: str
-    series: tuple[Series, ...]
-    report: LoadReport = LoadReport()
+    name: str  # of the source
+    series: tuple[Series, ...]  # in its order
+    report: LoadReport = LoadReport()  # files read, and what was found in them
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -151,6 +151,7 @@ class SeriesSet:
         return tuple(one.id for one in self.series)
 
     def get(self, series_id: str) -> Series:
+        """The series of this id."""
         for one in self.series:
             if one.id == series_id:
                 return one
@@ -161,22 +162,23 @@ class SeriesSet:
 class Table:
     """Several columns over one time axis."""
 
-    name: str
+    name: str  # of the source
     columns: tuple[str, ...]  # C names
     time: NDArray[np.datetime64]  # (T,) seconds, read-only
     values: Floats  # (T, C) read-only
-    frequency: str
-    seasonal_period: int
-    report: LoadReport = LoadReport()
+    frequency: str  # "hourly", "15min", ...
+    seasonal_period: int  # steps; 1 when none
+    report: LoadReport = LoadReport()  # files read, and what was found in them
 
     def column(self, name: str) -> Floats:
-        """One column (T,)."""
+        """The column of this `name`, (T,)."""
         if name not in self.columns:
             raise InputError("column", repr(name), f"one of {', '.join(self.columns)}")
         return self.values[:, self.columns.index(name)]
 
     def to_series(self, horizon: int, n_train: int | None = None) -> SeriesSet:
-        """One series per column; refused where a column has missing values."""
+        """One series per column, of which the first `n_train` rows may be used for fitting (all of them when None);
+        refused where a column has missing values."""
         count = self.values.shape[0] if n_train is None else n_train
         series = tuple(
             Series(
@@ -199,14 +201,14 @@ class OrderBook:
     An empty level has size 0 and the format's dummy price (+-9999999999).
     """
 
-    name: str
+    name: str  # of the source
     ask_price: NDArray[np.int64]  # (T, L)
     ask_size: NDArray[np.int64]  # (T, L)
     bid_price: NDArray[np.int64]  # (T, L)
     bid_size: NDArray[np.int64]  # (T, L)
     seconds: Floats | None = None  # (T,) after midnight; None without a message file
     event_type: NDArray[np.int64] | None = None  # (T,) 1..7
-    report: LoadReport = LoadReport()
+    report: LoadReport = LoadReport()  # files read, and what was found in them
 
     @property
     def levels(self) -> int:
@@ -223,11 +225,11 @@ class OrderBook:
 class FI2010:
     """One FI-2010 file: normalised features and mid-price movement labels, in event time."""
 
-    name: str
+    name: str  # in the registry
     features: Floats  # (N, 144); the first 40 are 10 levels of ask price, ask size, bid price, bid size
     labels: NDArray[np.int8]  # (N, 5) 1 up, 2 stationary, 3 down
     horizons: tuple[int, ...]  # events ahead, per label column
-    report: LoadReport = LoadReport()
+    report: LoadReport = LoadReport()  # files read, and what was found in them
 
     def book(self) -> Floats:
         """(N, 10, 4): level by ask price, ask size, bid price, bid size."""

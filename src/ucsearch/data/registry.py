@@ -38,9 +38,9 @@ class Copy:
 class DataFile:
     """A published file by its name here, such as `ett/ETTh1` or `m4/hourly/train`."""
 
-    name: str
-    licence: str
-    origin: str
+    name: str  # data set, then file, with "/" between
+    licence: str  # as its publisher states it
+    origin: str  # who published it, and where
     copies: tuple[Copy, ...]  # in order of preference: whole copies first
 
     @property

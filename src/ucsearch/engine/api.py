@@ -108,7 +108,7 @@ def search_panel(
     search when it says so: it is asked between nodes by the plain engine and between chunks of windows by the compiled
     one, from all threads; windows not done by then have status OUT_OF_TIME. Engine "cuda" runs the compiled kernels on
     a GPU, where tasks that would not give the same bytes are refused; windows too large for it are done by the CPU.
-    Engine, threads and progress may come with `run`.
+    `threads` are cores, all when None. Engine, threads and progress may come with `run`.
     """
     if run is not None:
         engine, threads, progress = run.engine, run.threads, run.progress

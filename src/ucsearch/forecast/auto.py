@@ -40,6 +40,7 @@ class Auto:
         return "auto"
 
     def candidates(self) -> tuple[Forecaster, ...]:
+        """What is chosen from; the bootstrap only where no path goes below 0."""
         floor = self.floor
         found: list[Any] = [SeasonalNaive(paths=self.paths, floor=floor), RidgePaths(paths=self.paths, floor=floor)]
         if floor >= 0.0:  # for counts only
@@ -47,6 +48,7 @@ class Auto:
         return tuple(found)
 
     def min_history(self, season: int) -> int:
+        """Observations that the least demanding candidate needs."""
         return min(model.min_history(season) for model in self.candidates())
 
     def choose(self, y: Floats, cutoff: int, *, horizon: int, season: int, stream: np.uint64) -> Forecaster:

@@ -48,7 +48,7 @@ class PathForecast:
     mean: Floats  # (O, H)
     std: Floats  # (O, H)
     cutoff: Ints  # (O,) index of the last observation used
-    model: str
+    model: str  # who made it, for the record
     coupling: Coupling  # "joint": a member is a path; "marginal": its steps are unrelated
     weights: Floats | None = None  # (J,) sums to 1; None means equal
     member_std: Floats | None = None  # (O, J, H) aleatoric spread around each member

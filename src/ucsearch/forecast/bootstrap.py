@@ -47,9 +47,11 @@ class MarkovBootstrap:
         return "markov-bootstrap"
 
     def min_history(self, season: int) -> int:
+        """10 observations, or one season."""
         return max(LEAST_HISTORY, season)
 
     def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+        """Paths at every cutoff; whole numbers where the series has nothing else."""
         if not season >= 1:
             raise InputError("season", season, "at least 1")
         seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))

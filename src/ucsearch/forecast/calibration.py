@@ -27,14 +27,14 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 class CalibrationReport:
     """Averages over all forecasts; `*_by_step` keep the step ahead. Values in the unit of the series."""
 
-    model: str
+    model: str  # who made the forecasts
     count: int  # N
     levels: tuple[float, ...]  # (L,) nominal coverage of the central intervals
     coverage: Floats  # (L,) share of outcomes inside
     coverage_by_step: Floats  # (L, H)
     width: Floats  # (L,) mean interval width: sharpness
     width_by_step: Floats  # (L, H)
-    crps: float
+    crps: float  # mean continuous ranked probability score: smaller is better, 0 is a sure hit
     crps_by_step: Floats  # (H,)
     pit: Floats  # (K,) share of outcomes per bin of the probability integral transform; uniform is 1/K each
 
@@ -56,7 +56,8 @@ class CalibrationReport:
 
 
 class Calibration:
-    """Sums that grow with every forecast added. Keep memory small: nothing but sums is stored."""
+    """Sums that grow with every forecast added, of `horizon` steps each. Keep memory small: nothing but sums is
+    stored."""
 
     def __init__(self, horizon: int, *, levels: Sequence[float] = LEVELS, bins: int = 10, model: str = "") -> None:
         if not horizon >= 1:
@@ -105,12 +106,13 @@ class Calibration:
         self.count += count
 
     def add_forecast(self, forecast: PathForecast, y: Floats, *, scale: float = 1.0) -> None:
-        """Add all cutoffs of a forecast of the series `y`."""
+        """Add all cutoffs of a forecast of the series `y`, which must go on to the last step; `scale` as for `add`."""
         wide = forecast.expand(5)
         self.add(wide.members, forecast.actuals(y), weights=wide.weights, scale=scale)
         self.model = self.model or forecast.model
 
     def report(self) -> CalibrationReport:
+        """Averages over what was added so far."""
         if self.count == 0:
             raise InputError("calibration", "no forecasts", "at least one")
         cells = self.count * self._crps.size

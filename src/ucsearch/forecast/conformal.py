@@ -31,9 +31,9 @@ Floats = NDArray[np.float64]
 class Intervals:
     """Lower and upper ends (O, H) at one nominal level."""
 
-    level: float
-    lower: Floats
-    upper: Floats
+    level: float  # nominal coverage, in (0, 1)
+    lower: Floats  # (O, H) units of the series; -inf where the past is too short for the level
+    upper: Floats  # (O, H)
 
     def coverage(self, y: Any) -> float:
         """Share of outcomes (O, H) inside, ends included."""
@@ -60,7 +60,7 @@ def conformal_quantile(scores: Any, level: float) -> float:
 class SplitConformal:
     """Quantiles of calibration scores per step. Fit on data that neither trained nor selected the model."""
 
-    level: float
+    level: float  # nominal coverage, in (0, 1)
     quantile: Floats  # (H,) of |y - mean| / scale, or of the signed distance outside an interval
     kind: str  # "mean", "scaled" or "interval"
     count: int  # N
@@ -107,7 +107,7 @@ class SplitConformal:
         return Intervals(self.level, np.minimum(new_low, middle), np.maximum(new_high, middle))
 
     def stretch(self, forecast: PathForecast) -> PathForecast:
-        """Paths stretched around their mean until their central interval has the calibrated half width.
+        """Paths of `forecast` stretched around their mean until their central interval has the calibrated half width.
 
         Needs a calibration with `std`. Rank order and coupling of the paths stay; the spread becomes the
         one that the past supports.
@@ -145,11 +145,11 @@ class SplitConformal:
 class AdaptiveIntervals:
     """What adaptive conformal inference did at each time (T,)."""
 
-    level: float
-    lower: Floats
-    upper: Floats
-    used_level: Floats  # the level asked of the score quantile; below 0: a point, 1 and above: infinite
-    missed: NDArray[np.bool_]
+    level: float  # nominal coverage, in (0, 1)
+    lower: Floats  # (T,) units of the series
+    upper: Floats  # (T,)
+    used_level: Floats  # (T,) the level asked of the score quantile; below 0: a point, 1 and above: infinite
+    missed: NDArray[np.bool_]  # (T,) the outcome lay outside
 
     @property
     def coverage(self) -> float:

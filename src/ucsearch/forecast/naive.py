@@ -43,9 +43,11 @@ class SeasonalNaive:
         return "seasonal-naive"
 
     def min_history(self, season: int) -> int:
+        """One season, and 4 differences to resample."""
         return season + LEAST_ERRORS
 
     def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+        """Paths at every cutoff."""
         if not season >= 1:
             raise InputError("season", season, "at least 1")
         seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))

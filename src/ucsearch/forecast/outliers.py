@@ -18,7 +18,8 @@ TIMES = 3.0  # and so many times the mean of all earlier demand
 
 
 def clip_outliers(y: Floats, far: float = FAR) -> tuple[Floats, NDArray[np.int64]]:
-    """`y` (T,) with what is beyond a fence cut back to it, and where. The fence comes from earlier demand only (periods
+    """`y` (T,) with what is beyond a fence cut back to it, and where. The fence lies `far` quartile distances above the
+    upper quartile and at 3 times the mean, if that is more. It comes from earlier demand only (periods
     without any left out), so that walking forward sees no future; a new level that stays moves it."""
     if not far > 0.0:
         raise InputError("far", far, "a positive number")

@@ -56,6 +56,7 @@ class Archive(NamedTuple):
     model: tuple[str, ...] = ()  # (T,) who made it; () where that never changed
 
     def checked(self) -> Archive:
+        """Itself; an `InputError` where shapes do not fit or a number cannot be one."""
         length = len(self.y)
         if self.y.ndim != 1 or self.mean.ndim != 2 or self.mean.shape[0] != length:
             raise InputError("archive.mean", f"shape {self.mean.shape}", f"shape ({length}, H)")
@@ -87,7 +88,7 @@ class Archive(NamedTuple):
 class Recalibration:
     """How members are recalibrated."""
 
-    method: Method = "rolling"
+    method: Method = "rolling"  # shift and stretch members; "paths": past error paths in their place; or "off"
     season: int = 1  # P, periods of the longest season; 1: nothing is done
     cycles: int = CYCLES  # K
     scale: bool = True  # False: bias only, a sound setting for counts
@@ -125,10 +126,10 @@ class Sums(NamedTuple):
 class Correction(NamedTuple):
     """Of one or several origins: (..., H) each; with method "paths" also the error paths (n, H) of one origin."""
 
-    b: Floats
-    c: Floats
-    sums: Sums
-    paths: Floats | None = None
+    b: Floats  # added to every member, in units of the series
+    c: Floats  # factor of the members' distance from their mean, 0.2 to 5
+    sums: Sums  # what they follow from, for the record
+    paths: Floats | None = None  # units of the series
 
 
 def bias_of(s: Sums) -> Floats:
@@ -224,13 +225,15 @@ def _error_paths(archive: Archive, how: Recalibration, steps: int) -> Floats:
 
 
 def recalibrate_members(members: Floats, mean: Floats, fix: Correction, floor: float) -> Floats:
-    """(..., J, H) members, shifted and scaled around their mean by b and c, (..., H) each. Order and coupling stay."""
+    """(..., J, H) members, shifted and scaled around their mean by `fix`, b and c of (..., H) each; none goes below
+    `floor`. Order and coupling stay."""
     m, b, c = mean[..., None, :], fix.b[..., None, :], fix.c[..., None, :]
     return np.asarray(np.maximum((m + b) + c * (members - m), floor))
 
 
 def recalibrate_trace(trace: Trace, fixes: Sequence[Correction], how: Recalibration) -> Trace:
-    """The trace that is planned on. With method "paths" every window must have the same number of error paths."""
+    """The trace that is planned on, from one of `fixes` for each window. With method "paths" every window must have the
+    same number of error paths."""
     if trace.is_scores or trace.members.shape[3] != 1:
         raise InputError("trace", f"{trace!r}", "members of a single outcome")
     if len(fixes) != trace.windows:

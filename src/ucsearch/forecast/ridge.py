@@ -92,7 +92,7 @@ class RidgePaths(RidgeSettings):
     """
 
     paths: int = 100  # J
-    vary: bool = True
+    vary: bool = True  # draw every path's coefficients too
     latin: bool = True  # stratified draws (see `kernels.latin_paths`); False: independent ones
 
     def __post_init__(self) -> None:
@@ -105,6 +105,7 @@ class RidgePaths(RidgeSettings):
         return "ridge-paths"
 
     def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+        """Paths at every cutoff."""
         seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
         lags = np.array(self.lags_for(season), dtype=np.int64)
         members, mean, std = room_for(marks.size, self.paths, horizon)
@@ -132,6 +133,7 @@ class RidgeEnsemble(RidgeSettings):
         return "ridge-ensemble"
 
     def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+        """One mean path of each model at every cutoff, with its standard deviation in `member_std`."""
         seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
         lags = np.array(self.lags_for(season), dtype=np.int64)
         members = np.empty((marks.size, self.models, horizon))

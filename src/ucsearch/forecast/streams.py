@@ -62,7 +62,7 @@ def draw_key(rng: np.random.Generator) -> int:
 
 
 def series_stream(key: int, series_id: str) -> np.uint64:
-    """The stream of a series: a function of key and id alone, not of its place in a list."""
+    """The stream of a series: a function of `key` and its name alone, not of its place in a list."""
     text = key.to_bytes(8, "little") + series_id.encode()
     return np.uint64(int.from_bytes(hashlib.sha256(text).digest()[:8], "little"))
 

@@ -41,12 +41,15 @@ class UnbiasedRidge:
         return "unbiased-ridge"
 
     def model(self) -> RidgePaths:
+        """The forecaster whose errors are taken off."""
         return RidgePaths(paths=self.paths, floor=self.floor)
 
     def min_history(self, season: int) -> int:
+        """As many observations as `RidgePaths` needs."""
         return self.model().min_history(season)
 
     def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+        """Paths at every cutoff, less the mean error of the same phase so far."""
         seen, marks = check_history(y, cutoffs, horizon=horizon, needed=self.min_history(season))
         how = Recalibration("rolling", season, self.cycles, scale=False, floor=self.floor)
         model = self.model()

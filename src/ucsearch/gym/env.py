@@ -216,6 +216,7 @@ class TaskEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         return self._observe(), self._info()
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Take the action of this index: observation, reward, terminated (a dead end), truncated, info."""
         world = self._world
         if self._at >= self._end or not self._mask.any():
             raise InputError("step", "an episode that is over", "a call of reset first")
@@ -330,6 +331,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.i
     def step(
         self, actions: NDArray[np.int64]
     ) -> tuple[NDArray[np.float32], Floats, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        """Take one action index for each window, (N,); what comes back has N rows too."""
         index, over = np.asarray(actions, dtype=np.int64), self._over.copy()
         index, replaced = self._world.feasible(index, self._mask | over[:, None])
         outcomes = self._outcomes[np.minimum(self._at, len(self._outcomes) - 1)]

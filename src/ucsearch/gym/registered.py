@@ -37,7 +37,7 @@ def make_vector_env(
 
 
 def register_tasks(namespace: str = "") -> None:
-    """Register every built-in task once."""
+    """Register every built-in task once, as `namespace` + `LeadTimeInventory-v0` and so on."""
     for title, name in IDS.items():
         id = f"{namespace}{title}-v0"
         if id not in gymnasium.registry:

@@ -49,7 +49,7 @@ class Demand:
     (1.0, 0, 2)
     """
 
-    name: str
+    name: str  # for tables, such as "poisson(5)"
     pmf: Floats  # (n,) sums to 1
     mean: float  # units per period
     variance: float  # units squared

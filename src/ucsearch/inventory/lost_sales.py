@@ -73,8 +73,8 @@ class OrderPolicy(Protocol):
 class AverageCost:
     """Long-run average cost per period between two proved bounds."""
 
-    lower: float
-    upper: float
+    lower: float  # currency per period
+    upper: float  # currency per period
     sweeps: int  # value-iteration sweeps used
     states: int  # states iterated on
 
@@ -107,7 +107,7 @@ class LostSales:
     (18, 13, 7)
     """
 
-    demand: Demand
+    demand: Demand  # of one period, independent of the others
     lead_time: int  # periods
     holding_cost: float  # money per unit and period
     penalty_cost: float  # money per unit
@@ -171,6 +171,8 @@ def average_cost(
         Width of the bounds at which iteration stops.
     abandon_above :
         Stop early, with wide bounds, once the cost is proved to exceed this. Used by searches.
+    max_sweeps :
+        Sweeps over all states after which it is an error that the bounds have not met.
 
     Raises
     ------
@@ -232,9 +234,9 @@ def average_cost(
 class OptimalPolicy:
     """An optimal policy and its average cost. Orders nothing in the (transient) states outside its space."""
 
-    model: LostSales
-    cost: AverageCost
-    space: StateSpace
+    model: LostSales  # what it is optimal for
+    cost: AverageCost  # per period, in the long run
+    space: StateSpace  # states within the levels it was searched in
     table: Ints  # (N,) order in each state of `space`
     values: Floats  # (N,) relative values
 

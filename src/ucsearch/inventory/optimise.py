@@ -49,8 +49,8 @@ _MAX_STOCK = 4_000  # points of the constant-order chain, whose matrix then take
 class Best(Generic[P]):
     """The best policy of a family and its exact cost."""
 
-    policy: P
-    cost: AverageCost
+    policy: P  # with the parameters found
+    cost: AverageCost  # per period, in the long run
     evaluated: int  # candidates looked at
 
 

@@ -21,15 +21,13 @@ LONGEST = 1_000  # steps that a target may sum up; every stream holds as many pr
 class Settings:
     """When a monitor trips, and when it lets go."""
 
-    max_undercoverage: float = (
-        0.035  # undercoverage at the 95 % level that is not worth an alarm; 0.035: 10 % too narrow
-    )
-    watch: Watch = "both"
+    max_undercoverage: float = 0.035  # by which a 90 % interval may cover less; 0.035: a spread 10 % too narrow
+    watch: Watch = "both"  # "spread": too narrow; "bias": too low or too high; or both
     within: int = 5_000  # outcomes within which a false alarm may happen
     alpha: float = 0.01  # with at most this chance
     lags: int = 1  # steps that a target sums up; 1: the next period
     probation: int = 50  # outcomes in a row with a fresh process below `calm` that re-arm a series
-    calm: float = 1_000.0
+    calm: float = 1_000.0  # evidence below which an outcome of the probation counts
 
     def __post_init__(self) -> None:
         tolerance_of(self.max_undercoverage)
@@ -60,7 +58,7 @@ class Status(NamedTuple):
 
     series: str  # "" for the pool
     evidence: float  # latched at its value when it tripped
-    tripped: bool
+    tripped: bool  # and not armed again since
     about: str  # what carries the evidence
     outcomes: int  # seen since it was armed
 
@@ -70,9 +68,9 @@ class Trip(NamedTuple):
 
     series: str  # "" for the pool
     event: str  # "tripped" or "rearmed"
-    evidence: float
+    evidence: float  # at which it tripped
     outcomes: int  # of the stream when it happened
-    about: str
+    about: str  # what carried it: "spread too narrow", "forecasts too low" or "forecasts too high"
     why: str  # of a re-arming
 
 
@@ -88,8 +86,8 @@ class _Watched:
 class Monitor:
     """Feed outcomes period by period; ask for `drift`, the larger of a series' evidence and the pool's."""
 
-    settings: Settings = field(default_factory=Settings)
-    trips: list[Trip] = field(default_factory=list)
+    settings: Settings = field(default_factory=Settings)  # when it trips, and when it lets go
+    trips: list[Trip] = field(default_factory=list)  # what has tripped or was armed again so far, in order
 
     def __post_init__(self) -> None:
         self._bets: tuple[Bet, ...] = chosen_bets(self.settings.watch)
@@ -98,7 +96,8 @@ class Monitor:
         self._pool = _Watched(self._new())
 
     def period(self, ranks: Iterable[tuple[str, float, float]]) -> tuple[Trip, ...]:
-        """The outcomes of one period, (series, low, high) each; returns what tripped or was armed again.
+        """The `ranks` of one period's outcomes, (series, low, high) each as `rank_of` has them; returns what tripped or
+        was armed again.
 
         The pool takes their mean gain, which is honest whatever hangs together between the series of one period.
         """
@@ -129,11 +128,12 @@ class Monitor:
         return own
 
     def pooled(self, gained: tuple[float, ...]) -> None:
-        """A period for the pool: the mean gains of its series."""
+        """A period for the pool: the mean of what its series' bets `gained`, as `single` returns it."""
         self._count(POOL, self._pool, gained)
 
     def latch(self, status: Status) -> None:
-        """Take over a stream that has tripped under other settings; only re-arming lets it go."""
+        """Take over a stream that has tripped under other settings, by its `status` there; only re-arming lets it
+        go."""
         watched = self._pool if status.series == POOL else self._series.setdefault(status.series, _Watched(self._new()))
         watched.latched, watched.fresh, watched.calm = max(status.evidence, self.settings.limit), self._new(), 0
 
@@ -150,9 +150,11 @@ class Monitor:
         return max(_evidence(self._pool), 0.0 if own is None else _evidence(own))
 
     def blocked(self, series: str) -> bool:
+        """Whether nothing of the series may be released: its own stream or the pool has tripped."""
         return not self.drift(series) < self.settings.limit
 
     def status(self, series: str = POOL) -> Status:
+        """Of a series, or of the pool."""
         watched = self._pool if series == POOL else self._series.get(series, _Watched(self._new()))
         return Status(
             series, _evidence(watched), not math.isnan(watched.latched), watched.stream.about, watched.stream.count
@@ -169,6 +171,7 @@ class Monitor:
         return {name: _content(watched) for name, watched in sorted(known.items())}
 
     def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state()` of a monitor with the same settings."""
         for name, content in state.items():
             made = _Watched(self._filled(content["count"], content["growth"]), calm=int(content["calm"]))
             made.latched = math.nan if content["latched"] is None else float(content["latched"])

@@ -20,8 +20,8 @@ __all__ = ["Stream"]
 class Stream:
     """`lags` interleaved processes (targets that overlap, such as sums of several steps, do not share one)."""
 
-    bets: tuple[Bet, ...]
-    lags: int = 1
+    bets: tuple[Bet, ...]  # laws that the outcomes may follow instead; their weights add up to 1
+    lags: int = 1  # steps that a target sums up
     count: int = 0  # outcomes seen since the last re-arming
     growth: list[list[float]] = field(default_factory=list)  # (lags, bets)
 
@@ -30,7 +30,7 @@ class Stream:
             self.growth = [[0.0] * len(self.bets) for _ in range(self.lags)]
 
     def add(self, gained: Sequence[float]) -> float:
-        """Take one outcome's gains; returns the evidence after it."""
+        """Take what each bet `gained` from one outcome (1: nothing); returns the evidence after it."""
         own = self.growth[self.count % self.lags]
         for g, gain in enumerate(gained):
             # Evidence beyond all limits stays there instead of overflowing.
@@ -56,4 +56,5 @@ class Stream:
         return max(total, key=lambda word: total[word]) if self.count else ""
 
     def reset(self) -> None:
+        """No evidence, as if no outcome had come."""
         self.count, self.growth = 0, [[0.0] * len(self.bets) for _ in range(self.lags)]

@@ -157,7 +157,7 @@ class AuditLog(AuditReader):
         return entries
 
     def append(self, record: Mapping[str, Any], blobs: Mapping[str, bytes] | None = None) -> Entry:
-        """Record one record together with the blobs it refers to.
+        """Record one record together with the `blobs` it refers to, by digest.
 
         The record may lack its `id`; if it has one it must be right. Under a `request` that the log has seen it is
         not written twice: the first entry is returned, so that a caller cut off before the receipt may retry.
@@ -254,7 +254,7 @@ class AuditLog(AuditReader):
         )
 
     def set_autocheckpoint(self, pages: int) -> None:
-        """How many pages the write-ahead log may have before SQLite moves them; 0 where another program does that."""
+        """How many `pages` the write-ahead log may have before SQLite moves them; 0 where another program does that."""
         with self._guarded() as connection:
             connection.execute(f"PRAGMA wal_autocheckpoint = {int(pages)}")
 
@@ -329,7 +329,7 @@ class AuditLog(AuditReader):
         request: Request | str | None = None,
         of: RowOf | None = None,
     ) -> Entry:
-        """Record that a person replaced the action of a decision or a refusal (by id or number); it stays as it is.
+        """Record that a person took another `action` than a decision or a refusal (by id or number); it stays as it is.
         `of` is a row of the segment that `decision` then names.
 
         The task's rules are asked here: any action that they allow in the recorded state may be taken, by value or by

@@ -36,8 +36,9 @@ _MOST_LISTED = 4_096  # values of a state's list
 
 
 def decide_batch(table: Any, job: Job, *, worker: str = "this worker") -> Any:
-    """Decide every series of the table. A series that cannot be used is a row that says why; a table that cannot is an
-    `InputError` that names the column."""
+    """Decide every series of the table under the settings of the job; `worker` is what a message calls this process
+    where its packages or platform are not those that the job began with. A series that cannot be used is a row that
+    says why; a table that cannot is an `InputError` that names the column."""
     import pyarrow as pa
 
     if isinstance(table, pa.RecordBatch):

@@ -26,6 +26,7 @@ class Job:
 
     @classmethod
     def read(cls, path: str | Path, now: datetime | None = None) -> Job:
+        """From a settings file, checked. `now` is needed where the gate asks for the age of forecasts."""
         try:
             return cls.of(Path(path).read_bytes(), now, str(path))
         except OSError as error:
@@ -33,6 +34,7 @@ class Job:
 
     @classmethod
     def of(cls, toml: bytes, now: datetime | None = None, name: str = "settings") -> Job:
+        """As `read`, from the bytes of a settings file; `name` is what messages call it."""
         settings = parse_settings(toml, name)
         if not can_be_rows(settings):
             raise InputError(
@@ -57,7 +59,7 @@ class Job:
 
     def checked(self, name: str = "this worker") -> Shared:
         """shared.json as this worker would write it; a worker whose settings, packages or platform differ from those
-        where the run began is refused by name."""
+        where the run began is refused by its `name`."""
         own = shared_of(self.settings(), self.moment)
         if own.sha.hex() != self.shared:
             raise InputError(

@@ -77,10 +77,10 @@ def forecaster_classes() -> dict[str, type[Any]]:
 
 
 def field_notes(cls: type[Any]) -> dict[str, str]:
-    """The comment beside each field of a dataclass, from its source."""
+    """The comment beside each field of a dataclass (or of a tuple or dictionary with names), from its source."""
     notes: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        if not dataclasses.is_dataclass(base):
+        if not (dataclasses.is_dataclass(base) or hasattr(base, "_fields") or hasattr(base, "__total__")):
             continue
         try:
             source = inspect.getsource(base)

@@ -36,7 +36,7 @@ class TaskInfo:
 
     name: str  # as in settings files
     kind: type[Any]  # the record of parameters
-    summary: str
+    summary: str  # what is decided, in half a sentence
     outcome: str  # what a trace forecasts, with its unit
     action: str  # what is decided, with its unit
     page: str  # below docs/
@@ -129,7 +129,7 @@ if not TYPE_CHECKING:
 
 
 def describe(name: str | None = None) -> str:
-    """What the built-in tasks are, or one of them."""
+    """What the built-in tasks are; with a `name` of `TASKS` that one."""
     if name is None:
         return "\n\n".join(info.describe() for info in _ALL)
     if name not in TASKS:

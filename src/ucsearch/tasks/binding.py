@@ -85,6 +85,7 @@ class OnSeries(ABC):
         return {"reward": float(self.task().reward(s, a, y, p))}
 
     def fit(self) -> Fit:
+        """How any series becomes outcomes of this task, and where episodes start."""
         return Fit("values", 1.0, -np.inf, {})
 
     def shape(self) -> tuple[Any, ...]:

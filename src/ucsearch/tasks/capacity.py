@@ -259,8 +259,9 @@ class CapacityPlan(StablePlan):
         planned: Sequence[float] | None = None,
         allowance: float | None = None,
     ) -> State:
-        """The starting state. `starting[i]` units enter service i steps from now; `young[i]` of those in service must
-        stay for i + 1 more steps (missing ones are 0); `planned` are the previous plan's changes from this step on."""
+        """The starting state. `online` units are in service; `starting[i]` enter service i steps from now; `young[i]`
+        of those in service must stay for i + 1 more steps (missing ones are 0); `planned` are the previous plan's
+        changes from this step on."""
         lists = []
         for name, given, length in (
             ("starting", starting, self.startup_delay),
@@ -282,9 +283,11 @@ class CapacityPlan(StablePlan):
         return self.startup_delay
 
     def outcomes(self, values: Floats, before: Floats) -> Floats:
+        """Demand is what the series says; below 0 counts as none."""
         return np.maximum(values, 0.0)
 
     def parts(self, s: Any, a: float, y: Any, p: Any) -> dict[str, float]:
+        """Reward of one step (currency), demand not served, units started, units in service."""
         units = in_service(s, a, p)
         return {
             "reward": reward(s, a, float(y), p),
@@ -294,6 +297,7 @@ class CapacityPlan(StablePlan):
         }
 
     def fit(self) -> Fit:
+        """The mean of a series becomes what half of the units serve; half of them are in service at first."""
         half = self.largest // 2
         return Fit("relative", max(half, 1) * self.unit_output, 0.0, {"online": half})
 

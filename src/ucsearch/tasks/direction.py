@@ -149,18 +149,21 @@ class Direction(StablePlan):
     def state(
         self, direction: float = 0.0, planned: Sequence[float] | None = None, allowance: float | None = None
     ) -> State:
-        """The starting state: the direction held, and the previous plan's directions from this step on."""
+        """The starting state: the `direction` held (-1, 0 or 1); `planned` are the previous plan's from now on."""
         if direction not in _LABELS:
             raise InputError("direction", repr(direction), "-1, 0 or 1")
         return State(float(direction), *self.plan_fields(planned, allowance))
 
     def outcomes(self, values: Floats, before: Floats) -> Floats:
+        """The return of a step is the change of the series."""
         return np.diff(values, axis=-1, prepend=np.asarray(before)[..., None])
 
     def figures(self, states: Floats, actions: Floats, outcomes: Floats) -> dict[str, Floats]:
+        """Mean absolute exposure: the share of steps that were not flat."""
         return {"exposure": np.abs(actions).mean(axis=1)}
 
     def fit(self) -> Fit:
+        """Returns are scaled to a standard deviation of 1; flat at first."""
         return Fit("changes", 1.0, -np.inf, {})
 
     @classmethod

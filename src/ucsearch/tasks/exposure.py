@@ -292,8 +292,8 @@ class DelayedExposure(StablePlan):
         planned: Sequence[float] | None = None,
         allowance: float | None = None,
     ) -> State:
-        """The starting state. `pending[i]` executes i steps from now (missing ones are 0); `planned` are the previous
-        plan's changes from this step on."""
+        """The starting state. `position` units are held; `pending[i]` executes i steps from now (missing ones are 0);
+        `planned` are the previous plan's changes from this step on."""
         if len(pending) > self.delay:
             raise InputError("pending", f"{len(pending)} changes", f"at most {self.delay}, the delay")
         waiting = tuple(number(f"pending[{i}]", x, -NO_LIMIT) for i, x in enumerate(pending))
@@ -305,6 +305,7 @@ class DelayedExposure(StablePlan):
         return start
 
     def outcomes(self, values: Floats, before: Floats) -> Floats:
+        """The return of a step is the change of the series."""
         return np.diff(values, axis=-1, prepend=np.asarray(before)[..., None])
 
     def figures(self, states: Floats, actions: Floats, outcomes: Floats) -> dict[str, Floats]:
@@ -313,6 +314,7 @@ class DelayedExposure(StablePlan):
         return {"exposure": held.mean(axis=1), "turnover": np.abs(actions).sum(axis=1)}
 
     def fit(self) -> Fit:
+        """Returns are scaled to a standard deviation of 1; nothing is held at first."""
         return Fit("changes", 1.0, -np.inf, {})
 
     @classmethod

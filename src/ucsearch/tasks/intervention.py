@@ -231,6 +231,7 @@ class Intervention(StablePlan):
         )
 
     def parts(self, s: Any, a: float, y: Any, p: Any) -> dict[str, float]:
+        """Reward of one step, harm suffered and harm averted (currency each), and doses given."""
         harm, avoided = max(float(y), 0.0), averted(s, a, p)
         return {
             "reward": reward(s, a, float(y), p),
@@ -240,6 +241,7 @@ class Intervention(StablePlan):
         }
 
     def fit(self) -> Fit:
+        """The mean harm of a step becomes what a dose costs; the whole budget is there at first."""
         return Fit("relative", self.cost or 1.0, 0.0, {})
 
     @classmethod

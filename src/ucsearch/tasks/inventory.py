@@ -48,7 +48,7 @@ class LeadTimeInventory(OnSeries):
     lead_time: int = 2  # periods, 0..12; 0: the order arrives before this period's demand
     order_sizes: Sequence[float] = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)  # units, or levels
     orders: Literal["quantity", "level"] = "quantity"  # level: order up to so much in stock and on order
-    unmet: Literal["lost", "backordered"] = "lost"
+    unmet: Literal["lost", "backordered"] = "lost"  # what becomes of demand that stock cannot serve
     holding: float = 1.0  # currency per unit left at the end of a period
     shortage: float = 9.0  # currency per unit short at the end of a period
     price: float = 0.0  # currency per unit sold; 0: costs only
@@ -167,8 +167,9 @@ class LeadTimeInventory(OnSeries):
         planned: Sequence[float] | None = None,
         allowance: float | None = None,
     ) -> Any:
-        """The starting state. `open_orders[i]` arrives i periods from now (missing ones are 0); `last` is the previous
-        order, by default the newest open order; `planned` the previous plan's orders from this period on."""
+        """The starting state. `on_hand` units are in stock, below 0 what is owed to customers; `open_orders[i]` arrives
+        i periods from now (missing ones are 0); `last` is the previous order, by default the newest open order;
+        `planned` the previous plan's orders from this period on."""
         length = max(1, self.lead_time)
         if len(open_orders) > self.lead_time:
             raise InputError("open_orders", f"{len(open_orders)} orders", f"at most {self.lead_time}, the lead time")
@@ -212,8 +213,9 @@ class LeadTimeInventory(OnSeries):
         return found
 
     def lots(self, trace: Trace, params: Any, count: int, step: float = 0.0) -> Lots:
-        """Order sizes and a lattice that fit each window's forecast, for `trace.on_lattice(found.unit)` and mode
-        "closed". Quantities are rounded to `step` and to whole packs."""
+        """No order and up to `count` sizes that fit each window's forecast, and their lattice, for
+        `trace.on_lattice(found.unit)` and mode "closed". Quantities are rounded to `step` units (0: not at all) and to
+        whole packs."""
         return lots(_mean_demand(trace), self.lead_time, params, count, step)
 
     def scaled(self, trace: Trace, multiples: Sequence[float], arrivals: int = 1) -> tuple[Floats, rules.Params]:
@@ -261,6 +263,7 @@ class LeadTimeInventory(OnSeries):
         return self.lead_time
 
     def outcomes(self, values: Floats, before: Floats) -> Floats:
+        """Demand is what the series says; below 0 counts as none."""
         return np.maximum(values, 0.0)
 
     def starts(self, trace: Trace) -> list[Any]:
@@ -296,6 +299,7 @@ class LeadTimeInventory(OnSeries):
         }
 
     def fit(self) -> Fit:
+        """The mean of a series becomes the middle of the order sizes, and so do stock and open orders at first."""
         level = float(self.order_sizes[len(self.order_sizes) // 2])
         mean = level / (self.lead_time + 1) if self.orders == "level" else level
         start = {"on_hand": mean, "open_orders": (mean,) * self.lead_time, "last": mean}

@@ -211,9 +211,7 @@ class Storage(StablePlan):
     wear: float = 0.0  # currency per unit drawn from the store
     end_value: float = 0.0  # currency per unit in store at the end of the horizon
     power: float | None = None  # instead of powers: all powers up to it that move the level by whole level_steps
-    level_step: float | None = (
-        None  # energy; levels are rounded down to multiples of it; beside power, a 20th of full charging
-    )
+    level_step: float | None = None  # energy; levels are rounded down to multiples. Beside power: a 20th of a charge
     hours: float = 1.0  # of a step
     target: float | None = None  # energy in store when the state's `due` runs out
     end_price: Literal["given", "forecast"] = "given"  # forecast: end_value from each forecast's last day
@@ -249,6 +247,7 @@ class Storage(StablePlan):
         object.__setattr__(self, "powers", tuple(lattice.lattice_powers(power, *shares, hours, size)))
 
     def shape(self) -> tuple[Any, ...]:
+        """The powers, whether levels lie on a lattice, and whether energy left is worth something."""
         return (self.powers, self.on_lattice, self.has_terminal)
 
     @property
@@ -332,9 +331,9 @@ class Storage(StablePlan):
         allowance: float | None = None,
         due: int = 0,
     ) -> Any:
-        """The starting state. `last` is the previous step's power; `cycles` what is left of the cycle budget (by
-        default all of it); `planned` the previous plan's powers from this step on; `due` the steps in which the level
-        must reach the target (0: no matter)."""
+        """The starting state. `level` is the energy in store; `last` the previous step's power; `cycles` what is left
+        of the cycle budget (by default all of it); `planned` the previous plan's powers from this step on; `due` the
+        steps in which the level must reach the target (0: no matter)."""
         left = limit("cycles", self.cycles if cycles is None else cycles)
         energy = number("level", level, 0.0, self.capacity)
         power = number("last", last, -NO_LIMIT)
@@ -351,6 +350,7 @@ class Storage(StablePlan):
         return lattice.LatticeState(lattice.floored(energy, p), power, budget, wait, *rest)
 
     def parts(self, s: Any, a: float, y: Any, p: Any) -> dict[str, float]:
+        """Reward of one step (currency); energy bought, energy sold, and the level after it."""
         energy = abs(a) * self.hours
         after = self.task().step(s, a, float(y), p)
         return {
@@ -361,6 +361,7 @@ class Storage(StablePlan):
         }
 
     def fit(self) -> Fit:
+        """The mean price becomes 10; the store is half full at first."""
         return Fit("relative", 10.0, -np.inf, {"level": self.capacity / 2.0})
 
     @classmethod

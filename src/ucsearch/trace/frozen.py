@@ -91,7 +91,8 @@ class Trace:
         issued: Any = None,
         notes: Sequence[str] = (),
     ) -> Trace:
-        """Ensemble, bootstrap or sample paths: (J, H), with `fields` (J, H, F); panels (W, J, H) or (W, J, H, F).
+        """Ensemble, bootstrap or sample paths as `members`: (J, H), with `fields` (J, H, F); panels (W, J, H) or
+        (W, J, H, F), in units of the outcome.
 
         `sigma`, shaped like the members, is each member's own standard deviation (a heteroscedastic head): every
         member is expanded into `points` equally likely quantile points. `coupling="tree"` needs `node` (J, H):
@@ -148,7 +149,7 @@ class Trace:
         cutoff: Any = None,
         issued: Any = None,
     ) -> Trace:
-        """Any quantile function `(level, step) -> value`, with `fields` `(level, step, field) -> value`; or a pmf
+        """Any `quantile` function `(level, step) -> value`, with `fields` `(level, step, field) -> value`; or a `pmf`
         `(values, probabilities)` with exact weights, with `fields` of vectors (K, F), which stay together.
 
         With a pmf and `grid`, member j takes value j at every step with weight p_j: every step's marginal is exact.
@@ -199,7 +200,7 @@ class Trace:
         cutoff: Any = None,
         issued: Any = None,
     ) -> Trace:
-        """Action scores and uncertainties (H, m) or (W, H, m), with the outcomes (H,), (H, F) or (W, H, F) that
+        """Action scores and uncertainties (H, m) or (W, H, m), with the `outcomes` (H,), (H, F) or (W, H, F) that
         transitions see. Without outcomes they see NaN, so a transition that reads one fails instead of guessing."""
         score = as_finite(q, "trace.q")
         spread = as_finite(u, "trace.u")
@@ -261,7 +262,7 @@ class Trace:
     # ---------------------------------------------------------------- the law of its outcomes
 
     def declare(self, coupling: Coupling, *, node: ArrayLike | None = None, bins: int | None = None) -> Trace:
-        """The same members under another coupling: "independent", "tree" with `node` (in the order of `members`) or
+        """The same members under another `coupling`: "independent", "tree" with `node` (in the order of `members`) or
         "markov" with `bins`. What was declared before is forgotten."""
         self._need_members()
         made = Trace._of_members(
@@ -369,7 +370,7 @@ class Trace:
         return other
 
     def some(self, windows: NDArray[np.int64]) -> Trace:
-        """Those windows of a panel, in that order."""
+        """Those `windows` of a panel, in that order."""
         weights = self.weights if self.weights.shape[0] == 1 else freeze(self.weights[windows])
         members, mean, q, u = (freeze(a[windows]) for a in (self.members, self.mean, self.q, self.u))
         places = windows.tolist()

@@ -62,7 +62,8 @@ def verify_record(
     trust_record_task: bool = False,
     gate: Mapping[str, Any] | None = None,
 ) -> Verdict:
-    """One decision. Bytes must be canonical; a mapping is taken for what its canonical form says.
+    """One decision. Bytes must be canonical; a mapping is taken for what its canonical form says. `blobs` are the
+    arrays that it names, by digest. With a `gate` the decision's own must be at least as strict.
 
     Without `task` the record may name a built-in one; with `trust_record_task` what it names is imported. Raises
     `NoTask` where there is none.
@@ -92,6 +93,7 @@ def verify_file(
     After a break in the chain an entry is at best "weaker": nothing says that it belongs there. Under a `checkpoint` so
     is every entry that it does not reach; with a `key` the checkpoint must be signed by it. `timed`: the caller is a
     program of its own, which may use signals to end an entry that takes so many seconds longer than its nodes may.
+    `past` are the files before this one of a log that was rotated: `verify_files` follows them by itself.
     """
     loose = _Terms(tasks(task, trust_record_task), budget, gate, past=past, timed=timed)
     terms = loose
@@ -137,7 +139,8 @@ def verify_file(
 
 
 def verify_files(paths: Sequence[str | Path], task: Any = None, **options: Any) -> Iterator[Verdict]:
-    """Every entry of a log's files, the oldest first; options as for `verify_file`, a checkpoint of the last one."""
+    """Every entry of a log's files, the oldest of `paths` first; options as for `verify_file`, a checkpoint of the last
+    one."""
     past = Past()
     checkpoint, key = options.pop("checkpoint", None), options.pop("key", None)
     try:

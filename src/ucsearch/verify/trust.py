@@ -61,7 +61,8 @@ def find_object(name: str, check: Callable[[str, Any], Any] = lambda name, found
 
 
 def find_task(name: str) -> Any:
-    """The task that a caller names, found as `find_object` does."""
+    """The task of this `name`: `package.module:object` or `folder/file.py:object`. Its module is imported: its
+    code runs."""
     return find_object(name, _checked)
 
 

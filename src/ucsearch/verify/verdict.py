@@ -20,8 +20,8 @@ class Verdict:
 
     status: str  # a key of CODES
     name: str  # id of the record, or the place of what has none
-    where: str = ""
-    message: str = ""
+    where: str = ""  # such as "claim.gap"; "" where nothing is wrong
+    message: str = ""  # why, in words; "" for most valid entries
 
     @property
     def code(self) -> int:
