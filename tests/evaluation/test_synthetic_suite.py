@@ -207,8 +207,10 @@ def test_test_series_are_refused_before_the_test_split_is_open(tmp_path: Path) -
         synthetic._test_row(load_suite(MINI), job_in(tmp_path), 0, 1.0)
 
 
-def test_a_killed_run_goes_on_and_ends_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = row_bytes(run_in(tmp_path / "whole").rows)
+def test_a_killed_run_goes_on_and_ends_the_same(
+    found: Findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = row_bytes(found.rows)
     original, calls = synthetic._test_row, []
 
     def killed(*args: Any) -> Any:
