@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,36 @@ from ucsearch.records.store import APPLICATION_ID, SCHEMA, SCHEMA_1, create_tabl
 from ucsearch.verify import verify_file
 
 BLOB = encode_array([1.0, 2.0])
+# Upgrades copies of a log, each in a process that dies by its own hand at the start of the next statement.
+DYING = """
+import os, shutil, signal, sys
+from ucsearch.records import AuditReader, upgrade
+
+old, new = sys.argv[1:]
+dial = upgrade.dial
+with AuditReader(old) as reader:
+    before = list(reader)
+for steps in range(1, 200):
+    for end in ("", "-wal", "-shm"):
+        if os.path.exists(new + end):
+            os.unlink(new + end)
+    shutil.copy(old, new)
+    if (child := os.fork()) == 0:
+        def mortal(*arguments):
+            connection, seen = dial(*arguments), iter(range(1, steps))
+            connection.set_trace_callback(lambda sql: next(seen, 0) or os.kill(os.getpid(), signal.SIGKILL))
+            return connection
+        upgrade.dial = mortal
+        upgrade.upgrade(new)
+        os._exit(0)
+    died = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    with AuditReader(new) as reader:
+        left, same, right = reader.format, list(reader) == before, reader.verify().ok
+    again = upgrade.upgrade(new).after
+    print(steps, left, same, right, again)
+    if not died:
+        break
+"""
 
 
 def old_log(path: Path, count: int = 7) -> str:
@@ -148,3 +181,14 @@ def test_an_upgrade_waits_for_nobody_longer_than_asked(tmp_path: Path) -> None:
             upgrade.upgrade(path, timeout_s=0.05)
         other.execute("ROLLBACK")
     assert upgrade.upgrade(path).count == 7
+
+
+def test_an_upgrade_that_is_killed_leaves_one_log_or_the_other(tmp_path: Path) -> None:
+    old_log(tmp_path / "old.db")
+    command = [sys.executable, "-c", DYING, str(tmp_path / "old.db"), str(tmp_path / "new.db")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True, env=os.environ)
+    told = [line.split() for line in done.stdout.splitlines()]
+    assert len(told) > 20
+    assert {line[1] for line in told} == {"1", "2"}
+    assert {tuple(line[2:]) for line in told} == {("True", "True", "2")}
+    assert told[-1][1] == "2"
