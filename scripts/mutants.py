@@ -505,7 +505,9 @@ def graft(path: str, source: str, mark: Callable[[int], None] | None = None) -> 
             continue
         if isinstance(new, types.FunctionType) and isinstance(old, types.FunctionType) and not new.__closure__:
             old.__code__, old.__defaults__, old.__kwdefaults__ = new.__code__, new.__defaults__, new.__kwdefaults__
+            fresh[key] = old  # what decorated functions, which stay in `fresh`, are to call
         elif isinstance(new, type) and isinstance(old, type):
+            fresh[key] = old
             for part, value in vars(new).items():
                 if isinstance(value, types.FunctionType) and value.__globals__ is fresh:
                     setattr(old, part, _method(value, old, vars(module)))
