@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from tests.service.console_kit import EVIL, Person
-from tests.service.kit import PLAN, Clock, body, item, running
+from tests.service.kit import CONFIG, PLAN, Clock, body, item, make_folder, running
 from ucsearch.records.audit import AuditReader
+from ucsearch.service.config import ConfigError, load_config
 from ucsearch.service.problems import CODES
-from ucsearch.verify import verify_files
+from ucsearch.verify import verify_files, verify_log
 
 LOG = "log/decisions.db"
 
@@ -45,7 +46,8 @@ def test_units_do_not_matter(tmp_path: Path, unit: float) -> None:
 
 
 NAMES = [
-    "Ünïcødé", "漢字", "🚚", "a" * 200, "e\u0301", "..", "%2F..%2F", "{{7*7}}", EVIL, "=cmd()", "\u202egnp", "Å\u030a",
+    "Ünïcødé", "漢字", "🚚", "a" * 200, "e\u0301", "a/../b", "%2F..%2F", "{{7*7}}", EVIL, "=cmd()", "\u202egnp",
+    "Å\u030a",
 ]  # fmt: skip
 
 
@@ -171,5 +173,62 @@ def test_words_of_people_are_shown_as_words(tmp_path: Path) -> None:
                 page = (await person.look(path)).text
                 assert "<img src=x" not in page, path
             assert "because &lt;img" in (await person.look("/console/plans")).text
+
+    asyncio.run(go())
+
+
+EDGES = (
+    "9999-12-31T23:59:59-23:59", "9999-12-31T23:59:59+00:00", "0001-01-01T00:00:00+23:59", "0001-01-01T00:00:00+00:00",
+    "infinity",
+)  # fmt: skip
+
+
+def test_times_at_the_edges_of_the_calendar_stop_nobody(tmp_path: Path) -> None:
+    """What is recorded must be read again by the next start, by the monitors and by the verifier."""
+    config = CONFIG + "[plan.monitor]\n"
+
+    async def go() -> None:
+        tokens = make_folder(tmp_path, config)
+        for _ in range(2):
+            async with running(tmp_path, config, tokens=tokens) as client:
+                for edge in EDGES:
+                    made = await client.decide("A", members=60, cutoff=edge, issued=edge)
+                    assert made.status_code == 200, edge
+                    report = {"decision": made.json()["items"][0]["id"], "step": 1, "value": 5.0, "observed_at": edge}
+                    found = await client.post("/v1/outcomes", {"items": [report]})
+                    assert found.status_code == (201 if edge == EDGES[3] else 422), edge
+                    content = {"why": "to the end of time", "until": edge}
+                    paused = await client.post("/v1/plans/orders/pause", content, role="operator")
+                    assert paused.status_code == (201 if edge == EDGES[1] else 422), edge
+                    if paused.status_code == 201:
+                        await client.post("/v1/plans/orders/resume", {"why": "it is not the end"}, role="operator")
+                assert (await client.decide("B", members=60)).status_code == 200
+                assert (await client.get("/v1/monitors")).status_code == 200
+
+    asyncio.run(go())
+    assert {v.status for v in verify_log(tmp_path / "log/decisions.db")} == {"valid"}
+
+
+@pytest.mark.parametrize("line", ["valid_for_s = inf", "valid_for_s = 1e12", "[plan.monitor]\ngrace_s = 1e300"])
+def test_times_that_no_calendar_has_are_refused_at_the_start(tmp_path: Path, line: str) -> None:
+    make_folder(tmp_path, f"{CONFIG}{line}\n")
+    with pytest.raises(ConfigError, match=r"valid_for_s|grace_s"):
+        load_config(tmp_path)
+
+
+def test_addresses_are_what_they_say(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            for name in (".", ".."):  # no address can hold them
+                assert (await client.decide(name)).status_code == 422
+            assert (await client.decide("a/./b")).status_code == 200
+            assert (await client.get("/v1/series/a%2F.%2Fb")).json()["series"] == "a/./b"
+            for path in ("/v1/decisions/", "/v1/plans/", "/healthz/"):  # not a word about another address
+                assert (await client.get(path)).status_code == 404, path
+            assert (await client.post("/v1/plans/orders/decisions/", body())).status_code == 404
+            for query in ("serie=A", "outcome=released", "kind=outcome", "kind=", "reason=weather", "plan=a&x=1"):
+                assert (await client.get(f"/v1/decisions?{query}")).status_code == 422, query
+            for query, count in (("outcome=RELEASED", 1), ("kind=refusal", 0), ("reason=none", 1), ("series=x", 0)):
+                assert len((await client.get(f"/v1/decisions?{query}")).json()["items"]) == count, query
 
     asyncio.run(go())

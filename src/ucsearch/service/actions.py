@@ -24,6 +24,7 @@ from ucsearch.service.core import Service
 from ucsearch.service.problems import Refusal, shown
 from ucsearch.service.reads import expects_of, find_row
 from ucsearch.service.standing import pause_of
+from ucsearch.service.times import moment_of
 from ucsearch.service.writer import Desk
 
 __all__ = ["Done", "feasible_actions", "override", "pause", "rearm", "repeated", "resume"]
@@ -45,12 +46,8 @@ def words(text: str, field: str = "why") -> str:
 
 
 def later_time(text: str, now: datetime, field: str) -> str:
-    try:
-        moment = datetime.fromisoformat(text)
-        right = moment.utcoffset() is not None and now < moment
-    except (ValueError, OverflowError, TypeError):
-        right = False
-    if not right:
+    moment = moment_of(text)
+    if moment is None or not now < moment:
         raise Refusal("invalid", f"{field} is a time to come, with its offset from UTC", where=(field,))
     return text
 

@@ -39,7 +39,7 @@ def make_app(service: Service, *, console: bool = True) -> Front:
 
     app = FastAPI(
         title="ucsearch decision service", version="1", lifespan=lifespan, openapi_url=None, docs_url=None,
-        redoc_url=None,
+        redoc_url=None, redirect_slashes=False,
     )  # fmt: skip
     app.state.service, app.state.rates = service, Rates()
     app.include_router(router, prefix="/v1")

@@ -178,6 +178,8 @@ def rows_of(body: DecideBody, limits: Limits, settings: Settings) -> list[dict[s
 def check_series(name: str, limits: Limits, where: str) -> None:
     if len(name) > limits.series_length:
         raise Refusal("invalid", "a long name", where=(f"{where}: at most {limits.series_length} characters",))
+    if name in (".", ".."):  # clients and browsers take them out of an address: nobody could look at it
+        raise Refusal("invalid", "an odd name", where=(f"{where}: a name that an address can hold",))
     if not name.isprintable() or name != name.strip():
         raise Refusal("invalid", "an odd name", where=(f"{where}: no control characters, no spaces around it",))
 

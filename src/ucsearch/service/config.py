@@ -18,6 +18,7 @@ from ucsearch.monitor import Watch
 __all__ = ["Config", "ConfigError", "Limits", "MonitorTable", "PlanTable", "Server", "Store", "load_config"]
 
 FILE = "service.toml"
+_CENTURY_S = 3.2e9  # longer times end after the calendar does
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -31,7 +32,7 @@ class ConfigError(InputError):
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Server(_Table):
@@ -132,7 +133,9 @@ class MonitorTable(_Table):
     probation: int = Field(default=50, ge=1)
     calm: float = Field(default=1_000.0, gt=0.0)
     max_overdue: float | None = Field(default=None, ge=0.0, description="outcomes that may be missing; none: not asked")
-    grace_s: float = Field(default=86_400.0, ge=0.0, description="after which an outcome that is not there is overdue")
+    grace_s: float = Field(
+        default=86_400.0, ge=0.0, le=_CENTURY_S, description="after which an outcome that is not there is overdue"
+    )
 
     def watching(self) -> Watching:
         names = ("max_undercoverage", "watch", "within", "alpha", "lags", "probation", "calm")
@@ -145,7 +148,9 @@ class PlanTable(_Table):
     name: str
     settings: str = Field(description="file, as for `ucsearch decide`")
     task: str | None = Field(default=None, description="a task of one's own, 'package:object'")
-    valid_for_s: float = Field(default=86_400.0, gt=0.0, description="how long a decision may be followed")
+    valid_for_s: float = Field(
+        default=86_400.0, gt=0.0, le=_CENTURY_S, description="how long a decision may be followed"
+    )
     allow_plain: bool = Field(default=False, description="decide without compiled kernels where they cannot be made")
     shapes: tuple[dict[str, int | float | str], ...] = Field(
         default=(), description="parameters that states may name, such as {lead_time = 3}: compiled before the start"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from ucsearch.errors import RecordError
@@ -23,6 +23,7 @@ from ucsearch.service.core import Service
 from ucsearch.service.plans import Plan
 from ucsearch.service.problems import Refusal
 from ucsearch.service.reads import find_row
+from ucsearch.service.times import moment_of
 from ucsearch.service.writer import Desk
 
 __all__ = ["report", "target_rank"]
@@ -78,14 +79,10 @@ class _Report:
         row = self._found(item.decision)
         if row is None:
             raise Refusal("not_found", "there is no such decision", where=(f"items[{i}].decision",))
-        try:
-            dated = datetime.fromisoformat(item.observed_at).utcoffset() is not None
-        except (ValueError, OverflowError):
-            dated = False
-        where = (f"items[{i}].observed_at",)
-        if not dated:
+        observed, where = moment_of(item.observed_at), (f"items[{i}].observed_at",)
+        if observed is None:
             raise Refusal("invalid", "a time with its offset from UTC is expected", where=where)
-        if datetime.fromisoformat(item.observed_at) > self.desk.now + _AHEAD:
+        if observed > self.desk.now + _AHEAD:
             # Every outcome after it would count as late, and the pool of all series would never move again.
             raise Refusal("invalid", "a time that has come is expected", where=where)
         return row

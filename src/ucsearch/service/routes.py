@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ucsearch.dispatch.decision import Outcome
+from ucsearch.dispatch.gate import Reason
 from ucsearch.records.canonical import canonical
 from ucsearch.service import reads, telling
 from ucsearch.service.bodies import DecideBody, read_body, rows_of
 from ucsearch.service.core import Service, request_of
 from ucsearch.service.front import principal_of, raw_body
+from ucsearch.service.problems import Refusal, shown
 from ucsearch.service.schemas import body_of, problems
 from ucsearch.service.watching import plain_stream
 
@@ -53,12 +56,16 @@ async def decide(request: Request, plan: str) -> Response:
 
 @router.get("/decisions", summary="Decisions, newest first", responses=problems(401, 403, 422, 429, 503))
 async def list_decisions(
-    request: Request, plan: Text = None, series: Text = None, outcome: Text = None, reason: Text = None,
-    kind: Text = None, before: Before = None, limit: Limit = 50,
+    request: Request, plan: Text = None, series: Text = None, outcome: Outcome | None = None,
+    reason: Reason | None = None, kind: Literal["decision", "refusal"] | None = None, before: Before = None,
+    limit: Limit = 50,
 ) -> Response:  # fmt: skip
     principal_of(request, "viewer")
     asked = {"plan": plan, "series": series, "outcome": outcome, "reason": reason, "kind": kind}
-    given = {k: v for k, v in asked.items() if v is not None}
+    # A name that is misspelt would show everything, and somebody would take it for what was asked.
+    if strange := [name for name in request.query_params if name not in (*asked, "before", "limit")]:
+        raise Refusal("invalid", "a parameter that is not known", where=(f"query.{shown(strange[0])}",))
+    given = {k: str(v) for k, v in asked.items() if v is not None}
 
     def run(reader: Any) -> reads.DecisionPage:
         return reads.decisions(reader, **given, before=before, limit=limit)

@@ -53,11 +53,11 @@ def due_at(plan: Plan, record: Mapping[str, Any], step: int = 1) -> datetime | N
     for text in (*meta.get("cutoff", []), *meta.get("issued", []), gate["now"]):
         try:
             moment = datetime.fromisoformat(text)
-        except ValueError:
+            moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+            length = plan.table.valid_for_s if math.isnan(plan.period_s) else plan.period_s
+            return moment + timedelta(seconds=step * length + table.grace_s)
+        except (ValueError, OverflowError):  # no time, or one near the end of the calendar: the next one says it
             continue
-        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-        length = plan.table.valid_for_s if math.isnan(plan.period_s) else plan.period_s
-        return moment + timedelta(seconds=step * length + table.grace_s)
     return None
 
 
