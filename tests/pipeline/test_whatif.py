@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from ucsearch.errors import InputError, RecordError
 from ucsearch.pipeline.again import asked_again, find_decision
 from ucsearch.pipeline.explain import explain_series
 from ucsearch.pipeline.limits import action_words, asked_of, blocked_words
+from ucsearch.pipeline.override import override_decision
 from ucsearch.pipeline.whatif import WhatIf, parse_changes, what_if
 from ucsearch.records import AuditReader
 from ucsearch.records.decisions import decision_record
@@ -160,6 +162,9 @@ def test_limits_that_bind_together_and_those_that_loosen_downwards() -> None:
     assert (
         action_words(store.task(), store.state(3.5), store.params(), 1.0) == "capacity 4 does not allow it, 4.45 would"
     )
+    due = Storage(capacity=4.0, power=1.0, charge_efficiency=1.0, level_step=0.5, target=4.0)
+    told = action_words(due.task(), due.state(1.0, due=2), due.params(), 0.0)
+    assert told == "target 4 does not allow it, 2 would; due 2 does not allow it, 4 would"
     plan = CapacityPlan(largest=4, smallest=1)
     assert "largest 4" in action_words(plan.task(), plan.state(4), plan.params(), 2.0)
 
@@ -209,7 +214,7 @@ def test_a_quantity_in_units_where_actions_are_levels(tmp_path: Path, capsys: py
     write_job(tmp_path)
     decide(tmp_path, parse_settings(LEVELS.encode()))
     text = run(tmp_path, capsys, "C", "12")  # 5 in stock and 5 on order: up to 22
-    assert "which is off the grid; that orders 12" in text
+    assert "which is off the grid and more than the largest that was offered, 15; that orders 12" in text
     with AuditReader(tmp_path / "log.db") as reader:
         (made,) = (row.record for row in reader.list(kind="override"))
     assert (made["action"], made["series"]) == (22, "C")
@@ -238,3 +243,20 @@ def test_hold_and_refused_can_be_overridden(tmp_path: Path, capsys: pytest.Captu
     assert "the state could not be used" in run(tmp_path, capsys, "Y", "5", code=2)
     assert "withdrew what replaced" in run(tmp_path, capsys, "A", "--withdraw")
     assert "no decision of a series 'Q'" in run(tmp_path, capsys, "Q", "5", code=2)
+
+
+def test_half_a_unit_is_no_override_where_units_are_counted(tmp_path: Path) -> None:
+    config = CapacityPlan(largest=6, smallest=1)
+    trace = uc.Trace.from_members([[12.0, 15.0], [14.0, 18.0]])
+    decision = uc.decide(config.task(), config.state(2), trace, uc.Exact(depth=2), engine="python")
+    log = tmp_path / "log.db"
+    with uc.AuditLog(log) as book:
+        book.append(decision)
+
+    def clock() -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    with pytest.raises(InputError, match=r"saw 0\.5, expected whole units"):
+        override_decision(log, "1", who="A", why="b", clock=clock, quantity="0.5", task=config.task())
+    done = override_decision(log, "1", who="A", why="b", clock=clock, quantity="1", task=config.task())
+    assert done.record["action"] == 1.0

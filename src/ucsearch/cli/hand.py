@@ -100,6 +100,8 @@ def put_in_place(
             raise typer.Exit(NEEDS_A_PERSON) from error
     made = done.record
     off = ", which is off the grid" if made["off_grid"] else ""
+    if done.beyond is not None:
+        off += f" and more than the largest that was offered, {done.beyond:g}"
     what = "withdrew what replaced" if withdraw else "replaced"
     by = "" if withdraw else f" by {made['label'] or made['action']}{off}"
     if done.order is not None and done.order != made["action"]:

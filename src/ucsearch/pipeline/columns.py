@@ -65,6 +65,9 @@ class Layout:
     variable: str = ""  # the column that names a row's field; "": each field has columns of its own
 
 
+_SAMPLED = {"demand": ("price", "harm")}  # names that `ucsearch new` writes into settings: nobody chose them
+
+
 def usual_names(table: Table, names: Columns) -> Columns:
     """The settings' names; ours or other people's in place of those that are not there (files that we write ourselves
     have our names, whatever the user's files call things)."""
@@ -75,7 +78,7 @@ def usual_names(table: Table, names: Columns) -> Columns:
             continue
         if ours in table.columns:
             changes[ours] = ours
-        elif named == ours:
+        elif named == ours or named in _SAMPLED.get(ours, ()):
             found = [x for x in others if x in table.columns][:1] or _said(ours, table.columns)
             changes |= {ours: found[0]} if len(found) == 1 else {}
     return names.model_copy(update=changes)

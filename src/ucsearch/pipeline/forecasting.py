@@ -254,8 +254,8 @@ def _write(out: Path, made: Sequence[_Made], plan: Plan, issued: str) -> None:
             h = one.history
             times = [] if h.last is None else [later(h.last, i + 1, plan.sales.period) for i in range(plan.horizon)]
             for i in range(plan.horizon):
-                row: list[Any] = [h.series, day_text(times[i]) if dated else i + 1, one.model]
-                row += [day_text(h.last)] if dated else []
+                row: list[Any] = [h.series, day_text(times[i], plan.sales.period) if dated else i + 1, one.model]
+                row += [day_text(h.last, plan.sales.period)] if dated else []
                 row += [issued] if issued else []
                 yield [*row, *one.members[:size, i].T.ravel().tolist()]
 

@@ -30,6 +30,7 @@ class _Limit(NamedTuple):
     loosens: int  # 1: larger allows more; -1: smaller does
     in_state: bool = False
     least: float = 0.0  # of those that loosen downwards: no smaller value means anything
+    whole: bool = False  # it counts something
 
 
 _ALLOWANCE = _Limit("allowance", "change_budget", 1, in_state=True)
@@ -46,6 +47,8 @@ _LIMITS: dict[str, tuple[_Limit, ...]] = {
         _Limit("capacity", "capacity", 1),
         _Limit("ramp", "ramp", 1),
         _Limit("discharge_left", "what is left of the cycles", 1, in_state=True),
+        _Limit("target", "target", -1),
+        _Limit("due", "due", 1, in_state=True, whole=True),
         _ALLOWANCE,
     ),
     "capacity_plan": (
@@ -115,12 +118,11 @@ def binding(task: Task, state: Any, params: Any, possible: Possible) -> Binding:
         if possible(*tighter):
             free, loose = tighter, [x for x in loose if x[0] is not limit]
     together = []
-    for limit, now in loose:
-        together.append(Change(limit.name, now, _least(limit, now, _far(limit, now, size), size, *free, possible)))
-    all_of = (state, params)
-    for (limit, _), change in zip(loose, together, strict=True):
-        all_of = _set(limit, change.needed, *all_of)
-    if not possible(*all_of):  # what each needs depends on the others: no figures then
+    for limit, now in loose:  # what the first needs with the others out of the way, then the next beside it, ...
+        needed = _least(limit, now, _far(limit, now, size), size, *free, possible)
+        free = _set(limit, needed, *free)
+        together.append(Change(limit.name, now, needed))
+    if not possible(*free):  # a rule that is not monotone: no figures then
         together = [change._replace(needed=math.nan) for change in together]
     return Binding((), tuple(together))
 
@@ -134,7 +136,8 @@ def action_words(task: Task, state: Any, params: Any, action: float) -> str:
 def blocked_words(asked: Asked) -> str:
     """Why nothing keeps the rules; "" when no limit explains it."""
     depth, trace = asked.policy.depth, asked.trace
-    actions = [a for a in asked.actions.tolist() if a == a]
+    # To do little keeps most rules, so a plan is found soon that way, if there is one.
+    actions = sorted((a for a in asked.actions.tolist() if a == a), key=abs)
     task = asked.task
     if not any(_allowed(task, asked.state, a, 0, asked.params) for a in actions):
         what = "no action now"
@@ -257,6 +260,8 @@ def _least(limit: _Limit, now: float, far: float, size: float, state: Any, param
             good = middle
         else:
             bad = middle
+    if limit.whole:
+        return float(math.ceil(good - 1e-6) if limit.loosens > 0 else math.floor(good + 1e-6))
     for digits in range(1, 13):
         step = 10.0 ** (math.floor(math.log10(abs(good))) + 1 - digits) if good else 1.0
         near = (math.ceil if limit.loosens > 0 else math.floor)(good / step - limit.loosens * 1e-6) * step

@@ -23,6 +23,7 @@ from ucsearch.tasks import inventory_rules as rules
 
 __all__ = ["Overridden", "override_decision"]
 
+_COUNTED = "capacity_plan"
 _CLOSE = 1e-9  # relative: a level minus a stock is rarely the quantity to the last digit
 
 
@@ -34,6 +35,7 @@ class Overridden(NamedTuple):
     row: Row  # the decision
     record: dict[str, Any]  # of the override
     order: float | None  # units, where an action and what it orders are two numbers
+    beyond: float | None = None  # the largest action that was offered, where this one is larger
 
 
 def override_decision(
@@ -62,6 +64,7 @@ def override_decision(
         given = read_action(action or quantity or "", inputs.labels, inputs.actions)
         by_units = quantity is not None and found.name == ORDERING_TASK and not isinstance(given, str)
         taken = _ordering(inputs, found, float(given)) if by_units else given
+        _check_counted(inputs, found, taken)
     try:
         with AuditLog(log, clock=clock) as writer:
             entry = writer.override(row.seq, task=found, who=who, why=why, action=taken, of=of)
@@ -71,7 +74,17 @@ def override_decision(
             raise
         raise _told(error, inputs, found, taken, by_units) from error
     order = _size(inputs, found, made["action"]) if inputs is not None and found is not None else None
-    return Overridden(entry.seq, entry.id, row, made, order)
+    offered = [] if inputs is None else [a for a in inputs.actions if a is not None]
+    largest, sent = max(offered, default=math.inf), made["action"]
+    beyond = largest if isinstance(sent, int | float) and sent > largest else None
+    return Overridden(entry.seq, entry.id, row, made, order, beyond)
+
+
+def _check_counted(inputs: RecordedInputs, task: Task, action: float | str) -> None:
+    """Units that are started and stopped are counted; half of one is a slip."""
+    counted = task.name == _COUNTED and all(a is None or a == int(a) for a in inputs.actions)
+    if counted and not isinstance(action, str) and math.isfinite(action) and action != int(action):
+        raise InputError("QUANTITY", f"{action:g}", "whole units: those offered are")
 
 
 def _told(error: NotAllowed, inputs: RecordedInputs, task: Task, action: float, by_units: bool) -> NotAllowed:

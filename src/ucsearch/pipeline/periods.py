@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 __all__ = ["count_periods", "day_text", "is_regular", "later", "on_grid"]
 
+_SHORT = ("15min", "30min", "hour")
+
 _STEPS = {
     "15min": np.timedelta64(15, "m"),
     "30min": np.timedelta64(30, "m"),
@@ -66,6 +68,9 @@ def is_regular(time: Any, period: str) -> NDArray[np.bool_]:
     return np.ones(gaps.size, bool)
 
 
-def day_text(moment: Any) -> str:
-    """A time as files have it: midnight is a date, no time is nothing."""
-    return "" if moment is None or str(moment) == "NaT" else str(moment).removesuffix("T00:00:00")
+def day_text(moment: Any, period: str = "") -> str:
+    """A time as files have it: midnight is a date but where periods are shorter than a day, so that a column has one
+    form; no time is nothing."""
+    if moment is None or str(moment) == "NaT":
+        return ""
+    return str(moment) if period in _SHORT else str(moment).removesuffix("T00:00:00")

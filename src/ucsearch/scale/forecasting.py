@@ -101,7 +101,7 @@ def forecast_part(table: Table, settings: Settings, how: Forecasting, issued: st
         model, members = ("", None) if text else forecast_one(plan, h)
         order.append(h.series)
         tables.append(text if members is None else np.ascontiguousarray(members.T))
-        said.append((day_text(h.last), issued, model))
+        said.append((day_text(h.last, settings.period), issued, model))
         if members is not None:
             spans[h.series] = _span(h, how)
     for series, text in refused.items():
