@@ -20,7 +20,7 @@ from ucsearch.records import AuditReader
 from ucsearch.records.decisions import decision_record
 from ucsearch.records.inputs import built_in_task
 from ucsearch.settings import parse_settings
-from ucsearch.tasks import CapacityPlan, LeadTimeInventory, Storage
+from ucsearch.tasks import CapacityPlan, Intervention, LeadTimeInventory, Storage
 from ucsearch.verify import verify_file
 
 SCALES = (1e-9, 1.0, 1e12)
@@ -165,6 +165,8 @@ def test_limits_that_bind_together_and_those_that_loosen_downwards() -> None:
     due = Storage(capacity=4.0, power=1.0, charge_efficiency=1.0, level_step=0.5, target=4.0)
     told = action_words(due.task(), due.state(1.0, due=2), due.params(), 0.0)
     assert told == "target 4 does not allow it, 2 would; due 2 does not allow it, 4 would"
+    care = Intervention(cooldown=2)
+    assert action_words(care.task(), care.state(wait=2), care.params(), 1.0) == "wait 2 does not allow it, 0 would"
     plan = CapacityPlan(largest=4, smallest=1)
     assert "largest 4" in action_words(plan.task(), plan.state(4), plan.params(), 2.0)
 
@@ -251,12 +253,12 @@ def test_half_a_unit_is_no_override_where_units_are_counted(tmp_path: Path) -> N
     decision = uc.decide(config.task(), config.state(2), trace, uc.Exact(depth=2), engine="python")
     log = tmp_path / "log.db"
     with uc.AuditLog(log) as book:
-        book.append(decision)
+        entry = book.append(*decision_record(decision))
 
     def clock() -> datetime:
         return datetime(2026, 1, 1, tzinfo=UTC)
 
     with pytest.raises(InputError, match=r"saw 0\.5, expected whole units"):
-        override_decision(log, "1", who="A", why="b", clock=clock, quantity="0.5", task=config.task())
-    done = override_decision(log, "1", who="A", why="b", clock=clock, quantity="1", task=config.task())
+        override_decision(log, entry.id, who="A", why="b", clock=clock, quantity="0.5", task=config.task())
+    done = override_decision(log, entry.id, who="A", why="b", clock=clock, quantity="1", task=config.task())
     assert done.record["action"] == 1.0

@@ -63,7 +63,11 @@ _LIMITS: dict[str, tuple[_Limit, ...]] = {
         _Limit("ramp", "ramp", 1),
         _ALLOWANCE,
     ),
-    "intervention": (_Limit("budget", "budget", 1, in_state=True), _ALLOWANCE),
+    "intervention": (
+        _Limit("budget", "budget", 1, in_state=True),
+        _Limit("wait", "wait", -1, in_state=True, whole=True),
+        _ALLOWANCE,
+    ),
     "direction": (_Limit("lowest", "the lowest direction", -1, least=-1.0), _ALLOWANCE),
 }
 _WIDE = 1024.0  # times the largest number around: as good as no limit, and still a number of the problem's size
