@@ -272,6 +272,8 @@ def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
     table = _guarded(task, "prepare", None, None, outcomes, task.params, *extra)
     if not isinstance(table, np.ndarray) or table.dtype != np.float64:
         raise TaskError(f"prepare returned {type(table).__name__}, expected a float64 array", task=task.name)
+    if task.by_step and task.risk_aware_bound:
+        _check_by_step(task, outcomes)
     p = task.params
     largest = 0.0  # reward seen below: what rounding is measured by, in any currency
 
@@ -303,6 +305,21 @@ def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
         return value
 
     best(start, 0)
+
+
+def _check_by_step(task: Task, outcomes: Any) -> None:
+    """Whether the order of members within a step is nothing to `prepare`, as the task says."""
+    members = np.stack([np.roll(outcomes, k, axis=0) for k in range(len(outcomes))])
+    weights = np.full(len(members), 1.0 / len(members))
+    tables = [
+        _guarded(task, "prepare", None, None, outcomes, task.params, View(order, weights, 0.5, 1))
+        for order in (members, members[::-1].copy(), np.sort(members, axis=0))
+    ]
+    if any(table.tobytes() != tables[0].tobytes() for table in tables):
+        raise TaskError(
+            "prepare gives another table when a step's members come in another order; by_step says that it does not",
+            task=task.name,
+        )
 
 
 def _check_engines(task: Task, state: Any, samples: list[Any], depth: int) -> None:

@@ -43,7 +43,38 @@ def same(name: str) -> None:
     demand = np.abs(rng.normal(4.0, 1.7, (WINDOWS, 4, DEPTH)))
     trace = uc.Trace.from_members(demand, np.array([0.31, 0.17, 0.23, 0.29]))
     policy = POLICIES[name]
+    few = 8 if name == "exact, no bound" else WINDOWS  # plain Python takes a second for each window there
+    states, trace = states[:few], uc.Trace.from_members(demand[:few], trace.weights[0])
     layout = [task.state(float(a), (float(b), float(c)), float(d)) for a, b, c, d in states]
     there = uc.search_panel(task, layout, trace, policy, engine="compiled", threads=1, keep_paths=True)
     assert there.engine == "compiled"
     assert_same_bytes(there, uc.search_panel(task, layout, trace, policy, engine="python", keep_paths=True))
+
+
+@pytest.mark.parametrize("members", [16, 17, 64, 65, 131])
+def test_members_sorted_for_a_bound_give_the_same_bytes_in_kernel_text(members: int) -> None:
+    many(members)
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.parametrize("members", [17, 131])
+def test_members_sorted_for_a_bound_give_the_same_bytes_in_compiled_code(members: int) -> None:
+    many(members)
+
+
+def many(members: int) -> None:
+    """Ties, zeros of both signs and demands below 0 among them; with equal weights, which are sorted, and without."""
+    rng = np.random.default_rng(members)
+    task = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 2.3, 4.7, 8.1), unit_cost=0.37, holding=0.83).task()
+    assert task.by_step
+    demand = np.round(rng.normal(2.0, 2.5, (6, members, 3)), 1)
+    demand[:, ::7] = -0.0
+    demand[:, 3::9] = 0.0
+    states = [task.state(float(x), (1.1,), 0.0) for x in np.round(rng.uniform(0.0, 6.0, 6), 2)]
+    for weights in (None, rng.random(members) + 0.1):
+        trace = uc.Trace.from_members(demand, weights)
+        for policy in (uc.Exact(depth=3, risk=RISK), uc.Exact(depth=3, risk=0.0, every_action=True)):
+            there = uc.search_panel(task, states, trace, policy, engine="compiled", threads=1, keep_paths=True)
+            assert there.engine == "compiled"
+            assert_same_bytes(there, uc.search_panel(task, states, trace, policy, engine="python", keep_paths=True))

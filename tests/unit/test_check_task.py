@@ -368,8 +368,21 @@ def raising_bound(s, h, table, p):
     return table[99]
 
 
+def first_member(outcomes, p, view):
+    return view.members[0] + 0.0
+
+
+def most_of_each_step(outcomes, p, view):
+    table = np.empty(len(outcomes))
+    for k in range(len(outcomes)):
+        table[k] = max(view.members[:, k])
+    return table
+
+
 def test_an_admissible_bound_passes() -> None:
     check(broken(prepare=zeros, bound=high))
+    check(broken(prepare=most_of_each_step, bound=high, by_step=True))
+    check(broken(prepare=first_member, bound=high))
 
 
 BOUNDS: dict[str, tuple[dict[str, Any], str]] = {
@@ -387,6 +400,10 @@ BOUNDS: dict[str, tuple[dict[str, Any], str]] = {
         "task 'bin': prepare returned list, expected a float64 array",
     ),
     "a prepare that raises": ({"prepare": raising_prepare, "bound": high}, "task 'bin': prepare raised AttributeError"),
+    "an order that does count": (
+        {"prepare": first_member, "bound": high, "by_step": True},
+        "task 'bin': prepare gives another table when a step's members come in another order",
+    ),
     "a bound that raises": ({"prepare": zeros, "bound": raising_bound}, "task 'bin': bound raised IndexError"),
 }
 

@@ -426,6 +426,7 @@ def _task(config: LeadTimeInventory) -> Task:
         invariant=rules.invariant_planned if stable else rules.invariant,
         terminal=_terminal(config, params),
         prepare=prepare,
+        by_step=True,
         bound=bound_fine if _is_small(params) else bound,
         continuations=continuations,
         label_of=text.format,

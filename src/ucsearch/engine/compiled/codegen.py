@@ -48,6 +48,10 @@ def uc_user_inline(function):
 def uc_inline(function):
     return njit(**UC, forceinline=True)(function)
 
+def uc_pasted(function):
+    # What it gives stays whose it was: nothing is handed over that would have to be counted.
+    return njit(**UC, inline="always")(function)
+
 def uc_lean(function):
     # No reference counting: nothing in here may allocate. Counting is atomic and would cost more than the work itself.
     return njit(**UC, forceinline=True, _nrt=False)(function)
@@ -79,10 +83,13 @@ _DRIVEN = ("beam", "exact", "mcts")
 _ROLES = ("feasible", "step", "reward", "terminal", "allowed_end", "prepare", "bound")
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=8)
+def _part(name: str) -> str:
+    return (resources.files("ucsearch.engine.compiled") / "templates" / name).read_text()
+
+
 def _core() -> str:
-    folder = resources.files("ucsearch.engine.compiled") / "templates"
-    return "\n\n".join((folder / name).read_text() for name in ("core.py", "ending.py"))
+    return "\n\n".join(map(_part, ("core.py", "ending.py")))
 
 
 def kernel_text(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> str:
@@ -316,7 +323,7 @@ def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> l
     arguments = "w, reach, risk, spread, use_bound, p, mean, members, weights, wrow"
     if not bounded:
         lines += _function(f"uc_tables({arguments})", "return np.zeros((1, 1))")
-        lines += _function("uc_table(tables, r)", "return tables")
+        lines += _function("uc_table(tables, r)", "return tables", wrap="uc_pasted")
         return [*lines, *_function("uc_bound(s, h, table, p)", "return 0.0")]
     lines += _on_state("uc_bound", "h, table, p", names["bound"], task)
     pick = ", 0" if task.outcome is None else ""
@@ -340,10 +347,14 @@ def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> l
         ]
     else:
         whole = f"np.ascontiguousarray(members[w, :, :reach{pick}])"
+        if task.by_step and task.risk_aware_bound and task.outcome is None:
+            lines.append(_part("by_step.py"))
+            whole = "uc_by_step(members, w, reach, weights, wrow)"
         one_call = call.format(f"np.ascontiguousarray(mean[w, :reach{pick}])", whole, "weights[wrow]", "risk")
         body = [f"return {one_call}"]
     lines += _function(f"uc_tables({arguments})", *body)
-    return [*lines, *_function("uc_table(tables, r)", "return tables[r]" if members else "return tables")]
+    own = "return tables[r]" if members else "return tables"
+    return [*lines, *_function("uc_table(tables, r)", own, wrap="uc_pasted")]
 
 
 def _on_state(name: str, more: str, user: str, task: Task) -> list[str]:

@@ -74,7 +74,7 @@ uc_inline = uc_entry = uc_inner
 """
 TOOLS = """\
 uc_user = uc_lean_call = uc_inner
-uc_lean = uc_inline
+uc_lean = uc_pasted = uc_inline
 UC_HUGE = 9.2e18
 UC_LEAST = -9223372036854775808
 
