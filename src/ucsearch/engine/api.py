@@ -133,9 +133,9 @@ def search_panel(
     if bare.all():
         pass
     elif on_device:
-        from ucsearch.engine.cuda.engine import run_on_device, take
+        from ucsearch.engine.cuda.engine import Way, run_on_device, take
 
-        left = run_on_device(task, layout, settings, inputs, outputs, count, progress, stop)
+        left = run_on_device(task, layout, settings, inputs, outputs, Way(count, progress, stop))
         if left.size:
             rest = take(inputs, left)
             kernel = choose_kernel(task, layout, settings, "auto", edges_asked(*asked, rest))

@@ -14,7 +14,7 @@ from ucsearch.engine.compiled.codegen import kernel_body
 from ucsearch.engine.compiled.loading import LOCK
 from ucsearch.engine.cuda.allowed import NotOnDevice
 from ucsearch.engine.cuda.device import find_cuda, is_simulated, load_entry, unfused, verify_unfused
-from ucsearch.engine.cuda.stream import Launch, stream
+from ucsearch.engine.cuda.stream import Launch, Way, stream
 from ucsearch.engine.cuda.text import LOCAL_LIMIT, device_text, measuring_text, pool_numbers
 from ucsearch.engine.plain.run import run_window
 from ucsearch.engine.status import ENUMERATE_BELOW
@@ -25,7 +25,7 @@ from ucsearch.reach import Reach
 from ucsearch.sources import Unsourced
 from ucsearch.task import Task
 
-__all__ = ["run_on_device"]
+__all__ = ["Way", "run_on_device"]
 
 _NODES = 4_096  # of an exact search in one thread; windows with more are finished by the CPU
 _SAMPLED = 256  # windows held against the CPU at a kernel's first use
@@ -68,14 +68,7 @@ class _Kernel:
 
 
 def run_on_device(
-    task: Task,
-    layout: Layout,
-    settings: Settings,
-    inputs: Inputs,
-    outputs: Outputs,
-    threads: int,
-    progress: Callable[[int], None] | None,
-    stop: Callable[[], bool] | None,
+    task: Task, layout: Layout, settings: Settings, inputs: Inputs, outputs: Outputs, way: Way
 ) -> NDArray[np.int64]:
     """Search all windows on the GPU and return those it left to the CPU. What cannot run there is refused by name."""
     cuda = find_cuda()
@@ -92,7 +85,7 @@ def run_on_device(
             "engine", "'cuda'", f"a task and policy that the GPU answers with the CPU's bytes; {task.name!r} does not",
             hint=f"{str(why)[0].upper()}{str(why)[1:]}. Use engine='compiled'.",
         ) from None  # fmt: skip
-    return stream(launch, rows, outputs, threads, progress, stop)
+    return stream(launch, rows, outputs, way)
 
 
 def _with_step(task: Task, inputs: Inputs) -> Inputs:
@@ -188,7 +181,7 @@ def _check(
     here, there = (Outputs.empty(len(chosen), m, d, paths) for _ in range(2))
     with LOCK, unfused():
         try:
-            stream(launch, _with_step(task, few), there, 1, None, None)
+            stream(launch, _with_step(task, few), there, Way(1, None, None))
         except Exception as error:  # numba raises many kinds; all say that this does not compile or run there
             kernel.refused = f"its kernel does not run: {type(error).__name__}: {_first_line(error)}"
             raise NotOnDevice(kernel.refused) from None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,14 +108,15 @@ class _Slot:
         return n, left
 
 
-def stream(
-    launch: Launch,
-    inputs: Inputs,
-    outputs: Outputs,
-    threads: int,
-    progress: Callable[[int], None] | None,
-    stop: Callable[[], bool] | None,
-) -> NDArray[np.int64]:
+class Way(NamedTuple):
+    """How a panel is worked through."""
+
+    threads: int  # of the host
+    progress: Callable[[int], None] | None  # told of windows done
+    stop: Callable[[], bool] | None  # says when time is up
+
+
+def stream(launch: Launch, inputs: Inputs, outputs: Outputs, way: Way) -> NDArray[np.int64]:
     """Every window of `inputs`; returns those left undone, whose status is negative."""
     windows = len(inputs.states)
     inputs = inputs._replace(q=_UNUSED, u=_UNUSED)
@@ -132,17 +133,17 @@ def stream(
     left: list[Array] = []
     for slot in slots:
         slot.serve(inputs, outputs, shared)
-    with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
+    with ThreadPoolExecutor(max_workers=max(1, way.threads)) as pool:
         for i, (lo, hi) in enumerate(pairwise(edges)):
             slot = slots[i % len(slots)]
-            _finish(slot, pool, progress, left)
-            if stop is not None and stop():
+            _finish(slot, pool, way.progress, left)
+            if way.stop is not None and way.stop():
                 for w in range(lo, windows):
                     outputs.blank(w, Status.OUT_OF_TIME)
                 break
             slot.start(lo, hi, pool)
         for slot in sorted(slots, key=lambda s: s.lo):
-            _finish(slot, pool, progress, left)
+            _finish(slot, pool, way.progress, left)
     for slot in slots:
         slot.sources = slot.targets = ()
     launch.slots = slots
