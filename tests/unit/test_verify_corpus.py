@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.counts import some
 from tests.kit.fuzz import mutated
 from tests.kit.hostile import BUDGET, Case, corpus, exported, text
 from tests.kit.stories import STORIES
@@ -19,7 +20,7 @@ from ucsearch.verify.__main__ import main
 SHARDS = 8
 LONGEST_S = 10.0
 LEAST_CASES = 200
-SAMPLE = 20
+SAMPLE = some(24)
 MUTATIONS = 120
 
 
