@@ -46,6 +46,7 @@ GROUPS = {
     "Errors": ("UCSearchError", "InputError", "TaskError"),
 }  # fmt: skip
 MODULES = {
+    "Checks of a task": "ucsearch.check",
     "Ready problems": "ucsearch.tasks",
     "Environments": "ucsearch.gym",
     "Client of the service": "ucsearch.client",
@@ -57,6 +58,11 @@ MODULES = {
     "Backtests": "ucsearch.backtest",
     "Inventory classics": "ucsearch.inventory",
     "Data sets": "ucsearch.data",
+    "Planning from files": "ucsearch.pipeline",
+    "Settings files": "ucsearch.settings",
+    "Learned policies": "ucsearch.learned",
+    "Evaluation": "ucsearch.evaluation",
+    "Log and records": "ucsearch.records",
     "Verifier": "ucsearch.verify",
 }
 
@@ -91,10 +97,12 @@ def _python() -> str:
     grouped = {name for names in GROUPS.values() for name in names}
     also = sorted(set(ucsearch.__all__) - grouped)
     lines = ["# Python reference", "", "What `import ucsearch as uc` gives, then the modules beside it.", ""]
+    shown: dict[Any, str] = {}
     for title, names in {**GROUPS, **({"More": tuple(also)} if also else {})}.items():
         lines += [f"## {title}", ""]
         for name in names:
             found = getattr(ucsearch, name)
+            shown[found] = f"uc.{name}"
             lines += [f"::: {found.__module__}.{name}", "", *_tables(found)]
     for title, module in MODULES.items():
         lines += [f"## {title}", "", f"::: {module}", "    options:", "      members: false", ""]
@@ -103,10 +111,11 @@ def _python() -> str:
             found = getattr(home, name)
             if not (inspect.isfunction(found) or inspect.isclass(found)):
                 continue
-            if found.__name__ != name:
-                lines += [f"`{module}.{name}` is another name of `{found.__name__}`.", ""]
-            else:
-                lines += [f"::: {found.__module__}.{name}", "", *_tables(found)]
+            if found in shown:
+                lines += [f"`{module}.{name}` is `{shown[found]}`.", ""]
+                continue
+            shown[found] = f"{module}.{name}"
+            lines += [f"::: {found.__module__}.{found.__name__}", "", *_tables(found)]
     return "\n".join(lines)
 
 

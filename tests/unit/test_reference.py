@@ -90,6 +90,12 @@ def test_every_field_and_parameter_has_a_meaning(module: str, name: str) -> None
         assert gaps(found) == []
 
 
+def test_the_reference_shows_every_public_package() -> None:
+    import ucsearch
+
+    assert set(SHOWN[1:]) == {f"ucsearch.{name}" for name in ucsearch.PACKAGES}
+
+
 def test_a_gap_is_noticed() -> None:
     @dataclasses.dataclass
     class Bare:

@@ -73,10 +73,10 @@ class FalseClaim(EvidenceError):
 class Evidence:
     """An evidence folder whose form, digests and seal are right. Whether it is true, `verify_evidence` finds out."""
 
-    folder: Path
-    statement: dict[str, Any]
-    rows: list[Row]
-    selection: dict[str, Any] | None
+    folder: Path  # where it was read from
+    statement: dict[str, Any]  # manifest.json, an in-toto statement
+    rows: list[Row]  # one for each policy and window
+    selection: dict[str, Any] | None  # what validation chose; None where it stopped the route
     suite: dict[str, Any]  # suite.toml, parsed
     digests: dict[str, str]  # SHA-256 of each file
 

@@ -26,7 +26,7 @@ TIE = 1e-12
 class Protocol:
     """The comparison a suite declares. It is part of the selection record, hence frozen before test is opened."""
 
-    suite: str
+    suite: str  # its name
     seed: int  # of the bootstraps
     form: str  # "cost": smaller is better and never negative; "reward": larger is better
     metric: str  # of a policy, compared by scale-free deltas
@@ -58,6 +58,7 @@ class Protocol:
                 raise InputError("protocol.windows", repr(count), "a count of at least 1", index=split)
 
     def as_json(self) -> dict[str, Any]:
+        """As the selection record holds it."""
         return asdict(self) | {"families": dict(self.families), "windows": dict(self.windows)}
 
     @classmethod

@@ -35,13 +35,13 @@ class _Head(BaseModel):
 class Suite:
     """One suite, checked. `settings` is the model of its kind."""
 
-    name: str
-    kind: str
-    title: str
-    endpoint: str
-    card: str
-    seed: int
-    settings: Any
+    name: str  # of the folder that its evidence goes to
+    kind: str  # such as "walkforward": what runs it
+    title: str  # for people
+    endpoint: str  # what a claim would be about
+    card: str  # file of the benchmark card
+    seed: int  # of everything that is drawn
+    settings: Any  # the table of its kind
     text: str  # the file as it was read
 
     @property

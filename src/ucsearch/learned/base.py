@@ -86,7 +86,7 @@ class QTable:
     edges: tuple[Floats, ...]  # one array of cut points per observation entry
     cells: dict[bytes, int]  # discretised observation -> row
     values: Floats  # (rows, m)
-    evidence: Evidence
+    evidence: Evidence  # how it was trained
 
     def rows(self, observations: NDArray[Any]) -> Ints:
         """(N,) row of each observation, -1 when its cell was never seen."""
@@ -101,12 +101,14 @@ class QTable:
         return masked_argmax(np.where(index[:, None] >= 0, seen, average[None]), mask)
 
     def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the table as .npz, and its evidence beside it."""
         keys = np.frombuffer(b"".join(self.cells), np.int16).reshape(len(self.cells), -1)
         arrays = {f"edge_{i}": e for i, e in enumerate(self.edges)}
         write_arrays(path, self.evidence, values=self.values, keys=keys, **arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> QTable:
+        """What `save` wrote; refused when the bytes are not those that the evidence names."""
         evidence, arrays = read_arrays(path)
         edges = tuple(arrays[f"edge_{i}"] for i in range(arrays["keys"].shape[1]))
         cells = {key.tobytes(): i for i, key in enumerate(np.ascontiguousarray(arrays["keys"]))}

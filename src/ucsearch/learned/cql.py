@@ -32,13 +32,13 @@ Weights = tuple[Floats, ...]  # W1, b1, W2, b2, W3, b3
 class ConservativeQ:
     """Weights, what is needed to go on training, and how inputs were scaled."""
 
-    weights: Weights
-    target: Weights
+    weights: Weights  # of three layers, matrix and offset in turn
+    target: Weights  # as they were at the last `sync`
     moments: tuple[Weights, Weights]  # Adam's first and second moments
     centre: Floats  # (k,) observation mean
     scale: Floats  # (k,) observation deviation; infinite where an entry is constant
-    reward_scale: float
-    evidence: Evidence
+    reward_scale: float  # standard deviation of rewards in the data, by which they were divided
+    evidence: Evidence  # how it was trained
 
     def values(self, observations: NDArray[np.floating]) -> Floats:
         """(N, m) in scaled reward units."""
@@ -49,6 +49,7 @@ class ConservativeQ:
         return masked_argmax(self.values(observations), mask)
 
     def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything as .npz, and its evidence beside it."""
         groups = {"w": self.weights, "t": self.target, "m": self.moments[0], "v": self.moments[1]}
         arrays = {f"{name}{i}": x for name, group in groups.items() for i, x in enumerate(group)}
         write_arrays(
@@ -58,6 +59,7 @@ class ConservativeQ:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ConservativeQ:
+        """What `save` wrote; refused when the bytes are not those that the evidence names."""
         evidence, arrays = read_arrays(path)
         weights, target, first, second = (tuple(arrays[f"{name}{i}"] for i in range(6)) for name in "wtmv")
         scale = float(arrays["reward_scale"])

@@ -42,13 +42,15 @@ def order_mask(states: NDArray[Any], levels: tuple[int, ...], actions: int) -> B
 class NetworkOrders:
     """A network as a stationary ordering policy, for `ucsearch.inventory.average_cost`."""
 
-    model: LostSales
-    network: NetworkPolicy
+    model: LostSales  # the inventory it orders for
+    network: NetworkPolicy  # its m outputs are orders 0..m-1
 
     def levels(self, lead_time: int) -> tuple[int, ...]:
+        """Morton's levels, which its mask keeps."""
         return self.model.morton_levels
 
     def orders(self, states: Ints) -> Ints:
+        """The order within the levels that the network values most."""
         mask = order_mask(states, self.model.morton_levels, self.network.actions)
         return self.network.act(states, mask)
 

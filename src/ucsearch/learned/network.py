@@ -35,7 +35,7 @@ class NetworkPolicy:
     activation: str  # after every layer but the last: "tanh" or "relu"
     centre: Floats  # (k,) subtracted from observations
     scale: Floats  # (k,) then divided by; infinite where an entry is not looked at
-    evidence: Evidence
+    evidence: Evidence  # how it was trained
 
     def __post_init__(self) -> None:
         if self.activation not in _ACTIVATIONS:
@@ -86,6 +86,7 @@ class NetworkPolicy:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> NetworkPolicy:
+        """What `save` wrote; refused when the bytes are not those that the evidence names."""
         evidence, arrays = read_arrays(path)
         try:
             count = len(arrays) - 3

@@ -28,24 +28,26 @@ __all__ = ["Evidence", "read_arrays", "read_policy", "versions_of", "write_array
 class Evidence:
     """How a policy came about; saved beside it."""
 
-    method: str
-    settings: dict[str, Any]
-    seed: int
+    method: str  # such as "fitted Q iteration"
+    settings: dict[str, Any]  # of the training, by name
+    seed: int  # of everything that was drawn
     data: str  # digest of what it was trained on; "" where an environment made it
     steps: int  # training steps done so far
     loss: float  # last training loss, NaN when there is none
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = field(default=())  # what else is to be known, such as its exact cost
     env: dict[str, Any] = field(default_factory=dict)  # the environment it was trained in
     returns: tuple[float, ...] = field(default=())  # mean return of an episode, from early to late training
-    versions: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)  # of Python and packages, by name
 
     def as_json(self) -> dict[str, Any]:
+        """As the file beside the policy holds it."""
         body = asdict(self)
         body["loss"] = None if math.isnan(self.loss) else self.loss
         return body
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Evidence:
+        """What `as_json` wrote; keys of later versions are left out."""
         known = {f.name for f in fields(cls)}
         values = {k: v for k, v in body.items() if k in known}
         values["loss"] = math.nan if values.get("loss") is None else float(values["loss"])

@@ -54,8 +54,8 @@ _OVERRIDE = b'"kind":"override"'
 class Entry:
     """The receipt of a recorded entry; whoever holds it may hand the action over."""
 
-    seq: int
-    id: str
+    seq: int  # its number in the log, from 1
+    id: str  # of the record
     digest: str  # of the record
     head: str  # of the chain after it
     repeated: bool = False  # this request was answered by it already; nothing was added
@@ -95,8 +95,8 @@ class RowOf(NamedTuple):
 class Sealed(NamedTuple):
     """A record that is canonical bytes already, as `records.canonical.seal_bytes` makes them."""
 
-    id: str
-    body: bytes
+    id: str  # of the record
+    body: bytes  # canonical JSON
     refs: tuple[str, ...]  # ids of the blobs it refers to, each once
     request: Request | None = None  # as its member `request` says
 

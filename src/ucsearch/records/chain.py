@@ -71,9 +71,9 @@ class Row:
     """One stored entry."""
 
     seq: int  # 1, 2, 3, ... without gaps
-    id: str
-    digest: str
-    head: str
+    id: str  # of the record
+    digest: str  # SHA-256 of the record under its domain, hex
+    head: str  # of the chain after it, hex
     written_at: str | None  # by the log's clock; not part of the record
     body: bytes  # canonical JSON
 
@@ -93,8 +93,8 @@ class Checkpoint:
     which entry was changed when somebody recomputed the chain.
     """
 
-    count: int
-    head: str
+    count: int  # entries
+    head: str  # of the chain after them, hex
     marks: tuple[tuple[int, str], ...] = ()  # ascending (count, head), all below `count`
 
     def __post_init__(self) -> None:
@@ -115,6 +115,7 @@ class Checkpoint:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Checkpoint:
+        """What `write` wrote; a changed file is refused."""
         try:
             content = loads(Path(path).read_bytes())
         except OSError as error:
@@ -152,8 +153,8 @@ class ChainReport:
     fault: str | None = None  # None, or one of FAULTS
     bad: tuple[int, int] | None = None  # the first bad entry lies in this range, both ends included
     bad_id: str | None = None  # what the log calls that entry, where it is there and the range is one entry
-    message: str = ""
-    against: Checkpoint | None = None
+    message: str = ""  # what is wrong, in words
+    against: Checkpoint | None = None  # the checkpoint that it was held against
 
     @property
     def ok(self) -> bool:

@@ -367,6 +367,7 @@ class AuditReader:
     # The connection
 
     def close(self) -> None:
+        """Close the file; `with` does it."""
         with self._lock:
             self._connection.close()
 

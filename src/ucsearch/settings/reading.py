@@ -26,7 +26,7 @@ __all__ = ["SettingsError", "load_settings", "parse_settings"]
 
 
 class SettingsError(InputError):
-    """Every problem of a settings file, one line each."""
+    """Every problem of a settings file, one each in `lines`."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         UCSearchError.__init__(self, "\n".join(lines))
@@ -44,6 +44,7 @@ def load_settings(path: str | Path) -> Settings:
 
 
 def parse_settings(data: bytes, file: str = "settings") -> Settings:
+    """As `load_settings`, from the bytes of a file; `file` is what messages call it."""
     try:
         content = tomllib.loads(data.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

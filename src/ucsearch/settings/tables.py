@@ -176,24 +176,24 @@ class Log(Table):
 class Settings:
     """Checked settings with the objects they describe."""
 
-    file: str
+    file: str  # where they were read from; "" for none
     digest: str  # SHA-256 of the file
-    units: str
-    currency: str
-    period: Period
+    units: str  # of the outcome, for texts and tables
+    currency: str  # of the reward, for texts and tables
+    period: Period  # of one step, such as "day"
     task: Any  # the task's parameters, such as a LeadTimeInventory
-    policy: Policy
-    gate: Gate
-    calibration: Calibration
-    proof: Proof
-    actions: Actions
-    forecast: Forecast
+    policy: Policy  # how to search
+    gate: Gate  # what must hold before an action leaves
+    calibration: Calibration  # measured figures of the forecaster, for the gate
+    proof: Proof  # what a proof may cost and assume
+    actions: Actions  # order sizes that fit each series
+    forecast: Forecast  # how forecasts are read and recalibrated
     forecaster: Any  # of ucsearch.forecast
-    columns: Columns
-    backtest: Backtest
-    run: Run
-    shared: tuple[SharedLimit, ...] = ()
-    log: Log = field(default_factory=Log)
+    columns: Columns  # what the user's files call things
+    backtest: Backtest  # periods that are replayed
+    run: Run  # engine, threads, chunks
+    shared: tuple[SharedLimit, ...] = ()  # limits that series share
+    log: Log = field(default_factory=Log)  # what large runs keep
 
     @property
     def fields(self) -> tuple[str, ...]:
