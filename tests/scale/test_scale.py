@@ -251,6 +251,38 @@ def test_another_type(job: Folder) -> None:
     assert sealed_fault(job) == "part-000001.parquet, column action: saw float, expected double"
 
 
+def nullable(name: str) -> Any:
+    def change(table: pa.Table) -> pa.Table:
+        column = table[name]
+        return table.set_column(
+            table.schema.get_field_index(name), name, pa.array([None, *column.to_pylist()[1:]], column.type)
+        )
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda t: t.slice(1), "rows are not the"),
+        (lambda t: t.slice(0, 0), "0 rows are not the"),
+        (lambda t: t.take(list(range(t.num_rows))[::-1]), "rows are not the"),
+        (lambda t: t.select(t.column_names[::-1]), "column digest: expected column series there"),
+        (lambda t: t.append_column("note", pa.array([""] * t.num_rows)), "column note: expected no column there"),
+        (lambda t: t.append_column("action", t["action"]), "column action: there twice"),
+        (nullable("action"), "column action: may have empty cells"),
+        (nullable("state"), "column state: may have empty cells"),
+        (nullable("series"), "column series: may have empty cells"),
+        (nullable("digest"), "column digest: may have empty cells"),
+    ],
+)
+def test_a_part_that_was_touched_before_the_seal(job: Folder, change: Any, told: str) -> None:
+    changed(job.segment / part_name(1), change)
+    said = sealed_fault(job)
+    assert said.startswith("part-000001.parquet")
+    assert told in said
+
+
 def test_other_settings(job: Folder) -> None:
     changed(job.segment / part_name(0), lambda t: t, ucsearch_shared=b"0" * 64)
     assert "part-000000.parquet, settings: digest '000000000000'" in sealed_fault(job)

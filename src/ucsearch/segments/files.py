@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,7 +45,7 @@ __all__ = [
 
 SHARED, MANIFEST, LEAVES = "shared.json", "manifest.json", "leaves.bin"
 PART = re.compile(r"part-[0-9a-f]{6,64}\.parquet")
-_SHARED_KEY, _WORKER_KEY = b"ucsearch.shared", b"ucsearch.worker"
+_SHARED_KEY, _WORKER_KEY, _ROWS_KEY = b"ucsearch.shared", b"ucsearch.worker", b"ucsearch.rows"
 _ROW_GROUP = 1 << 20
 
 
@@ -129,7 +130,8 @@ def write_part(path: Path, table: Any, shared: Shared) -> str:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    marks = {_SHARED_KEY: shared.sha.hex().encode(), _WORKER_KEY: canonical(worker())}
+    rows = _rows_mark(table.column(DIGEST).to_pylist())
+    marks = {_SHARED_KEY: shared.sha.hex().encode(), _WORKER_KEY: canonical(worker()), _ROWS_KEY: rows.encode()}
     made = table.replace_schema_metadata(marks)
     split = [n for n, k in COLUMNS.items() if k.startswith("f8")] + list(MEMBERS)
     plain = [*(f"{n}.list.element" if n in MEMBERS or COLUMNS[n].endswith("[]") else n for n in split)]
@@ -152,6 +154,13 @@ class ReadPart(NamedTuple):
     shared: str
     worker: dict[str, str]
     sha256: str
+    schema: Any  # of all its columns
+    rows: str  # what its writer said of them, see `_rows_mark`
+
+
+def _rows_mark(digests: Sequence[bytes]) -> str:
+    """How many rows there are, and a SHA-256 of all their digests: rows that went missing before a seal are missed."""
+    return f"{len(digests)} {hashlib.sha256(b''.join(digests)).hexdigest()}"
 
 
 def read_part(path: Path, columns: Sequence[str] | None = None) -> ReadPart:
@@ -169,6 +178,8 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> ReadPart:
             for field in arrow_schema():
                 if field.name not in held.names:
                     raise RecordError(f"{path.name}, column {field.name}: missing")
+                if held.names.count(field.name) > 1:
+                    raise RecordError(f"{path.name}, column {field.name}: there twice, expected it once")
                 if (seen := held.field(field.name).type) != field.type:
                     raise RecordError(f"{path.name}, column {field.name}: saw {seen}, expected {field.type}")
             table = file.read(columns=None if columns is None else list(columns))
@@ -178,7 +189,8 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> ReadPart:
         said = loads(marks.get(_WORKER_KEY, b"{}"))
     except RecordError:
         said = {}
-    return ReadPart(table, marks.get(_SHARED_KEY, b"").decode("ascii", "replace"), dict(said), sha)
+    shared, rows = (marks.get(key, b"").decode("ascii", "replace") for key in (_SHARED_KEY, _ROWS_KEY))
+    return ReadPart(table, shared, dict(said), sha, held, rows)
 
 
 def rows_of_part(path: Path) -> tuple[ReadPart, list[tuple[Any, Batch]]]:
@@ -224,6 +236,7 @@ def _collect(folder: Path, names: Sequence[str], shared: Shared) -> tuple[list[P
     for name in names:
         found = read_part(folder / name, ["series", DIGEST])
         check_part(name, found, shared)
+        _check_columns(name, found)
         own = found.table.column("series").to_pylist()
         for one in own:
             if owner.setdefault(one, name) != name:
@@ -231,10 +244,24 @@ def _collect(folder: Path, names: Sequence[str], shared: Shared) -> tuple[list[P
         if len(set(own)) != len(own):
             twice = next(x for i, x in enumerate(own) if x in own[:i])
             raise RecordError(f"{name}, column series: {twice!r} twice, expected it once")
+        made = found.table.column(DIGEST).to_pylist()
+        if found.rows and found.rows != _rows_mark(made):
+            written = found.rows.split()[0]
+            raise RecordError(f"{name}: {len(made)} rows are not the {written} that were written there; run it again")
         series += own
-        digests += found.table.column(DIGEST).to_pylist()
+        digests += made
         parts.append(Part(name, found.sha256, len(own)))
     return parts, SeriesTree(series, digests)
+
+
+def _check_columns(name: str, found: ReadPart) -> None:
+    """Whether a part that is about to be sealed has the columns that its worker wrote, and no others."""
+    for seen, wanted in zip_longest(found.schema, arrow_schema()):
+        if wanted is None or seen is None or seen.name != wanted.name:
+            told = "no column" if wanted is None else f"column {wanted.name}"
+            raise RecordError(f"{name}, column {seen.name if seen is not None else wanted.name}: expected {told} there")
+        if seen.nullable and not wanted.nullable:
+            raise RecordError(f"{name}, column {seen.name}: may have empty cells, expected a value in every row")
 
 
 def check_part(name: str, found: ReadPart, shared: Shared) -> None:
