@@ -298,7 +298,7 @@ def test_retained_prefix_margins_of_beams_with_enumerated_values() -> None:
         ("pack", "mean"),
     ]
     searched = premises = 0
-    for turn in range(2600):
+    for turn in range(some(2600)):
         name, mode = cases[turn % len(cases)]
         problem = random_problem(rng, name, mode, horizon=3, members=3, gaps=False)
         kind = uc.UCBeam if rng.integers(0, 2) else uc.CertifiedBeam
@@ -323,5 +323,5 @@ def test_retained_prefix_margins_of_beams_with_enumerated_values() -> None:
                     premises += 1
                     assert rows[plus] > rows[minus]
                     assert plan.action_index != minus
-    assert searched >= 2000
-    assert premises > 1000
+    assert searched >= some(2000)
+    assert premises > some(1000)

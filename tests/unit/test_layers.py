@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -78,16 +78,18 @@ def part_of(module: str) -> str:
 
 
 @cache
-def modules() -> tuple[tuple[str, ast.Module], ...]:
+def modules() -> tuple[tuple[str, tuple[tuple[int, str], ...]], ...]:
+    """(module, its imports); trees are large and not kept."""
     return tuple(_parsed())
 
 
-def _parsed() -> Iterator[tuple[str, ast.Module]]:
+def _parsed() -> Iterator[tuple[str, tuple[tuple[int, str], ...]]]:
     for path in sorted(ROOT.rglob("*.py")):
         inner = path.relative_to(ROOT)
         # Templates are text for generated modules.
         if "templates" not in inner.parts and str(inner) != "__init__.py":
-            yield ".".join(("ucsearch", *inner.with_suffix("").parts)), ast.parse(path.read_text(encoding="utf-8"))
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            yield ".".join(("ucsearch", *inner.with_suffix("").parts)), tuple(imports(tree))
 
 
 def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -105,11 +107,11 @@ def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
         yield from ((node.lineno, name) for name in found if name.split(".")[0] == "ucsearch")
 
 
-def violations(module: str, tree: ast.Module) -> list[str]:
+def violations(module: str, found: Iterable[tuple[int, str]]) -> list[str]:
     own = part_of(module)
     return [
         f"{module}:{line} imports {name}"
-        for line, name in imports(tree)
+        for line, name in found
         if part_of(name) != own and not place(part_of(name)) < place(own)
     ]
 
@@ -123,7 +125,7 @@ def test_every_place_is_taken() -> None:
 
 
 def test_imports_go_down() -> None:
-    assert [line for module, tree in modules() for line in violations(module, tree)] == []
+    assert [line for module, found in modules() for line in violations(module, found)] == []
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,7 @@ def test_imports_go_down() -> None:
     ],
 )
 def test_the_reading_of_imports(module: str, text: str, bad: bool) -> None:
-    assert bool(violations(module, ast.parse(text))) is bad
+    assert bool(violations(module, imports(ast.parse(text)))) is bad
 
 
 def test_the_verifier_imports_nothing_of_ours_but_itself() -> None:
@@ -152,9 +154,9 @@ def test_the_verifier_imports_nothing_of_ours_but_itself() -> None:
     assert "ucsearch.verify.__main__" in seen
     trusted = {
         f"{module}:{line} {name}"
-        for module, tree in modules()
+        for module, found in modules()
         if part_of(module) == "verify"
-        for line, name in imports(tree)
+        for line, name in found
         if part_of(name) != "verify"
     }
     assert trusted == set()
