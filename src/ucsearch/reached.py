@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable
 from typing import Any
 
 __all__ = ["MISSING", "Reach", "own_items"]
 
 MISSING = object()  # where nothing was found
+_OFTEN = 50  # after so many questions a function of their own is worth its millisecond
+_LONGEST = 1_000  # questions; more of them is no rule of a single search
+_PARTS = ("__code__", "__defaults__", "__kwdefaults__")
 
 
 class Reach:
@@ -27,16 +31,38 @@ class Reach:
         self.absent: list[tuple[dict[str, Any], str]] = []  # of `names`: plain dictionaries that have it not
         self.empty: list[Any] = []  # of `sizes` and `contents`: plain dictionaries without anything
         self.alive: tuple[Any, ...] = ()  # what the walk began at: ids stay valid
+        self.asked = 0  # how often, up to `_OFTEN`
+        self.straight: Callable[[], bool] | None = None  # `_names_hold` without its loops
 
     def unchanged(self) -> bool:
         """Whether the same objects, with the same content, are reached now. Microseconds; no user code runs. Every
         search asks for this: what is asked most often is asked in the shortest way."""
+        if self.straight is None and self.asked <= _OFTEN:
+            self.asked += 1
+            if self.asked > _OFTEN:
+                self.straight = self._without_loops()
         try:
-            for mapping, key, value in self.known:
-                if mapping[key] is not value:
-                    return False
+            if not (self._names_hold() if self.straight is None else self.straight()):
+                return False
         except KeyError:
             return False
+        if any(self.empty):
+            return False
+        for cell, value in self.cells:
+            try:
+                if cell.cell_contents is not value:
+                    return False
+            except ValueError:
+                return False
+        if self.contents and not all(map(_same_content, self.contents)):
+            return False
+        return not self.arrays or all(a.tobytes() == kept for a, kept in self.arrays)
+
+    def _names_hold(self) -> bool:
+        """Of dictionaries, functions, attributes; a `KeyError` is a no."""
+        for mapping, key, value in self.known:
+            if mapping[key] is not value:
+                return False
         for function, code, defaults, named in self.functions:
             if (
                 function.__code__ is not code
@@ -47,24 +73,38 @@ class Reach:
         for mapping, key in self.absent:
             if key in mapping:
                 return False
-        if any(self.empty):
-            return False
         for mapping, key, value in self.names:
             if mapping.get(key, MISSING) is not value:
                 return False
         for holder, name, value in self.parts:
             if getattr(holder, name, MISSING) is not value:
                 return False
-        for cell, value in self.cells:
-            try:
-                if cell.cell_contents is not value:
-                    return False
-            except ValueError:
-                return False
-        for holder, size in self.sizes:
-            if len(holder) != size:
-                return False
-        return all(map(_same_content, self.contents)) and all(a.tobytes() == kept for a, kept in self.arrays)
+        return all(len(holder) == size for holder, size in self.sizes)
+
+    def _without_loops(self) -> Callable[[], bool] | None:
+        """`_names_hold` as a function made for these names: half the time, for what is asked often."""
+        held: dict[int, tuple[str, Any]] = {}  # by id
+
+        def name(value: Any) -> str:
+            return held.setdefault(id(value), (f"x{len(held)}", value))[0]
+
+        tests = [f"{name(mapping)}[{key!r}] is {name(value)}" for mapping, key, value in self.known]
+        for function, *parts in self.functions:
+            tests += [f"{name(function)}.{n} is {name(value)}" for n, value in zip(_PARTS, parts, strict=True)]
+        tests += [f"{key!r} not in {name(mapping)}" for mapping, key in self.absent]
+        gone = name(MISSING)
+        tests += [f"{name(mapping)}.get({key!r}, {gone}) is {name(value)}" for mapping, key, value in self.names]
+        tests += [f"getattr({name(holder)}, {key!r}, {gone}) is {name(value)}" for holder, key, value in self.parts]
+        tests += [f"len({name(holder)}) == {size}" for holder, size in self.sizes]
+        if len(tests) > _LONGEST:
+            return None
+        space: dict[str, Any] = {}
+        arguments = ", ".join(name for name, _ in held.values())
+        exec(f"def straight({arguments}):\n    return {' and '.join(tests) or 'True'}", space)
+        made: Any = space["straight"]
+        made.__defaults__ = tuple(value for _, value in held.values())
+        found: Callable[[], bool] = made
+        return found
 
     def settle(self) -> Reach:
         """Look at nothing twice."""

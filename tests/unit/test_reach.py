@@ -17,8 +17,10 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
+from ucsearch import reached
 from ucsearch.check import TaskWarning
 from ucsearch.errors import TaskError
+from ucsearch.reach import reach_of
 
 
 def rules(text: str, name: str = "rules") -> types.ModuleType:
@@ -324,3 +326,35 @@ def test_a_record_of_another_python_is_verified_by_its_text() -> None:
     assert "task.text_hash" in verdict("3.99.0", text_hash="0" * 64)
     assert "task.text_hash" in verdict("3.99.0", text_hash=None)
     assert "task.source_hash" in verdict(here, source_hash=task.source_hash_v1)
+
+
+def _asked_often(rule: Any) -> Any:
+    reach = reach_of({"rule": rule})
+    for _ in range(reached._OFTEN + 2):
+        assert reach.unchanged()
+    assert reach.straight is not None
+    return reach
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "LIMIT = 4.0", "LIMIT = 3.0 + 0.0", "del LIMIT", "max = min", "helper.__code__ = other.__code__", "helper = other",
+        "helper.__defaults__ = (2.0,)", "helper.__kwdefaults__ = {'w': 1.0}", "rule.__code__ = other.__code__",
+        "Kind.K = 8.0", "Kind.J = 8.0", "del Kind.K", "rule.note = 1.0", "one.k = 2.0",
+    ],
+)  # fmt: skip
+def test_what_is_asked_often_is_answered_as_before(change: str) -> None:
+    space: dict[str, Any] = {"__name__": "asked_often"}
+    exec(
+        "LIMIT = float('3.0')\n"
+        "def helper(x, y=1.0, *, w=0.0):\n    return max(x, y) + w\n"
+        "def other(x, y=1.0, *, w=0.0):\n    return x\n"
+        "class Kind:\n    __slots__ = ('k',)\n    K = 7.0\n"
+        "one = Kind()\none.k = float('1.5')\n"
+        "def rule(x, y=1.0, *, w=0.0):\n    return helper(x) < LIMIT + Kind.K + one.k\n",
+        space,
+    )
+    reach = _asked_often(space["rule"])
+    exec(change, space)
+    assert not reach.unchanged()
