@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.kit.postgres import Server
 from tests.service.console_kit import Person
 from tests.service.kit import PLAN, Client, Clock, make_folder, open_service, running
 from tests.service.test_monitor import PLAN_DAY, WATCHED, day
@@ -21,6 +22,7 @@ from ucsearch.errors import RecordError
 from ucsearch.pipeline.rotating import rotate_log
 from ucsearch.records.audit import AuditLog, AuditReader, LogClosed
 from ucsearch.records.chain import Checkpoint
+from ucsearch.records.place import copy_log, open_log
 from ucsearch.records.rotation import check_files, files_of, newest_file
 from ucsearch.service.standing import journal_of
 from ucsearch.verify import verify_files
@@ -254,3 +256,47 @@ def test_the_console_shows_and_verifies_every_file(tmp_path: Path) -> None:
             assert "The log is not right</strong>, decisions.db:" in wrong
 
     asyncio.run(go())
+
+
+def test_a_database_goes_on_in_another_one_by_way_of_files(tmp_path: Path, postgres: Server) -> None:
+    """The drill of docs/service.md: copied to a file, rotated there, the next file copied to an empty database, and the
+    end of the old one copied back, so that nobody writes there any more."""
+    clock, old, new = Clock(), postgres.fresh(), postgres.fresh()
+    tokens: dict[str, str] = {}
+    folder, archive = tmp_path / "service", tmp_path / "archive/decisions.db"
+    archive.parent.mkdir()
+
+    def over(place: str) -> str:
+        return WATCHED.replace(LOG, place)
+
+    async def first() -> None:
+        async with running(folder, over(old), PLAN_DAY + PLAN, clock) as client:
+            tokens.update(client.tokens)
+            for _ in range(4):
+                await day(client, clock, 12.0, "A", "B")
+            paused = await client.post("/v1/plans/orders/pause", {"why": "a new year"}, role="operator")
+            assert paused.status_code == 201
+
+    async def second() -> None:
+        (folder / "service.toml").write_text(over(new))
+        async with running(folder, over(new), PLAN_DAY + PLAN, clock, tokens=tokens) as client:
+            made = await day(client, clock, 12.0, "A", "B")
+            assert {m["reason"] for m in made} == {"paused"}
+            assert (await client.get("/v1/monitors/orders/A")).json()["outcomes"] == 5
+
+    asyncio.run(first())
+    copy_log(old, archive)
+    following = rotate_log(archive, at=AT, by="a test", why="a new year").new
+    copy_log(following, new)
+    copy_log(archive, old)
+    with open_log(old) as log, pytest.raises(LogClosed):
+        log.append({"schema": "ucsearch.control/1", "kind": "control"})
+    # The checkpoint is of the old database: the new one does not confirm it, and is not started by accident.
+    (folder / "service.toml").write_text(over(new))
+    with pytest.raises(RecordError, match="does not confirm"):
+        open_service(folder).start()
+    (folder / "checkpoint/decisions.json").unlink()
+    asyncio.run(second())
+    copy_log(new, following)  # and the archive follows
+    assert check_files(archive) == ""
+    assert statuses(files_of(archive)) == {"valid"}

@@ -31,7 +31,7 @@ __all__ = ["Finding", "backup_log", "check", "init", "run"]
 
 _log = logging.getLogger("ucsearch.service")
 _COLLECT_AFTER = 50_000  # new objects; a batch of 500 decisions makes about as many
-_TURN_S = 0.0005  # that a thread may go on while another one waits for the interpreter
+_TURN_S = 0.001  # that a thread may go on while another one waits for the interpreter
 
 SERVICE = """\
 # The decision service. Paths are relative to this folder; unknown keys are refused.

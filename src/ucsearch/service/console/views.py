@@ -31,6 +31,7 @@ _LONG = 1_000  # characters of a filter
 
 
 @router.get("/")
+@router.get("/console/", include_in_schema=False)
 async def root(request: Request) -> Response:
     return RedirectResponse("/console", 303, HEADERS)
 
