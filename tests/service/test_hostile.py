@@ -232,3 +232,28 @@ def test_addresses_are_what_they_say(tmp_path: Path) -> None:
                 assert len((await client.get(f"/v1/decisions?{query}")).json()["items"]) == count, query
 
     asyncio.run(go())
+
+
+def test_what_is_said_twice_is_not_believed(tmp_path: Path) -> None:
+    """Which of two a proxy, a log or the service takes is anybody's guess."""
+    config = CONFIG.replace(
+        "[[plan]]", '[server]\nproxy_user_header = "X-Remote-User"\nproxies = ["127.0.0.1"]\n[[plan]]', 1
+    )
+
+    async def go() -> None:
+        async with running(tmp_path, config) as client:
+            right = [
+                ("Authorization", f"Bearer {client.tokens['agent']}"), ("Content-Type", "application/json"),
+                ("Idempotency-Key", "k"), ("X-Remote-User", "anna"), ("Accept", "a"), ("Accept", "b"),
+            ]  # fmt: skip
+            data = json.dumps(body()).encode()
+            for name, value in right[:4]:
+                for other in (value, "another"):
+                    headers = [(name, other), *right]
+                    made = await client.http.post("/v1/plans/orders/decisions", content=data, headers=headers)
+                    assert (made.status_code, made.json()["code"]) == (400, "bad_request"), name
+                    assert name.lower() in made.json()["detail"]
+            made = await client.http.post("/v1/plans/orders/decisions", content=data, headers=right)
+            assert made.status_code == 200, made.text
+
+    asyncio.run(go())

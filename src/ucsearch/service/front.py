@@ -24,6 +24,7 @@ __all__ = ["Front", "Rates", "bug", "principal_of", "problem", "proxy_principal"
 _log = logging.getLogger("ucsearch.service")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PORT = re.compile(r":\d+$")
+_ONCE = frozenset({b"authorization", b"content-encoding", b"content-type", b"host", b"idempotency-key", b"origin"})
 _DECIDE = re.compile(r"/v1/plans/([^/]+)/decisions")
 _DECIDE_RAW = re.compile(rb"/v1/plans/([A-Za-z0-9._-]+)/decisions")
 _DECIDE_ROUTE = "/v1/plans/{plan}/decisions"
@@ -43,6 +44,7 @@ class Front:
     def __init__(self, app: App, service: Service, decide: Endpoint) -> None:
         self.app, self.service, self.decide = app, service, decide
         self.hosts = {h.lower() for h in service.config.server.hosts}
+        self.once = _ONCE | {service.config.server.proxy_user_header.lower().encode("latin-1", "replace")}
         self._own, self._count = secrets.token_hex(5), itertools.count()
         self._counters: dict[tuple[str, int], Any] = {}
 
@@ -67,9 +69,12 @@ class Front:
         bare = self._bare_host(headers)
         asked = _DECIDE.fullmatch(scope["path"]) if scope["method"] == "POST" else None
         try:
-            # Of two names nobody knows which one others will believe.
-            if bare not in self.hosts or sum(key == b"host" for key, _ in scope["headers"]) != 1:
+            # Of two names, keys or tokens nobody knows which one others will believe.
+            twice = self._twice(scope["headers"]) if len(headers) != len(scope["headers"]) else ""
+            if bare not in self.hosts or twice == "host":
                 await problem(Refusal("bad_host", "the Host header is not in server.hosts"), name)(scope, receive, out)
+            elif twice:
+                await problem(Refusal("bad_request", f"the header {twice} is there twice"), name)(scope, receive, out)
             elif asked is not None:
                 await (await self._decided(asked[1], scope, receive, name))(scope, receive, out)
             else:
@@ -105,6 +110,11 @@ class Front:
     def _id(self, headers: Mapping[bytes, bytes]) -> str:
         given = headers.get(b"x-request-id", b"").decode("latin-1")
         return given if _ID.fullmatch(given) else f"{self._own}{next(self._count):06x}"
+
+    def _twice(self, given: list[tuple[bytes, bytes]]) -> str:
+        """A header that must not be there twice, and is; "" where there is none."""
+        names = [key for key, _ in given if key in self.once]
+        return next((key.decode("latin-1") for key in sorted(set(names)) if names.count(key) > 1), "")
 
     def _bare_host(self, headers: Mapping[bytes, bytes]) -> str:
         return _PORT.sub("", headers.get(b"host", b"").decode("latin-1").lower())
