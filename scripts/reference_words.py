@@ -196,6 +196,7 @@ OWN: dict[str, dict[str, str]] = {
         "forecaster": "of `ucsearch.forecast`, or anything with the same methods",
         "threads": "cores of a decision; all when None",
         "done": "what `walk` returned",
+        "entry": "one of the roster: an `Entry`",
         "seen": "what a policy may see: a `Seen`",
         "expansions": "(N,) nodes spent on each episode",
         "index": "(N,) numbers of actions in the table, from 0",

@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,9 @@ MODULES = {
 
 SEE = "see above"  # of what the docstring tells
 
+# Functions that are called as their modules are, so that their packages cannot list them.
+ALSO = {"ucsearch.backtest": ("roster", "tune", "walk")}
+
 
 def stage() -> None:
     """Fill the folder that the site is built from."""
@@ -106,9 +110,7 @@ def _python() -> str:
             lines += [f"::: {found.__module__}.{name}", "", *_tables(found)]
     for title, module in MODULES.items():
         lines += [f"## {title}", "", f"::: {module}", "    options:", "      members: false", ""]
-        home = importlib.import_module(module)
-        for name in sorted(home.__all__):
-            found = getattr(home, name)
+        for name, found in _listed(module):
             if not (inspect.isfunction(found) or inspect.isclass(found)):
                 continue
             if found in shown:
@@ -117,6 +119,14 @@ def _python() -> str:
             shown[found] = f"{module}.{name}"
             lines += [f"::: {found.__module__}.{found.__name__}", "", *_tables(found)]
     return "\n".join(lines)
+
+
+def _listed(module: str) -> Iterator[tuple[str, Any]]:
+    """The public names of a module, with what they are."""
+    home = importlib.import_module(module)
+    for name in sorted({*home.__all__, *ALSO.get(module, ())}):
+        own = importlib.import_module(f"{module}.{name}") if name in ALSO.get(module, ()) else home
+        yield name, getattr(own, name)
 
 
 def _tables(found: Any) -> list[str]:

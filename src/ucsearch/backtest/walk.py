@@ -102,8 +102,9 @@ def walk(
     stuck: Literal["raise", "keep"] = "raise", clock: Callable[[], float] | None = None,
     tick: Callable[[], None] | None = None, left_by: Floats | None = None,
 ) -> Walk:  # fmt: skip
-    """Run a policy through all episodes. Only its own answers are timed, by `clock`. What is left at the end is valued
-    by the last forecast's params, or by the rows `left_by` (N, q)."""
+    """Run a policy, the `chooser`, through all episodes. Only its own answers are timed, by `clock`. Where not even the
+    fallback is allowed, `stuck` says whether to raise or to keep the episode as it is; `tick` is called after every
+    decision. What is left at the end is valued by the last forecast's params, or by the rows `left_by` (N, q)."""
     task, layout = panel.task, panel.layout
     count, steps = len(panel), panel.decisions
     free, foresees = getattr(chooser, "free", False), getattr(chooser, "foresees", False)
