@@ -395,6 +395,7 @@ def test_changed_leaves(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
-def test_every_leaf_of_every_record(part: int, tmp_path: Path) -> None:
-    seen = sweep(range(part * COUNT // 8, (part + 1) * COUNT // 8), 1, 6, tmp_path)
-    assert seen["invalid"] > 1000
+def test_leaves_changed_in_every_way(part: int, tmp_path: Path) -> None:
+    """Every sixth place of a record, and over six records all of them; each place of each would take hours."""
+    seen = sweep(range(part * COUNT // 8, (part + 1) * COUNT // 8), 6, 6, tmp_path)
+    assert seen["invalid"] > 300
