@@ -79,7 +79,17 @@ class _Released:
         layout = self.task.params_layout
         self.orders = self.task.name == ORDERING_TASK and layout is not None
         self.states = plan.inputs.states.tolist() if self.orders else []
-        self.params = [layout.build(row) for row in plan.inputs.params.tolist()] if layout is not None else []
+        self.params: list[Any] | None = None  # only where an action and what it orders may be two numbers
+        self.position: list[float] = []
+        if self.orders and layout is not None:
+            named = layout.columns(plan.inputs.params)
+            if any(np.any(x) for x in (named.by_level, named.minimum_order, named.case_pack)):
+                self.params = [layout.build(row) for row in plan.inputs.params.tolist()]
+            place, columns = plan.layout.lengths[0] or 1, plan.inputs.states
+            position = columns[:, 0]
+            for i in range(place, place + plan.layout.lengths[1]):  # stock, then the pipeline, as `position_of` adds
+                position = position + columns[:, i]
+            self.position = position.tolist()
 
     def given(self, w: int) -> dict[str, Any]:
         action, score = self.actions[w][self.index[w]], self.score[w]
@@ -102,8 +112,8 @@ class _Released:
         plan = [self.actions[w][i] for i in self.paths[w]]
         if not self.orders:
             return None, plan[1:]
-        p = self.params[w if len(self.params) > 1 else 0]
-        if p.by_level == 0.0 and p.minimum_order == 0.0 and p.case_pack == 0.0:
+        p = None if self.params is None else self.params[w if len(self.params) > 1 else 0]
+        if p is None or (p.by_level == 0.0 and p.minimum_order == 0.0 and p.case_pack == 0.0):
             return (action if action > 0.0 else 0.0), plan[1:]
         state, sizes = self.layout.build(self.states[w]), []
         for h, a in enumerate(plan):
@@ -133,6 +143,6 @@ class _Released:
         notes = [f"orders {order:g} {self.units}"] if order != action else []
         if self.offered[w] > 1 and action == self.largest[w] and order > 0.0 and math.isfinite(action):
             notes.append("the largest size offered: larger ones were not tried")
-        if order > 0.0 and rules.position_of(self.layout.build(self.states[w])) + order > self.expected[w]:
+        if order > 0.0 and self.position[w] + order > self.expected[w]:
             notes.append(outlasts(self.task, self.planned))
         return "; ".join(notes)
