@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.pipeline.kit import read_csv, write_csv
-from ucsearch.pipeline import run_decide
+from ucsearch.pipeline import decide_cases, run_decide
 from ucsearch.pipeline.cases import Kinds
 from ucsearch.pipeline.lead_times import steps_wanted
 from ucsearch.pipeline.scaffold import INVENTORY
@@ -75,3 +75,11 @@ def test_later_orders_follow_a_level_and_a_batch(fixed: float) -> None:
     assert order(config.state(10.0), 1, p, (0.0, 1.0)) == pytest.approx(batch)
     assert order(config.state(9.0), 1, p, (0.5, 1.5)) == pytest.approx(2.0 + 1.5 * batch)
     assert order(config.state(3.0), 1, p._replace(capacity=8.0), (0.0, 1.0)) == 5.0
+    assert order(config.state(0.0), 1, p, (0.0, -1.0)) == 0.0
+
+
+def test_nothing_is_ordered_where_an_order_costs_more_than_all_sales() -> None:
+    settings = closed(**{"fixed_cost = 4.00": "fixed_cost = 1e6", "lead_time = 2 ": "lead_time = 4 "})
+    row = {"series": "A", "on_hand": 3, "forecast": {"members": [[2, 3, 1, 4, 2, 2, 3, 1], [1, 2, 2, 2, 4, 1, 1, 2]]}}
+    (made,) = decide_cases(settings, [row], log=None)
+    assert (made["outcome"], made["action"]) == ("RELEASED", 0.0)

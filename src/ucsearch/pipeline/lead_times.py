@@ -2,8 +2,8 @@
 
 A state holds an order for every period of the lead time, so the states of a closed loop grow with a power of the order
 sizes: at lead time 4 a plan of eight periods is beyond five million transitions. Then every order that could be placed
-now is followed by order cycles (a batch whenever a level is reached, the best of nine) over whole members, to the end
-of the forecast; the best of these is proved by trying all.
+now is followed by order cycles (a batch whenever a level is reached, or none at all, the best of ten) over whole
+members, to the end of the forecast; the best of these is proved by trying all.
 """
 
 from __future__ import annotations

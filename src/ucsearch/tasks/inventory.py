@@ -31,8 +31,9 @@ __all__ = ["LeadTimeInventory"]
 Floats = NDArray[np.float64]
 
 
-# Order levels, in spreads of demand over lead time + 1 periods from where an order is due, and economic batches.
-_CYCLES = tuple((level, batch) for level in (-0.6, 0.0, 0.6) for batch in (0.6, 1.0, 1.5))
+# Order levels, in spreads of demand over lead time + 1 periods from where an order is due, and economic batches; last:
+# no more orders, where they cost more than the sales.
+_CYCLES = (*((level, batch) for level in (-0.6, 0.0, 0.6) for batch in (0.6, 1.0, 1.5)), (0.0, -1.0))
 _MOST_PACKS = 2.0**50  # of one order: beyond it a pack more or less is lost to rounding
 _MOST_PAIRS = 10_000  # of a level and a cap; every member follows each, and a record's task may name any
 _LEAST_PACK = 1e-8  # of a pack, the smallest order that is told from rounding (1e-9, in the rules) with room to spare

@@ -316,10 +316,10 @@ def capped_base_stock(s: Any, h: int, p: Any, theta: tuple[float, ...]) -> float
 
 def order_cycle(s: Any, h: int, p: Any, theta: tuple[float, ...]) -> float:
     """At or below a level, order up to a batch above it; theta: (level in units of `level_spread` above `level_mean`,
-    economic batches at demand `cap_mean`). Without a fixed cost that is base-stock."""
+    economic batches at demand `cap_mean`; below 0: order nothing more). Without a fixed cost that is base-stock."""
     level = p.level_mean + theta[0] * p.level_spread
     position = position_of(s)
-    if position > level:
+    if position > level or theta[1] < 0.0:
         return order_towards(s, 0.0, p)
     batch = 0.0
     if p.holding > 0.0 and p.cap_mean > 0.0:
