@@ -1,8 +1,9 @@
 """What the default settings are worth on slow and intermittent items, with several lead times, fixed costs and packs.
 
-Items are made up (slow, intermittent, overdispersed and drifting demand, 0.15 to 4 units a day), or slow M5 items of
-stores that nothing was chosen on. Every rule is tuned on the 42 days before the counted 42, by total cost, with twelve
-settings; ours is what `ucsearch new inventory` plans. A delta is (their cost - ours) / (sum of both).
+Items are made up (slow, intermittent, overdispersed and drifting demand, 0.15 to 4 units a day), or M5 items of two
+stores that sell less than half a unit a day, which no other table has. Every rule is tuned on the 42 days before the
+counted 42, by total cost, with twelve settings; ours is what `ucsearch new inventory` plans. A delta is (their cost -
+ours) / (sum of both).
 
     python -m bench.slow_items --items 12                 # made-up items
     UCSEARCH_DATA=... python -m bench.slow_items --items 15 --m5 --case 2,20,0,5
@@ -24,7 +25,7 @@ from ucsearch.pipeline.replay import History, Replay, read_histories
 from ucsearch.pipeline.scaffold import INVENTORY
 from ucsearch.settings import Settings, parse_settings
 
-STORES = ("CA_2", "CA_4", "TX_3", "WI_2", "WI_3")
+STORES = ("TX_2", "WI_1")
 CASES = ("2,20,0,5", "2,4,6,2", "1,0,0,2", "5,4,0,2", "7,20,6,5", "12,20,24,5")  # lead time, fixed cost, pack, shortage
 RULES = ("(s,S)", "(s,nQ)", "base-stock", "newsvendor", "planning on a quantile")
 DAYS, TRIES = 447, 12
@@ -56,7 +57,7 @@ def from_stores(seed: int, count: int) -> Items:
     """Slow items, as many of each store, drawn by chance."""
     found: Items = []
     for store in STORES:
-        slow = [s for s in load_m5(stores=(store,)).series if 0.15 <= s.y[-130:-70].mean() < 3.0]
+        slow = [s for s in load_m5(stores=(store,)).series if 0.15 <= s.y[-130:-70].mean() < 0.5]
         places = np.random.default_rng(seed).choice(len(slow), max(1, count // len(STORES)), replace=False)
         found += [(f"{store}-{slow[i].id}", slow[i].y[-DAYS:]) for i in np.sort(places)]
     return found
