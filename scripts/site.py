@@ -85,7 +85,8 @@ def stage() -> None:
         rows = [f"- [{_title(p)}]({p.name})" for p in listed]
         (STAGE / folder / "index.md").write_text(f"# {title}\n\n" + "\n".join(rows) + "\n", encoding="utf-8")
     (STAGE / "reference").mkdir()
-    (STAGE / "reference" / "index.md").write_text(_python(), encoding="utf-8")
+    for name, text in _python().items():
+        (STAGE / "reference" / name).write_text(text, encoding="utf-8")
     (STAGE / "reference" / "commands.md").write_text(commands(), encoding="utf-8")
     for path in STAGE.rglob("*.md"):
         path.write_text(_links(path, path.read_text(encoding="utf-8")), encoding="utf-8")
@@ -95,12 +96,20 @@ def _title(path: Path) -> str:
     return path.read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# ")
 
 
-def _python() -> str:
+def _python() -> dict[str, str]:
+    """Page by page: what `import ucsearch` gives, then every public package."""
     import ucsearch
 
     grouped = {name for names in GROUPS.values() for name in names}
     also = sorted(set(ucsearch.__all__) - grouped)
-    lines = ["# Python reference", "", "What `import ucsearch as uc` gives, then the modules beside it.", ""]
+    lines = [
+        "# Python reference",
+        "",
+        "What `import ucsearch as uc` gives. The packages beside it have pages of their own:",
+        "",
+    ]
+    lines += ["| package | |", "|---|---|"]
+    lines += [f"| [`{m}`]({m.rpartition('.')[2]}.md) | {title} |" for title, m in MODULES.items()] + [""]
     shown: dict[Any, str] = {}
     for title, names in {**GROUPS, **({"More": tuple(also)} if also else {})}.items():
         lines += [f"## {title}", ""]
@@ -108,8 +117,18 @@ def _python() -> str:
             found = getattr(ucsearch, name)
             shown[found] = f"uc.{name}"
             lines += [f"::: {found.__module__}.{name}", "", *_tables(found)]
+    pages = {"index.md": lines}
     for title, module in MODULES.items():
-        lines += [f"## {title}", "", f"::: {module}", "    options:", "      members: false", ""]
+        lines = [
+            f"# {title}",
+            "",
+            f"::: {module}",
+            "    options:",
+            "      members: false",
+            "      heading_level: 2",
+            "",
+        ]
+        pages[f"{module.rpartition('.')[2]}.md"] = lines
         for name, found in _listed(module):
             if not (inspect.isfunction(found) or inspect.isclass(found)):
                 continue
@@ -118,7 +137,7 @@ def _python() -> str:
                 continue
             shown[found] = f"{module}.{name}"
             lines += [f"::: {found.__module__}.{found.__name__}", "", *_tables(found)]
-    return "\n".join(lines)
+    return {name: "\n".join(text) for name, text in pages.items()}
 
 
 def _listed(module: str) -> Iterator[tuple[str, Any]]:
@@ -193,7 +212,7 @@ def _row(name: str, kind: object, default: str, note: str, owner: Any, stars: st
     word = meaning(name, owner.__module__)
     note = "; ".join(x for x in (word, note) if x) if note == SEE else note or word or SEE
     shown = f"`{kind if isinstance(kind, str) else getattr(kind, '__name__', kind)}`"
-    return f"| `{stars}{name}` | {' | '.join(x.replace('|', chr(92) + '|') for x in (shown, default, note))} |"
+    return f"| `{stars}{name}` | {shown} | {default} | {note} |"  # pipes in backquotes are no columns
 
 
 def commands() -> str:
