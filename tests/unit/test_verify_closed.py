@@ -81,7 +81,7 @@ def test_forged_values_are_found(name):
     rivals = made(name)[0]["rivals"]
     for k in range(len(rivals)):
         for field in ("score", "reward", "upper", "size", "reward_only_score", "step_score"):
-            for factor in (1.0 + 1e-6, 0.9):
+            for factor in (1.0 + 1e-6, 0.9)[: 1 if k else 2]:
                 verdict = forged(name, **{f"rivals__{k}__{field}": lambda x, f=factor: x * f})
                 assert verdict.status == "invalid", (k, field, factor, verdict)
         both = {f"rivals__{k}__{field}": lambda x: x + 1e-3 for field in ("score", "upper", "reward")}
