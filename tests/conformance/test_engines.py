@@ -1,7 +1,7 @@
 """The compiled engine gives the bytes of the plain Python engine: 20,000 random windows over ten task templates.
 
-Every case runs the text of its kernel, on a third of its windows in `make test`; a kernel of each algorithm is compiled
-too, and all of them on all windows in the slow tests.
+Every case runs the text of its kernel, on a quarter of its windows in `make test`; a kernel of each algorithm is
+compiled too, and all of them on all windows in the slow tests.
 """
 
 from __future__ import annotations
