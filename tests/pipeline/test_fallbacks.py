@@ -172,7 +172,7 @@ def test_packs_are_named_by_what_they_order(tmp_path: Path) -> None:
 def test_orders_in_packs_are_what_the_rules_order() -> None:
     config = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 3.0, 7.0, 13.0, 14.0), case_pack=6.0, minimum_order=8.0)
     state = config.state(2.0)
-    case = Case(Kind(0, config, config.task(), ""), state, config.params(), config)
+    case = Case(Kind(0, config, config.task(), "", Exact(depth=1)), state, config.params(), config)
     _, params, actions = panel_inputs([case], Trace.from_members([[[5.0, 5.0]]]), make_settings())
     assert actions is not None
     expected = [rules.ordered(state, a, config.params()) for a in config.order_sizes]
@@ -186,13 +186,18 @@ def test_sizes_cover_periods_and_the_economic_batch(tmp_path: Path) -> None:
     found = parse_settings((text + sizes).encode())
     assert len(found.task.order_sizes) == 5
     config = found.task
-    case = Case(Kind(0, config, config.task(), ""), config.state(2.0), config.params(), config)
+    case = Case(Kind(0, config, config.task(), "", Exact(depth=1)), config.state(2.0), config.params(), config)
     _, params, actions = panel_inputs([case], Trace.from_members([[[5.0, 6.0, 7.0], [5.0, 6.0, 7.0]]]), found)
     assert actions is not None
     batch = np.sqrt(2.0 * 40.0 * 6.0 / 1.0)
     assert np.allclose(params.grid[0], sorted([0.0, 6.0, 6.0 + 7.0, 6.0 + 7.0 + 2 * 6.0, batch]))
     level = parse_settings((text.replace("lead_time = 1", 'lead_time = 1\norders = "level"') + sizes).encode())
-    case = Case(Kind(0, level.task, level.task.task(), ""), level.task.state(2.0), level.task.params(), level.task)
+    case = Case(
+        Kind(0, level.task, level.task.task(), "", Exact(depth=1)),
+        level.task.state(2.0),
+        level.task.params(),
+        level.task,
+    )
     _, params, _ = panel_inputs([case], Trace.from_members([[[5.0, 6.0, 7.0], [5.0, 6.0, 7.0]]]), level)
     assert params.grid[0].max() == pytest.approx(5.0 + 6.0 + 7.0 + 2 * 6.0)
     for wrong in ("periods = [4, 2]\nmultiples = [0.0]\n", "periods = [2]\n", "periods = [0]\nmultiples = [0.0]\n"):
