@@ -22,22 +22,20 @@ and converges faster. Every iterate is a bound and the smallest seen is returned
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ucsearch.certificate.members_weights import (
     Floats,
-    Function,
     Measure,
     admissible_weights,
+    compiled,
     constant_of,
     rounding_is_small,
     score_of,
 )
-from ucsearch.engine.compiled.inner import OF_ENTRY, OF_INNER
 
 __all__ = ["admissible_weights", "first_bounds", "rounding_is_small", "score_of"]
 
@@ -65,24 +63,10 @@ class Part(NamedTuple):
     head: Floats  # (J,) discounted reward of the first action
 
 
-_WAY: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}  # no fast-math, no threads
-_INNER: dict[str, Any] = {**_WAY, **OF_INNER, "no_cpython_wrapper": True}
-_ENTRY: dict[str, Any] = {**_WAY, **OF_ENTRY, "cache": True}
-
-
-def _inner(function: Function) -> Function:
-    """Called by `first_bounds` only, so it is optimised there: a third less to compile, and the same result."""
-    return cast(Function, njit(**_INNER)(function))
-
-
-def _entry(function: Function) -> Function:
-    return cast(Function, njit(**_ENTRY)(function))
-
-
 # -------------------------------------------------------------------- the graph
 
 
-@_inner
+@compiled
 def _living(starts: Longs, first: Longs, child: Ints, d: int) -> NDArray[np.bool_]:
     """(n,) whether the node has a completion."""
     alive = np.zeros(first.size - 1, np.bool_)
@@ -94,7 +78,7 @@ def _living(starts: Longs, first: Longs, child: Ints, d: int) -> NDArray[np.bool
     return alive
 
 
-@_inner
+@compiled
 def _edge(first: Longs, act: Ints, i: int, x: int) -> int:
     """The edge of node i with action x; -1 when there is none."""
     for e in range(first[i], first[i + 1]):
@@ -103,7 +87,7 @@ def _edge(first: Longs, act: Ints, i: int, x: int) -> int:
     return -1
 
 
-@_inner
+@compiled
 def _after(
     a: int, d: int, starts: Longs, first: Longs, act: Ints, child: Ints, gain: Floats, end: Floats,
     alive: NDArray[np.bool_],
@@ -131,7 +115,7 @@ def _after(
     return True, part
 
 
-@_inner
+@compiled
 def _common_returns(d: int, m: int, part: Part, plan: Longs, q: Floats, value: Floats, returns: Floats) -> bool:
     """Member returns of one plan for all, its first action being the part's own; False when it is infeasible.
 
@@ -162,7 +146,7 @@ def _common_returns(d: int, m: int, part: Part, plan: Longs, q: Floats, value: F
     return True
 
 
-@_inner
+@compiled
 def _own_plans(
     d: int, part: Part, penalty: Floats, value: Floats, choice: Longs, plans: Longs, returns: Floats
 ) -> None:
@@ -191,7 +175,7 @@ def _own_plans(
         returns[j] += part.end[at]
 
 
-@_inner
+@compiled
 def _weighted(d: int, part: Part, q: Floats, value: Floats, shift: float) -> float:
     """sum_j q_j V_j, summed around `shift`, so that a rounding error in sum_j q_j = 1 is not multiplied by V."""
     total = 0.0
@@ -203,7 +187,7 @@ def _weighted(d: int, part: Part, q: Floats, value: Floats, shift: float) -> flo
 # -------------------------------------------------------------------- bounds
 
 
-@_inner
+@compiled
 def _enumerate(d: int, m: int, part: Part, p: Floats, lam: float, spread: Measure) -> tuple[float, int]:
     """The best S over all common plans of the part, -inf if there is none, and the joint nodes visited."""
     at = np.zeros((d + 1, p.size), np.int64)
@@ -238,7 +222,7 @@ def _enumerate(d: int, m: int, part: Part, p: Floats, lam: float, spread: Measur
     return best, nodes
 
 
-@_inner
+@compiled
 def _disagreement(d: int, m: int, q: Floats, plans: Longs, tail: Floats) -> float:
     """tail[h, x]: the q-share of members that choose at least action x at step h. Returns the subgradient's square
     norm, which is 0 when all choose the same plan."""
@@ -254,7 +238,7 @@ def _disagreement(d: int, m: int, q: Floats, plans: Longs, tail: Floats) -> floa
     return norm
 
 
-@_inner
+@compiled
 def _move_penalties(
     d: int, m: int, q: Floats, plans: Longs, tail: Floats, norm: float, gap: float, direction: Floats, penalty: Floats
 ) -> None:  # fmt: skip
@@ -280,7 +264,7 @@ def _move_penalties(
                 penalty[j, h, x] -= gap / max(square, 1e-6) * slope
 
 
-@_inner
+@compiled
 def _cancel_penalties(d: int, m: int, q: Floats, penalty: Floats) -> float:
     """sum_j q_j z_j = 0 again, whatever the weights have become. Returns how large the penalties can add up."""
     mass = 0.0
@@ -295,7 +279,7 @@ def _cancel_penalties(d: int, m: int, q: Floats, penalty: Floats) -> float:
     return mass
 
 
-@_inner
+@compiled
 def _penalised(
     d: int, m: int, part: Part, p: Floats, lam: float, spread: Measure, plan: Longs, seed: Floats, steps: int,
     level: float, warm: bool, best_penalty: Floats, best_w: Floats,
@@ -371,7 +355,7 @@ def _penalised(
     return best, plain
 
 
-@_entry
+@compiled
 def first_bounds(
     d: int, m: int, starts: Longs, first: Longs, act: Ints, child: Ints, gain: Floats, end: Floats, p: Floats,
     lam: float, spread: Measure, incumbent: Longs, steps: int, few: bool, enough: float, upper: Floats, plain: Floats,

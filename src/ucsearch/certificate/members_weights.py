@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 
 from ucsearch.spreads import NUMBERS
 
-__all__ = ["Floats", "Function", "Measure", "admissible_weights", "constant_of", "rounding_is_small", "score_of"]
+__all__ = [
+    "Floats",
+    "Function",
+    "Measure",
+    "admissible_weights",
+    "compiled",
+    "constant_of",
+    "rounding_is_small",
+    "score_of",
+]
 
 Floats = NDArray[np.float64]
 Measure = tuple[int, float]  # number of the spread (`ucsearch.spreads`) and the share of cvar
@@ -26,12 +35,12 @@ _NO_SPREAD = 1e-280  # squares below it have lost their digits
 _ROUNDING = 1e-11  # relative rounding error of the penalties beyond which an iterate does not count as a bound
 
 
-def _compiled(function: Function) -> Function:
+def compiled(function: Function) -> Function:
     """Numba without fast-math or threads: the same result on every run."""
     return cast(Function, njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
-@_compiled
+@compiled
 def _moments(values: Floats, p: Floats, below: bool) -> tuple[float, float]:
     """Weighted mean and mean square deviation (`below`: of what lies below the mean), by the engines' operations."""
     shift = 0.0
@@ -45,7 +54,7 @@ def _moments(values: Floats, p: Floats, below: bool) -> tuple[float, float]:
     return values[0] + shift, total
 
 
-@_compiled
+@compiled
 def _threshold(values: Floats, p: Floats, tail: float) -> float:
     """The smallest value with at least this share at or below it; the largest value when none has."""
     low, high = -math.inf, float(values[0])
@@ -69,7 +78,7 @@ def _threshold(values: Floats, p: Floats, tail: float) -> float:
             low = pivot
 
 
-@_compiled
+@compiled
 def _tail_mean(values: Floats, p: Floats, tail: float) -> float:
     """Mean of the worst share, by the engines' operations."""
     high, total, below = _threshold(values, p, tail), 0.0, 0.0
@@ -81,7 +90,7 @@ def _tail_mean(values: Floats, p: Floats, tail: float) -> float:
     return first + (total + (tail - below) * (high - first)) / tail
 
 
-@_compiled
+@compiled
 def _tail_weights(returns: Floats, p: Floats, lam: float, tail: float, w: Floats) -> None:
     """w_j = (1 - lam) + lam * xi_j, xi the worst share's own weights: at most 1 / tail each, sum_j p_j xi_j = 1."""
     high, below, there = _threshold(returns, p, tail), 0.0, 0.0
@@ -101,7 +110,7 @@ def _tail_weights(returns: Floats, p: Floats, lam: float, tail: float, w: Floats
         w[j] = (1.0 - lam) + lam * (w[j] / max(total, tail) + max(0.0, 1.0 - total / max(total, tail)))
 
 
-@_compiled
+@compiled
 def score_of(returns: Floats, p: Floats, lam: float, spread: Measure) -> float:
     """S of a plan's member returns."""
     if spread[0] == CVAR:
@@ -111,19 +120,19 @@ def score_of(returns: Floats, p: Floats, lam: float, spread: Measure) -> float:
     return mean - lam * (total if spread[0] == VARIANCE else math.sqrt(total))
 
 
-@_compiled
+@compiled
 def constant_of(w: Floats, p: Floats, lam: float, spread: Measure) -> float:
     """c of admissible weights."""
     return _moments(w, p, False)[1] / (4.0 * lam) if spread[0] == VARIANCE and lam > 0.0 else 0.0
 
 
-@_compiled
+@compiled
 def rounding_is_small(mass: float, terms: int, bound: float, room: float) -> bool:
     """Whether penalties of this absolute sum, added and taken away again, leave the bound its digits."""
     return mass * terms * 2.3e-16 <= _ROUNDING * (abs(bound) + 0.1 * room)
 
 
-@_compiled
+@compiled
 def admissible_weights(returns: Floats, p: Floats, lam: float, spread: Measure, w: Floats) -> float:
     """The admissible weights that are tight at these returns (as far as w >= 0 allows) into `w`; returns c."""
     for j in range(p.size):
