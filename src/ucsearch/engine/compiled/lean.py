@@ -30,6 +30,7 @@ def borrowing(context: Any) -> Any:
     """This target context, for functions that count no references."""
     lean = context.subtarget(enable_nrt=False)
     vars(lean).pop("nrt", None)  # kept from before it was asked for less
+    lean.cached_internal_func = {}  # what numba compiles for it within must not serve functions that count
     return lean
 
 
