@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType
 
 FREE_S = 5.0
@@ -19,21 +17,28 @@ class OutOfTime(MemoryError):
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    raise OutOfTime
+    # Time that is up while the limit is lifted harms nobody; an error would leave it in force.
+    if frame is None or frame.f_code is not limited_time.__exit__.__code__:
+        raise OutOfTime
 
 
-@contextmanager
-def limited_time(seconds: float) -> Iterator[None]:
+class limited_time:
     """At most so much processor time. Signals do it: in a program's main thread, where the system has
     them and nobody else uses this one; elsewhere there is no limit."""
-    alone = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
-    if not alone or signal.getsignal(signal.SIGPROF) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGPROF, _stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0.0)
-        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._armed = False
+
+    def __enter__(self) -> None:
+        alone = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
+        if not alone or signal.getsignal(signal.SIGPROF) is not signal.SIG_DFL:
+            return
+        self._armed = True
+        signal.signal(signal.SIGPROF, _stop)
+        signal.setitimer(signal.ITIMER_PROF, self._seconds, _AGAIN_S)
+
+    def __exit__(self, *of_error: object) -> None:
+        if self._armed:
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
+            signal.signal(signal.SIGPROF, signal.SIG_DFL)
