@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -322,6 +323,37 @@ def test_names_nobody_told_us_are_asked_for_as_they_stand_in_a_settings_file(tmp
     path = text_file(tmp_path, LONG.format(series="Artikel", date="date", demand="Menge"))
     with pytest.raises(InputError, match=r'under .columns.: series = "Artikel", demand = "Menge"'):
         read_sales(path, settings_with("day"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Artikel;Datum;Menge\n00123;20.05.2024;3,5\nKäse;20.05.2024;1\n",
+         'under [columns]: series = "Artikel", date = "Datum", demand = "Menge".'),
+        ("series,date,load\nA,2024-01-01,3\nA,2024-01-02,4\n", 'under [columns]: demand = "load".'),
+        ("artnr,jour,prix,qte\n17,01/02/2024,2.5,3\n17,02/02/2024,2.6,4\n",
+         'under [columns]; perhaps series = "artnr", date = "jour", demand = "qte".'),
+        ("step,load\n1,3\n2,4\n", 'under [columns]: demand = "load".'),
+    ],
+)  # fmt: skip
+def test_what_a_column_holds_says_what_it_may_be_called(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        read_sales(text_file(tmp_path, text), settings_with("day"))
+
+
+def test_a_second_row_of_a_day_and_a_change_of_the_clock_say_what_to_do(tmp_path: Path) -> None:
+    twice = text_file(tmp_path, "series,date,demand\nA,2024-01-01,3\nA,2024-01-01,4\n")
+    assert "one row for each date: add up or drop the others" in str(
+        read_sales(twice, settings_with("day")).problems[0]
+    )
+    hours = "series,date,demand\n" + "".join(f"A,{t},3\n" for t in ("2024-03-31T00:00", "2024-03-31T01:00", "{}"))
+    for then, word in (("2024-03-31T03:00", "summer"), ("2024-03-31T01:00", "winter")):
+        problem = str(read_sales(text_file(tmp_path, hours.format(then)), settings_with("hour")).problems[0])
+        assert f"{word} time there: write the offset" in problem
+        assert "gaps" not in problem
+    gap = str(read_sales(text_file(tmp_path, hours.format("2024-03-31T04:00")), settings_with("hour")).problems[0])
+    assert "columns.gaps = 'zero'" in gap
+    assert "offset" not in gap
 
 
 def test_a_file_with_our_names_is_read_whatever_the_users_are_called(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_new_replaces_nothing_unasked(tmp_path: Path) -> None:
     run("new", "inventory", "--folder", tmp_path)
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     result = run("new", "inventory", "--folder", tmp_path, code=2)
-    assert "there already; --force would replace them" in result.stderr
+    assert "there already; `--folder NAME` writes into another folder, --force would replace them" in result.stderr
     run("new", "inventory", "--folder", tmp_path, "--force")
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
     assert "expected one of 'inventory'" in run("new", "moon", "--folder", tmp_path, code=2).stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import sys
 from collections.abc import Iterator
@@ -108,9 +109,28 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
         open_table(tmp_path / "t.parquet")
     with pytest.raises(InputError, match=r"the ending '\.xlsx', expected a file called \.csv or \.parquet"):
         open_table(tmp_path / "t.xlsx")
+    with pytest.raises(InputError, match=r"Save the sheet as CSV UTF-8"):
+        open_table(tmp_path / "t.xlsx")
     (tmp_path / "t.csv").write_bytes(b"a,b\n\xff\xfe,1\n")
     with pytest.raises(DataError, match=r"not a text in UTF-8|cannot be read"):
         list(open_table(tmp_path / "t.csv").blocks(["a"]))
+
+
+def test_a_packed_text_is_read_as_it_is_and_never_written(tmp_path: Path) -> None:
+    plain = "a;b\r\nx;1,5\r\ny;2\r\n".encode("utf-8-sig")
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(plain))
+    table = open_table(tmp_path / "t.csv.gz")
+    (block,) = table.blocks(["a", "b"])
+    assert (block.texts("a"), block.numbers("b")[0].tolist(), block.places.tolist()) == (["x", "y"], [1.5, 2.0], [2, 3])
+    for wrong in (gzip.compress(plain)[:-9], plain, gzip.compress(b"a,b\n1,2\n" * 9)[:20]):
+        (tmp_path / "t.csv.gz").write_bytes(wrong)
+        with pytest.raises(DataError, match=r"t\.csv\.gz: cannot be read"):
+            list(open_table(tmp_path / "t.csv.gz").blocks(["a"]))
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n\xff,2\n"))
+    with pytest.raises(DataError, match=r"line 2: not a text in UTF-8"):
+        list(open_table(tmp_path / "t.csv.gz").blocks(["a"]))
+    with pytest.raises(InputError, match=r"'\.gz', expected a file called \.csv"):
+        write_table(tmp_path / "out.csv.gz", {"a": str}, lambda: iter([["x"]]))
 
 
 ROWS = [["x", 1.0, 3], ["y, z", math.nan, None], ['"q"', math.inf, -1], ["", 0.1 + 0.2, 0]]

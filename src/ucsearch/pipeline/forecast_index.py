@@ -128,8 +128,10 @@ class Index:
         wrong = np.flatnonzero(~(gaps > zero))
         if wrong.size:
             at = int(wrong[0]) + 1
-            word = "twice" if gaps[at - 1] == zero else f"after {day_text(time[at - 1])}"
-            text = f"saw {day_text(time[at])} {word}, expected ascending dates"
+            text = f"saw {day_text(time[at])} after {day_text(time[at - 1])}, expected ascending dates"
+            if gaps[at - 1] == zero:
+                text = f"saw {day_text(time[at])} twice, expected one row for each date: add up or drop the others"
+            text += _clock_words(time[at - 1], time[at], self.period)
             self._report(block, int(rows[at]), self.layout.time, series, text)
             return
         wrong = np.flatnonzero(~(on_grid if self.fills else is_regular)(time, self.period))
@@ -137,8 +139,10 @@ class Index:
             at = int(wrong[0]) + 1
             text = f"saw {day_text(time[at])} after {day_text(time[at - 1])}, expected "
             text += f"whole periods of one {self.period}" if self.fills else f"one {self.period} between them"
+            clock = _clock_words(time[at - 1], time[at], self.period)
+            text += clock
             history = self.layout.values == (self.columns.demand,)
-            if history and not self.fills and on_grid(time, self.period)[at - 1]:
+            if history and not clock and not self.fills and on_grid(time, self.period)[at - 1]:
                 text += " (columns.gaps = 'zero' counts missing periods as no demand)"
             self._report(block, int(rows[at]), self.layout.time, series, text)
 
@@ -147,6 +151,22 @@ class Index:
         problem = Problem(str(self.table.path), place, column, series, text)
         self.problems.append(problem)
         self.refused.setdefault("" if series == "(no name)" else series, problem)
+
+
+_CLOCKS = {"15min": 900, "30min": 1800, "hour": 3600}  # seconds of periods that a change of the clock cuts or doubles
+_NIGHT = range(5)  # hours in which clocks are changed
+
+
+def _clock_words(before: Any, then: Any, period: str) -> str:
+    """Where an hour of the night is missing or comes twice: local times without an offset; nothing elsewhere."""
+    step = _CLOCKS.get(period)
+    if step is None or int(str(then)[11:13]) not in _NIGHT:
+        return ""
+    shift = (then - before).astype(int) - step
+    if abs(shift) != 3600:
+        return ""
+    word = "summer" if shift > 0 else "winter"
+    return f" (if clocks were put to {word} time there: write the offset, as in 2024-03-31T03:00+02:00, or UTC)"
 
 
 def times_of(block: Block, layout: Layout) -> tuple[Any, dict[int, str]]:

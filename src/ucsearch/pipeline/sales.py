@@ -6,7 +6,6 @@ row per date with a column per series.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
+from ucsearch.pipeline.column_hint import column_hint
 from ucsearch.pipeline.columns import usual_names
 from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.numbers import parse_dates
 from ucsearch.pipeline.periods import day_text, is_regular
-from ucsearch.pipeline.tables import Block, Problem, Table, open_table
-from ucsearch.settings import Settings
+from ucsearch.pipeline.tables import Problem, Table, open_table
+from ucsearch.settings import Columns, Settings
 
 __all__ = ["History", "Sales", "ended_early", "infer_period", "read_sales", "sales_of"]
 
@@ -71,7 +71,7 @@ def sales_of(table: Table, settings: Settings) -> Sales:
     raise InputError(
         str(table.path), f"columns {', '.join(table.columns[:8])}",
         f"a long file ({names.series}, {names.date}, {names.demand} or unique_id, ds, y), a row per series with a "
-        "column per date, or a date column with a column per series",
+        "column per date, or a date column with a column per series", hint=column_hint(table, names),
     )  # fmt: skip
 
 
@@ -182,7 +182,7 @@ def _by_column(table: Table, settings: Settings, date: str) -> Sales:
         text = next(x for b in blocks for x in b.texts(date) if np.isnat(parse_dates([x], "auto", wall_clock=True)[0]))
         raise InputError(f"{table.path}, column {date}", repr(text), "a date such as 2024-05-20 or 20.05.2024")
     if np.unique(time).size < time.size:
-        raise _looks_long(table, settings, date, blocks[0], columns)
+        raise _looks_long(table, usual_names(table, settings.columns), date)
     period = _check_axis(table, time, settings)
     places = [f"{table.unit} {p}" for b in blocks for p in b.places.tolist()]
     found: list[History] = []
@@ -199,16 +199,11 @@ def _by_column(table: Table, settings: Settings, date: str) -> Sales:
     return Sales(tuple(found), tuple(problems), period)
 
 
-def _looks_long(table: Table, settings: Settings, date: str, block: Block, columns: list[str]) -> InputError:
+def _looks_long(table: Table, names: Columns, date: str) -> InputError:
     """Dates that come again: a row per series and date, under names that nobody told us."""
-    texts = [c for c in columns if np.isnan(block.numbers(c)[0]).all()]
-    numbers = [c for c in columns if c not in texts]
-    guess = {"series": texts or columns, "demand": numbers}
-    said = ", ".join(f"{key} = {json.dumps(found[0])}" for key, found in guess.items() if found)
     return InputError(
         str(table.path), f"columns {', '.join(table.columns[:8])}, and dates that come again in {date!r}",
-        f"columns {settings.columns.series!r} and {settings.columns.demand!r} where a date has several rows",
-        hint=f"Say what yours are called, under [columns]: {said}.",
+        f"columns {names.series!r} and {names.demand!r} where a date has several rows", hint=column_hint(table, names),
     )  # fmt: skip
 
 

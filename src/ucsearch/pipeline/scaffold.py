@@ -101,7 +101,9 @@ def write_scaffold(kind: str, folder: str | Path, *, force: bool = False) -> tup
     paths = tuple(folder / name for name in names)
     there = [str(p) for p in paths if p.exists()]
     if there and not force:
-        raise DataError(f"{', '.join(there)}: there already; --force would replace them")
+        raise DataError(
+            f"{', '.join(there)}: there already; `--folder NAME` writes into another folder, --force would replace them"
+        )
     with whole_file(paths[0]) as file:
         file.write((INVENTORY if other is None else other.SETTINGS).encode())
     if other is None:

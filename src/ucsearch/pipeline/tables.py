@@ -7,10 +7,13 @@ Rows are counted as a person does: lines of a CSV file (the header is line 1), r
 from __future__ import annotations
 
 import csv
+import gzip
+import io
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import IO, Any, Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,14 +152,32 @@ class Table(Protocol):
         ...
 
 
+_TEXTS = (".csv", ".tsv", ".txt")
+_SHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
+
+
 def is_parquet(path: str | Path) -> bool:
     """By the file's ending; anything but .parquet, .pq and .csv is refused."""
     ending = Path(path).suffix.lower()
     if ending in (".parquet", ".pq"):
         return True
-    if ending in (".csv", ".tsv", ".txt"):
+    if ending in _TEXTS:
         return False
-    raise InputError(str(path), f"the ending {ending!r}", "a file called .csv or .parquet")
+    hint = "Save the sheet as CSV UTF-8 in your spreadsheet." if ending in _SHEETS else ""
+    raise InputError(str(path), f"the ending {ending!r}", "a file called .csv or .parquet", hint=hint)
+
+
+def _is_packed(path: Path) -> bool:
+    """A text in gzip's format, by its name (sales.csv.gz); read as it is, never written."""
+    return path.suffix.lower() == ".gz" and path.with_suffix("").suffix.lower() in _TEXTS
+
+
+def _bytes(path: Path) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(path, "rb")) if _is_packed(path) else path.open("rb")
+
+
+def _text(path: Path) -> IO[str]:
+    return io.TextIOWrapper(_bytes(path), encoding="utf-8-sig", newline="")
 
 
 def pyarrow_parquet(path: str | Path) -> Any:
@@ -169,7 +190,8 @@ def pyarrow_parquet(path: str | Path) -> Any:
 
 def open_table(path: str | Path, decimal: Literal["auto", ".", ","] = "auto") -> Table:
     """Look at a file's header; its rows are read when asked for. `decimal`: how its numbers are written."""
-    table: Table = _Parquet(Path(path)) if is_parquet(path) else _Csv(Path(path), decimal)
+    packed = _is_packed(Path(path))
+    table: Table = _Parquet(Path(path)) if not packed and is_parquet(path) else _Csv(Path(path), decimal)
     seen: set[str] = set()
     for name in table.columns:
         if name in seen:
@@ -178,6 +200,7 @@ def open_table(path: str | Path, decimal: Literal["auto", ".", ","] = "auto") ->
     return table
 
 
+_BROKEN = (OSError, EOFError, zlib.error)  # gzip has its own ways to say that a file was cut off
 _UTF8 = "; save it as UTF-8 (in a spreadsheet: CSV UTF-8)"
 
 
@@ -187,10 +210,10 @@ class _Csv:
     def __init__(self, path: Path, decimal: Literal["auto", ".", ","] = "auto") -> None:
         self.path = path
         try:
-            with path.open(encoding="utf-8-sig", newline="") as file:
+            with _text(path) as file:
                 head = file.readline()
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+        except _BROKEN as error:
+            raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
         except UnicodeDecodeError as error:
             raise DataError(f"{path}: line {_line_of(path)}: not a text in UTF-8{_UTF8}") from error
         # A sheet saved in some countries has semicolons.
@@ -198,15 +221,13 @@ class _Csv:
         self.columns = tuple(x.strip() for x in next(csv.reader([head], delimiter=self.delimiter), []))
         if not any(self.columns):
             raise DataError(f"{path}: saw no header, expected column names in line 1")
-        self.decimal: Decimal | None = (
-            sniff_decimal(path.read_bytes(), self.delimiter) if decimal == "auto" else decimal
-        )
+        self.decimal: Decimal | None = sniff_decimal(_whole(path), self.delimiter) if decimal == "auto" else decimal
 
     def blocks(self, columns: Sequence[str], start: int = 0) -> Iterator[Block]:
         index = [self.columns.index(name) for name in columns]
         width = len(self.columns)
         try:
-            with self.path.open(encoding="utf-8-sig", newline="") as file:
+            with _text(self.path) as file:
                 reader = csv.reader(file, delimiter=self.delimiter)
                 next(reader)
                 row = 0
@@ -232,13 +253,21 @@ class _Csv:
                     yield _csv_block(row, places, columns, cells, ragged, self.decimal)
         except UnicodeDecodeError as error:
             raise DataError(f"{self.path}: {self.unit} {_line_of(self.path)}: not a text in UTF-8{_UTF8}") from error
-        except (OSError, csv.Error) as error:
+        except (*_BROKEN, csv.Error) as error:
             raise DataError(f"{self.path}: cannot be read ({error})") from error
+
+
+def _whole(path: Path) -> bytes:
+    try:
+        with _bytes(path) as file:
+            return file.read()
+    except _BROKEN as error:
+        raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
 
 
 def _line_of(path: Path) -> int:
     """The first line that is not UTF-8, for a message."""
-    with path.open("rb") as file:
+    with _bytes(path) as file:
         for number, line in enumerate(file, 1):
             try:
                 line.decode("utf-8-sig")
