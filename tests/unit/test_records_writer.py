@@ -18,6 +18,7 @@ from ucsearch.pipeline.retold import retell
 from ucsearch.records import AuditLog, Request, audit, writer
 from ucsearch.records.canonical import seal_bytes
 from ucsearch.records.decisions import decision_record
+from ucsearch.records.requests import Under
 from ucsearch.records.writer import decision_body, panel_bodies
 from ucsearch.tasks import LeadTimeInventory
 
@@ -89,9 +90,50 @@ def test_all_outcomes_are_among_them() -> None:
 def test_the_slow_way_is_taken_when_the_fast_one_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     panel = PANELS["released"]()
     series = [str(w) for w in range(len(panel))]
-    monkeypatch.setattr(writer, "_list", lambda values: "[]")
+    monkeypatch.setattr(writer, "list_text", lambda values: "[]")
     for body, w in zip(panel_bodies(panel, series, ""), range(len(panel)), strict=True):
         assert body.body == seal_bytes(decision_record(panel[w], series=series[w])[0])[1]
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_writers_that_are_kept_write_other_panels_and_times_alike(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    panels = {name: PANELS[name]() for name in PANELS}
+    later = {n: replace(p, now="2024-05-02T00:00:00+00:00") for n, p in panels.items()}
+    kept, compare, slow = writer.Writers(), writer.decision_body, list[str]()
+
+    def counted(*arguments: Any) -> Any:
+        slow.append(arguments[1])
+        return compare(*arguments)
+
+    monkeypatch.setattr(writer, "decision_body", counted)
+    for turn, (given, until) in enumerate([(panels, "2024-05-03"), (later, "2024-05-04"), (panels, "2024-05-05")]):
+        slow.clear()
+        for name, panel in given.items():
+            for lo in range(0, len(panel), size):
+                windows = range(lo, min(lo + size, len(panel)))
+                series, under = [f"{name} {w}" for w in windows], Under('a "plan"', until)
+                made = panel_bodies(panel, series, "a:b", windows=windows, under=under, writers=kept)
+                for w, text, body in zip(windows, series, made, strict=True):
+                    record, blobs = decision_record(panel[w], series=text, where="a:b", under=under)
+                    assert (body.id, body.body) == seal_bytes(record)
+                    assert body.blobs == blobs
+                    told = body.told or {}
+                    assert told["gate"]["now"] == record["gate"]["now"]
+                    assert {k: told[k] for k in ("plan", "valid_until", "kind", "id", "series", "outcome")} == {
+                        k: record[k] for k in ("plan", "valid_until", "kind", "id", "series", "outcome")
+                    }
+        assert bool(slow) is (turn == 0)  # what was compared once is the same text ever after
+
+
+def test_a_kept_writer_that_is_found_wrong_later_is_not_believed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    panel, kept = PANELS["released"](), writer.Writers()
+    series = [str(w) for w in range(len(panel))]
+    monkeypatch.setattr(writer, "_COMPARE_EACH", len(panel) + 2)
+    panel_bodies(panel, series, writers=kept)
+    monkeypatch.setattr(writer, "list_text", lambda values: "[]")
+    for _ in range(2):
+        for body, w in zip(panel_bodies(panel, series, writers=kept)[2:], range(2, len(panel)), strict=True):
+            assert body.body == seal_bytes(decision_record(panel[w], series=series[w])[0])[1]
 
 
 def test_requests_are_in_the_bytes_too() -> None:

@@ -40,7 +40,7 @@ from ucsearch.pipeline.work import Work
 from ucsearch.pipeline.written import check_writable, refuse_overwriting, write_table
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.requests import Request, Under
-from ucsearch.records.writer import Body, Recalibrated, decision_body, panel_bodies
+from ucsearch.records.writer import Body, Recalibrated, Writers, decision_body, panel_bodies
 from ucsearch.segments.changes import change_text
 from ucsearch.segments.encode import Hashed, hash_traces, kept_steps, shortened
 from ucsearch.segments.shared import Keep
@@ -233,7 +233,9 @@ def decided(
     """Chunks in order; what lies between them in the forecasts file is skipped, not decided. With `keep`, for a
     segment that keeps so much of each forecast."""
     held = len(plan.forecasts.order)
-    for number, groups, refused, fresh in ahead(gathered(plan, settings, todo)):
+    chunks = gathered(plan, settings, todo)
+    # One chunk has nothing to be read ahead of, and a thread costs as much as the search of a small one.
+    for number, groups, refused, fresh in ahead(chunks) if len(todo) > 1 else chunks:
         lo, hi = plan.chunks[number]
         refused.update({series: plan.by_series[series] for series in plan.series[max(lo, held) : hi]})
         panels = [_decide_group(plan, settings, group, now, keep) for group in groups]
@@ -293,13 +295,15 @@ def logged(
 
 
 def bodies_of(
-    plan: Work, chunk: Chunk, asked: Mapping[str, Request | None], under: Under | None = None
+    plan: Work, chunk: Chunk, asked: Mapping[str, Request | None], under: Under | None = None,
+    writers: Writers | None = None,
 ) -> dict[str, Body]:  # fmt: skip
-    """The records of a chunk by series; `asked` names the request of each."""
+    """The records of a chunk by series; `asked` names the request of each, `writers` are of chunks before."""
     made: dict[str, Body] = {}
     for panel, names, kind, changes, *_ in chunk.panels:
         bodies = panel_bodies(
-            panel, names, kind.where, requests=[asked[name] for name in names], recalibrated=changes, under=under
+            panel, names, kind.where, requests=[asked[name] for name in names], recalibrated=changes, under=under,
+            writers=writers,
         )  # fmt: skip
         made.update(zip(names, bodies, strict=True))
     for name, (_, d) in chunk.refused.items():

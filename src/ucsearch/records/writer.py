@@ -1,36 +1,36 @@
 """Records of a whole panel, fast: the canonical bytes are written directly, once, without a record in between.
 
 `decision_record` says what a record is. Here only its parts that differ from window to window are written anew; the
-rest is taken from its record of the first window, and one record of each outcome is compared with it byte for byte in
-every panel. If they ever differ, the slow way is taken: a log never depends on this module being right.
+rest is taken from its record of the first window, and one record of each outcome is compared with it byte for byte, and
+now and then another one. If they ever differ, the slow way is taken: a log never depends on this module being right.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
 
 from ucsearch.certificate.record import Certificate, Rival
 from ucsearch.dispatch.decision import Decision, DecisionPanel
 from ucsearch.errors import RecordError
 from ucsearch.layout import own_row
 from ucsearch.records.blobs import blob_id, encode_array
-from ucsearch.records.canonical import canonical, digest_bytes, seal_bytes
+from ucsearch.records.canonical import digest_bytes, seal_bytes
 from ucsearch.records.decisions import as_value, measured, outcome_part, unsealed_record
 from ucsearch.records.requests import Request, Under
+from ucsearch.records.texts import around, json_text, key_text, list_text, object_text, value_text
 from ucsearch.trace import Trace
 
-__all__ = ["Body", "Recalibrated", "decision_body", "panel_bodies"]
+__all__ = ["Body", "Recalibrated", "Writers", "decision_body", "panel_bodies"]
 
 _ARRAYS = ("members", "weights", "mean", "q", "u")
-_FLOATS_KEPT = 4096
+_KEPT = 1024  # texts of actions and of parameters, by writer
+_BLOBS = 64  # that windows have in common, by writer
+_WRITERS = 64  # of one plan: one for each task and shape
+_COMPARE_EACH = 1_000  # records of a writer, of which one more is compared
 T = TypeVar("T")
 
 
@@ -80,9 +80,10 @@ def panel_bodies(
     requests: Sequence[Request | None] | None = None,
     recalibrated: Sequence[Recalibrated] | None = None,
     under: Under | None = None,
+    writers: Writers | None = None,
 ) -> list[Body]:
     """The record of every window (or of those named), equal in every byte to `decision_record`'s. `series`,
-    `requests` and `recalibrated` have one item for each."""
+    `requests` and `recalibrated` have one item for each; `writers` are kept from panel to panel."""
     chosen = range(len(panel)) if windows is None else windows
     asked = [None] * len(chosen) if requests is None else requests
     extra = [None] * len(chosen) if recalibrated is None else recalibrated
@@ -90,95 +91,132 @@ def panel_bodies(
         if len(given) != len(chosen):
             raise RecordError(f"{field}: saw {len(given)} items, expected {len(chosen)}, one per decision")
     panel.fallbacks.prepare(chosen)
-    if len(chosen) == 1:  # what all windows have in common is not worth writing once
+    if len(chosen) == 1 and writers is None:  # what all windows have in common is not worth writing once
         return [decision_body(panel[chosen[0]], series[0], where, asked[0], extra[0], under)]
-    shared: dict[str, tuple[str, bytes]] = {}  # blobs that all windows have in common, such as equal weights
+    known = Writers() if writers is None else writers
     make: _Writer | None = None
-    compared: set[str] = set()
     out: list[Body] = []
     for w, name, request, change in zip(chosen, series, asked, extra, strict=True):
         decision = panel[w]
         if make is None:
-            make = _Writer(decision, name, where, shared, under)
-        body = make(decision, name, request, change)
-        if decision.outcome.value not in compared:
-            compared.add(decision.outcome.value)
-            if body[:3] != decision_body(decision, name, where, request, change, under)[:3]:
-                items = zip(chosen, series, asked, extra, strict=True)
-                slow = (decision_body(panel[i], n, where, r, c, under) for i, n, r, c in items)
-                return [made._replace(told=None) for made in slow]  # whole records of a panel would be too much
+            make = known.of(decision, name, where)
+        body = make(decision, name, request, change, under) if make.is_right else None
+        if body is None or not make.agrees(body, name, change, under):
+            items = zip(chosen, series, asked, extra, strict=True)
+            slow = (decision_body(panel[i], n, where, r, c, under) for i, n, r, c in items)
+            return [made._replace(told=None) for made in slow]  # whole records of a panel would be too much
         out.append(body)
     return out
 
 
-class _Writer:
-    """Writes records of one panel: everything that is the same in all windows is text already."""
+class Writers:
+    """Writers of panels that have everything in common but windows and time. For one thread at a time."""
 
-    def __init__(
-        self, decision: Decision, series: str, where: str, shared: dict[str, tuple[str, bytes]],
-        under: Under | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], _Writer] = {}
+
+    def of(self, decision: Decision, series: str, where: str) -> _Writer:
+        """The writer of a panel that this decision is the first of."""
+        c = decision.certificate
+        if c is None:
+            raise RecordError("a decision whose trace was refused has no inputs to record; log the refusal itself")
+        plan, params = c.plan, c.plan.task.params_layout
+        # Objects by identity (a writer keeps them, so that no other gets theirs), numbers by their text: 1 is not 1.0.
+        said = (
+            plan.settings, plan.layout.lengths, None if params is None else params.lengths, c.kind, c.eps_m,
+            c.node_budget, c.closed is None, plan.trace.node is None, decision.last_look,
+        )  # fmt: skip
+        of = (plan.task, plan.policy, decision.gate)
+        key = (*map(id, of), where, repr(said))
+        if (found := self._known.get(key)) is None:
+            if len(self._known) >= _WRITERS:
+                self._known.clear()
+            found = self._known[key] = _Writer(decision, series, where, of)
+        return found
+
+
+class _Writer:
+    """Writes records of one kind: everything that is the same in all of them is text already."""
+
+    def __init__(self, decision: Decision, series: str, where: str, of: tuple[Any, ...]) -> None:
         record, _ = unsealed_record(decision, series, where)
-        self.shared, self.slowly, self.last_look = shared, (where, under), decision.last_look
+        self.where, self.last_look = where, decision.last_look
+        self.of = of  # what it is found by stays alive with it
+        self.is_right = True  # as far as it was compared
+        self.count, self.compared = 0, set[str]()  # records, and outcomes of which one was compared
+        self.shared: dict[tuple[Any, ...], tuple[str, bytes]] = {}  # blobs, such as equal weights
         task, gate, inputs = record["task"], record["gate"], record["inputs"]
-        self.claim = [(k, _key(k)) for k in sorted(record["claim"])]
-        self.rival = [(k, _key(k)) for k in sorted(Rival.__dataclass_fields__)]
-        # What stands before the calibration, between it and the rows, and after them.
-        self.gate = _around(gate, ("calibration", "rows"))
-        self.plan = "" if under is None else f'"plan":{_json(under.plan)},'
-        self.until = "" if under is None else f'"valid_until":{_json(under.valid_until)},'
-        self.settings = _json(record["settings"])
-        self.lengths = (_json(inputs["params_lengths"]), _json(inputs["state_lengths"]))
-        self.task = _around(task, ("actions", "labels"))
+        self.claim = [(k, key_text(k)) for k in sorted(record["claim"])]
+        self.rival = [(k, key_text(k)) for k in sorted(Rival.__dataclass_fields__)]
+        # What stands before, between and after the members that differ, in the order of their names.
+        self.gate = around(gate, ("calibration", "elapsed_s", "now", "rows"))
+        self.settings = json_text(record["settings"])
+        self.lengths = (json_text(inputs["params_lengths"]), json_text(inputs["state_lengths"]))
+        self.task = around(task, ("actions", "labels"))
         # As far as all windows have it in common; `__call__` adds the rest.
-        self.told = {"kind": record["kind"], **({} if under is None else under.content())}
-        self.told_gate = {k: v for k, v in gate.items() if k not in ("calibration", "rows")}
+        self.told_gate = {k: v for k, v in gate.items() if k not in ("calibration", "elapsed_s", "now", "rows")}
         self.told_inputs = {k: inputs[k] for k in ("params_lengths", "state_lengths")}
         self.told_task = task
-        self.ends = {k: _json(record[k]) for k in ("kind", "schema", "versions")}
-        self.outcome = [(k, _key(k)) for k in sorted(record["outcome"])]
+        self.kind = record["kind"]
+        self.ends = {k: json_text(record[k]) for k in ("kind", "schema", "versions")}
+        self.outcome = [(k, key_text(k)) for k in sorted(record["outcome"])]
         self.hash_head = b"ucsearch.trace.v1\0"
         self.meta: dict[tuple[Any, ...], tuple[str, bytes, dict[str, Any]]] = {}
         # By the bytes of a row of actions, and of parameters: most windows have the same.
         self.tasks: dict[bytes, tuple[str, dict[str, Any]]] = {}
         self.params: dict[bytes, tuple[str, list[Any]]] = {}
 
+    def agrees(self, body: Body, series: str, extra: Recalibrated | None, under: Under | None) -> bool:
+        """Whether a record is what it should be, where it is one of those that are compared."""
+        outcome, self.count = body.decision.outcome.value, self.count + 1
+        if outcome in self.compared and self.count % _COMPARE_EACH:
+            return True
+        self.compared.add(outcome)
+        slow = decision_body(body.decision, series, self.where, body.request, extra, under)
+        self.is_right = body[:3] == slow[:3]
+        return self.is_right
+
     def __call__(
-        self, decision: Decision, series: str, request: Request | None, extra: Recalibrated | None = None
+        self, decision: Decision, series: str, request: Request | None, extra: Recalibrated | None, under: Under | None
     ) -> Body:
         c = decision.certificate
         if c is None:
             raise RecordError("a decision whose trace was refused has no inputs to record; log the refusal itself")
         if decision.last_look != self.last_look:  # a member that others do not have
-            where, under = self.slowly
-            return decision_body(decision, series, where, request, extra, under)
+            return decision_body(decision, series, self.where, request, extra, under)
         trace, refs, blobs, meta = self._trace(c.plan.trace)
         plan, w = c.plan, c.plan.window
         task, told_task = self._task(c)
         params, told_params = self._params(plan.inputs.params, w)
         state = plan.inputs.states[w].tolist()
         calibration = measured(decision)
-        changed = "" if extra is None else f'"recalibration":{_text(extra.part)},'
+        changed = "" if extra is None else f'"recalibration":{value_text(extra.part)},'
         if extra is not None:
             refs = tuple(dict.fromkeys([*refs, *extra.blobs]))
             blobs = {**blobs, **extra.blobs}
-        asked = "" if request is None else f'"request":{_json(request.content())},'
+        plan_text = "" if under is None else f'"plan":{encode_basestring(under.plan)},'
+        until = "" if under is None else f'"valid_until":{encode_basestring(under.valid_until)},'
+        asked = "" if request is None else f'"request":{json_text(request.content())},'
         c.member_feasible  # noqa: B018 - computed on demand; from here on one of the claims
         claims = vars(c) if c.closed is None else {**vars(c), **vars(c.closed)}
-        head = f'"claim":{_object(claims, self.claim)},"gate":{self._gate(decision, calibration)},'
+        head = f'"claim":{object_text(claims, self.claim)},"gate":{self._gate(decision, calibration)},'
         tail = (
             f'"inputs":{{"params":{params},"params_lengths":{self.lengths[0]},'
-            f'"state":{_list(state)},"state_lengths":{self.lengths[1]},"trace":{trace}}},'
-            f'"kind":{self.ends["kind"]},"outcome":{_object(vars(decision), self.outcome)},'
-            f'{self.plan}{changed}{asked}"rivals":[{",".join([_object(vars(r), self.rival) for r in c.rivals])}],'
+            f'"state":{list_text(state)},"state_lengths":{self.lengths[1]},"trace":{trace}}},'
+            f'"kind":{self.ends["kind"]},"outcome":{object_text(vars(decision), self.outcome)},'
+            f'{plan_text}{changed}{asked}"rivals":[{",".join([object_text(vars(r), self.rival) for r in c.rivals])}],'
             f'"schema":{self.ends["schema"]},'
             f'"series":{encode_basestring(series)},"settings":{self.settings},"task":{task},'
-            f'{self.until}"versions":{self.ends["versions"]}}}'
+            f'{until}"versions":{self.ends["versions"]}}}'
         )
         name = digest_bytes(f"{{{head}{tail}".encode(), "record-id/1")
         told = {
-            **self.told, "id": name, "series": series, "outcome": outcome_part(decision), "task": told_task,
-            "gate": {**self.told_gate, "calibration": calibration},
+            **({} if under is None else under.content()), "kind": self.kind, "id": name, "series": series,
+            "outcome": outcome_part(decision), "task": told_task,
+            "gate": {
+                **self.told_gate, "calibration": calibration, "elapsed_s": as_value(decision.context.elapsed_s),
+                "now": decision.now,
+            },
             "inputs": {
                 **self.told_inputs, "params": told_params, "state": [as_value(x) for x in state],
                 "trace": {"meta": meta},
@@ -188,12 +226,13 @@ class _Writer:
 
     def _gate(self, decision: Decision, calibration: dict[str, Any]) -> str:
         rows = [
-            f'{{"left":{_text(r.left)},"name":{encode_basestring(r.name)},"operator":{encode_basestring(r.operator)},'
-            f'"pass":{"true" if r.passed else "false"},"right":{_text(r.right)}}}'
+            f'{{"left":{value_text(r.left)},"name":{encode_basestring(r.name)},"operator":{encode_basestring(r.operator)},'
+            f'"pass":{"true" if r.passed else "false"},"right":{value_text(r.right)}}}'
             for r in decision.rows
         ]
-        before, between, after = self.gate
-        return f"{before}{_text(calibration)}{between}[{','.join(rows)}]{after}"
+        measured_text, elapsed = value_text(calibration), value_text(decision.context.elapsed_s)
+        a, b, c, d, e = self.gate
+        return f"{a}{measured_text}{b}{elapsed}{c}{value_text(decision.now)}{d}[{','.join(rows)}]{e}"
 
     def _task(self, c: Certificate) -> tuple[str, dict[str, Any]]:
         plan = c.plan
@@ -206,7 +245,7 @@ class _Writer:
         labels = ",".join(map(encode_basestring, names))
         before, between, after = self.task
         told = {**self.told_task, "actions": [as_value(a) for a in actions], "labels": names}
-        return _kept(self.tasks, key, (f"{before}{_list(actions)}{between}[{labels}]{after}", told))
+        return _kept(self.tasks, key, (f"{before}{list_text(actions)}{between}[{labels}]{after}", told))
 
     def _params(self, params: Any, w: int) -> tuple[str, list[Any]]:
         row = own_row(params, w)
@@ -214,7 +253,7 @@ class _Writer:
         if (known := self.params.get(key)) is not None:
             return known
         values = row.tolist()
-        return _kept(self.params, key, (_list(values), [as_value(x) for x in values]))
+        return _kept(self.params, key, (list_text(values), [as_value(x) for x in values]))
 
     def _trace(self, trace: Trace) -> tuple[str, tuple[str, ...], dict[str, bytes], dict[str, Any]]:
         """The trace's text; each array is turned into bytes once, for its blob and for the trace's hash."""
@@ -222,9 +261,9 @@ class _Writer:
         if key not in self.meta:
             meta = trace.meta()
             plain = json.dumps(meta, sort_keys=True, separators=(",", ":")).encode()
-            if len(self.meta) > 4096:
+            if len(self.meta) > _KEPT:
                 self.meta.clear()
-            self.meta[key] = (_json(meta), plain, meta)
+            self.meta[key] = (json_text(meta), plain, meta)
         meta_text, plain, meta = self.meta[key]
         digest = hashlib.sha256(self.hash_head + plain)
         names: dict[str, str] = {}
@@ -244,122 +283,21 @@ class _Writer:
 
     def _blob(self, name: str, array: Any) -> tuple[str, bytes]:
         common = array.size == 0 or name == "weights"
-        key = f"{array.shape}" + (array.tobytes().hex() if name == "weights" else "")
+        key = (array.shape, array.tobytes() if name == "weights" else b"")
         if common and key in self.shared:
             return self.shared[key]
         blob = encode_array(array, finite=False)
         found = (blob_id(blob), blob)
-        if common and len(self.shared) < 64:
+        if common and len(self.shared) < _BLOBS:
             self.shared[key] = found
         return found
-
-
-# -------------------------------------------------------------------- canonical text
 
 
 def _ref(name: str) -> str:
     return f'{{"$blob":"{name}"}}'
 
 
-def _json(value: Any) -> str:
-    return canonical(value).decode("utf-8")
-
-
-def _around(value: dict[str, Any], without: tuple[str, ...]) -> list[str]:
-    """An object's text, cut where the values of these members stand. JSON's text holds no zero byte."""
-    parts = [_key(k) + ("\0" if k in without else _json(value[k])) for k in sorted(value)]
-    return f"{{{','.join(parts)}}}".split("\0")
-
-
 def _kept(known: dict[bytes, T], key: bytes, made: T) -> T:
-    if len(known) < 4096:
+    if len(known) < _KEPT:
         known[key] = made
     return made
-
-
-@lru_cache(maxsize=1024)
-def _key(name: str) -> str:
-    return encode_basestring(name) + ":"
-
-
-def _float(x: float) -> str:
-    """As `as_value` and `canonical` together write a float: null for NaN, text for the unbounded."""
-    text = repr(x)
-    if text[-2:] == ".0":
-        return text[:-2] if x else "0"
-    if "e" not in text and text[-1] not in "nf":
-        return text
-    if x != x:
-        return "null"
-    if math.isinf(x):
-        return '"inf"' if x > 0 else '"-inf"'
-    return _json(x)
-
-
-class _Floats(dict[float, str]):
-    """Texts of floats: a record says the same few numbers many times, and writing one takes longer than finding it.
-    Numbers that are equal have equal texts, -0.0 and 0.0 too; NaN is equal to nothing."""
-
-    def __missing__(self, x: float) -> str:
-        text = _float(x)
-        if x == x:
-            if len(self) >= _FLOATS_KEPT:
-                self.clear()
-            self[x] = text
-        return text
-
-
-def _list(values: Sequence[float]) -> str:
-    # Only a whole number ends in ".0"; -0.0, exponents, nan and inf take the long way.
-    joined = f",{','.join(map(repr, values))},".replace(".0,", ",")
-    if "e" in joined or "n" in joined or ",-0," in joined:
-        return f"[{','.join(map(_float, values))}]"
-    return f"[{joined[1:-1]}]"
-
-
-def _object(values: dict[str, Any], keys: list[tuple[str, str]]) -> str:
-    return f"{{{','.join([p + _TEXTS[type(v := values[k])](v) for k, p in keys])}}}"
-
-
-def _text(value: Any) -> str:
-    return _TEXTS[type(value)](value)
-
-
-def _int(value: int) -> str:
-    return str(value) if -(2**53) <= value <= 2**53 else f'"{value}"'
-
-
-def _dict(value: dict[str, Any]) -> str:
-    return f"{{{','.join([_key(k) + _text(value[k]) for k in sorted(value)])}}}"
-
-
-def _sequence(value: Sequence[Any]) -> str:
-    return f"[{','.join([_TEXTS[type(v)](v) for v in value])}]"
-
-
-def _rare(value: Any) -> str:
-    """Words of an enumeration, numbers of NumPy, other sequences; anything else is refused."""
-    if isinstance(value, str):
-        return encode_basestring(str(getattr(value, "value", value)))
-    if isinstance(value, float | np.floating):
-        return _float(float(value))
-    if isinstance(value, int | np.integer):
-        return _int(int(value))
-    if isinstance(value, Sequence):
-        return _sequence(value)
-    raise RecordError(f"cannot record a {type(value).__name__}")
-
-
-class _Texts(dict[type, Callable[[Any], str]]):
-    def __missing__(self, kind: type) -> Callable[[Any], str]:
-        return _rare
-
-
-# By exact type: this is the inner loop of every record.
-_TEXTS = _Texts(
-    {
-        float: _Floats().__getitem__, int: _int, str: encode_basestring,
-        bool: {True: "true", False: "false"}.__getitem__,
-        type(None): lambda _: "null", dict: _dict, tuple: _sequence, list: _sequence,
-    }
-)  # fmt: skip

@@ -17,7 +17,7 @@ from ucsearch.pipeline.decide import bodies_of, decided
 from ucsearch.pipeline.direct import Known, rows_work
 from ucsearch.pipeline.work import Standing
 from ucsearch.records.requests import Request, Under
-from ucsearch.records.writer import Body
+from ucsearch.records.writer import Body, Writers
 from ucsearch.service.config import ConfigError, PlanTable
 from ucsearch.service.warm import Kernels, Warmed, warm_rows
 from ucsearch.settings import Settings, load_settings
@@ -56,6 +56,11 @@ class Plan:
         """What its batches have in common; the deciding thread's alone."""
         return Known(self.settings)
 
+    @cached_property
+    def writers(self) -> Writers:
+        """Of its records; the deciding thread's alone."""
+        return Writers()
+
     @property
     def own_task(self) -> Task | None:
         """The task, where it does not ship with the package."""
@@ -92,7 +97,7 @@ class Plan:
         asked = {item.series: item.request for item in items}
         made: dict[str, Body] = {}
         for chunk in decided(work, self.settings, range(len(work.chunks)), now):
-            made |= bodies_of(work, chunk, {s: asked[s] for s in chunk.series}, self.under(now))
+            made |= bodies_of(work, chunk, {s: asked[s] for s in chunk.series}, self.under(now), self.writers)
         return [made[item.series] for item in items]
 
 
