@@ -304,6 +304,8 @@ def test_a_proof_needs_only_the_note(folder: Path) -> None:
     shutil.rmtree(folder / "log.db.d")
     done = runner.invoke(app, ["log", "verify-proof", str(proof), *options])
     assert (done.exit_code, done.stdout) == (0, "proved: series 'C': RELEASED, action 15, in entry 1 of 1\n")
+    done = runner.invoke(app, ["log", "verify-proof", str(proof), *options[:2]])
+    assert (done.exit_code, done.stdout[:7]) == (3, "proved:")  # by a note that anybody may have written
     for change in (
         lambda p: p["row"].update(action=5),
         lambda p: p.update(series="D"),

@@ -18,7 +18,7 @@ from ucsearch.verify import verify_file
 from ucsearch.verify.__main__ import main
 
 SHARDS = 8
-LONGEST_S = 10.0
+LONGEST_S = 10.0  # of processor time: others may be busy
 LEAST_CASES = 200
 SAMPLE = some(24)
 MUTATIONS = 120
@@ -46,9 +46,9 @@ def test_the_corpus_is_large_and_its_names_are_its_own() -> None:
 def test_every_case_gets_its_code(shard: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = []
     for case in corpus()[shard::SHARDS]:
-        start = time.monotonic()
+        start = time.process_time()
         code = main(arguments(case, tmp_path))
-        taken = time.monotonic() - start
+        taken = time.process_time() - start
         seen = capsys.readouterr()
         shown = re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", seen.out + seen.err)
         if code not in case.codes or taken > LONGEST_S or shown or "Traceback" in seen.err:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ucsearch.cli.codes import NEEDS_A_PERSON, UNUSABLE
+from ucsearch.cli.codes import NEEDS_A_PERSON, UNUSABLE, WEAKER
 from ucsearch.cli.log_words import (
     CHAIN_FIELDS,
     Known,
@@ -257,7 +257,8 @@ def verify_proof(
 ) -> None:
     """Check a proof with a note alone: neither the log nor its parts are needed.
 
-    Exit codes: 0 the row is in the log that the note vouches for, 1 it is not, 2 no usable proof, note or key.
+    Exit codes: 0 the row is in the log that the note vouches for, 1 it is not, 2 no usable proof, note or key,
+    3 without --key: it is under the note, but nobody vouches for the note.
     """
     from ucsearch.verify.checkpoints import read_checkpoint
     from ucsearch.verify.formats import Invalid, Malformed
@@ -278,6 +279,7 @@ def verify_proof(
     typer.echo(f"proved: {plain(told)}")
     if pins.doubt:
         typer.echo(f"The note is taken as it is: {pins.doubt} (--key).", err=True)
+        raise typer.Exit(WEAKER)
 
 
 @log_app.command()

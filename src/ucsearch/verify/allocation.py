@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ucsearch.verify.formats import Blobs, Invalid, Malformed, Record, digest, expect, near, num, require
+from ucsearch.verify.formats import Blobs, Malformed, Record, digest, expect, near, num, require
 from ucsearch.verify.inputs import rules_of
-from ucsearch.verify.later import Least, Paths
+from ucsearch.verify.later import Least, Paths, amount_used
 from ucsearch.verify.meter import OutOfNodes
 from ucsearch.verify.replay import CLOSED
 
@@ -47,7 +47,7 @@ class _Member:
             function = getattr(task, "uses", {}).get(shared["use"])
             require(f"{place}.use", function is not None, shared["use"], "no use of the task")
             times = num(shared["times"][i])
-            self.uses.append([_use(function, state, a, params, times, f"{place}.use") for a in self.actions])
+            self.uses.append([amount_used(function, state, a, params, times, f"{place}.use") for a in self.actions])
 
     def place(self, action: float | None) -> int | None:
         return None if action is None or action not in self.actions else self.actions.index(action)
@@ -56,19 +56,6 @@ class _Member:
     def kept(self) -> int | None:
         """The action it keeps when it does not take part; None for nothing."""
         return self.place(self.outcome["action"])
-
-
-def _use(function: Any, state: Any, action: float, params: Any, times: float, where: str) -> float:
-    if action != action:
-        return 0.0
-    try:
-        amount = float(function(state, action, params)) * times
-    except MemoryError:
-        raise
-    except Exception as error:
-        raise Invalid(where, action, f"{type(error).__name__}") from None
-    require(where, 0.0 <= amount < math.inf, action, amount)
-    return amount
 
 
 def verify_allocation(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -88,7 +88,7 @@ def read_key(text: str) -> Key:
         if text.count("+") < 2 and Path(text).is_file():
             text = Path(text).read_bytes()[:4096].decode("utf-8")
         name, hashed, encoded = text.strip().split("+", 2)
-        data = b64decode(encoded, validate=True)
+        data = _bytes_of(encoded)
         if not _NAME.fullmatch(name) or data[:1] != ED25519 or len(data) != 33:
             raise ValueError
         own = hashlib.sha256(name.encode() + b"\n" + data).digest()[:4]
@@ -99,6 +99,14 @@ def read_key(text: str) -> Key:
     return Key(name, own, data[1:])
 
 
+def _bytes_of(text: str) -> bytes:
+    """What one base64 text stands for: other texts that a lenient reader takes for the same are refused."""
+    data = b64decode(text, validate=True)
+    if b64encode(data).decode("ascii") != text:
+        raise ValueError
+    return data
+
+
 def _note(data: bytes, path: Path, key: Key | None) -> Pins:
     try:
         text = data.decode("utf-8")
@@ -107,8 +115,8 @@ def _note(data: bytes, path: Path, key: Key | None) -> Pins:
         message, _, signatures = text.rpartition("\n\n")
         message += "\n"
         origin, size, root, *more = message[:-1].split("\n")
-        count, tree = int(size), b64decode(root, validate=True)
-        heads = [b64decode(line.removeprefix(HEAD), validate=True).hex() for line in more if line.startswith(HEAD)]
+        count, tree = int(size), _bytes_of(root)
+        heads = [_bytes_of(line.removeprefix(HEAD)).hex() for line in more if line.startswith(HEAD)]
         lines = signatures[:-1].split("\n")
         if len(lines) > MOST_SIGNATURES:
             raise ValueError
@@ -128,7 +136,7 @@ def _note(data: bytes, path: Path, key: Key | None) -> Pins:
 def _signs(line: str, message: bytes, key: Key) -> bool:
     name, _, encoded = line.removeprefix(SIGNED).partition(" ")
     try:
-        data = b64decode(encoded, validate=True)
+        data = _bytes_of(encoded)
     except ValueError:
         return False
     return name == key.name and data[:4] == key.hash and ed25519.verify(key.public, message, data[4:])

@@ -61,7 +61,7 @@ class Graph:
         points = self.law.classes[key[0]]
         for i in p.available:
             a = p.actions[i]
-            if not p.call(p.task.feasible, state, a, *p.when("feasible", h), p.params):
+            if not p.may(state, a, h):
                 continue
             if self.transitions + len(points) > p.settings["node_budget"]:
                 raise TooMany

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from ucsearch.verify.answers import fallback_now
 from ucsearch.verify.formats import Record, expect, near, num, require, tolerance, version_of
 from ucsearch.verify.replay import CLOSED, MEMBERS, Problem
 
@@ -286,15 +287,8 @@ def gate_and_outcome(
 
 def _outcome(r: Record, p: Problem, cause: str, margin: float, steps: Figures | None) -> None:
     c, index, released = r["claim"], r["claim"]["action_index"], cause == "none"
-    try:
-        fallback = float(p.task.fallback(p.state, p.params))
-        feasible = fallback in p.actions and bool(p.task.feasible(p.state, fallback, *p.when("feasible", 0), p.params))
-    except (MemoryError, KeyboardInterrupt):
-        raise
-    except BaseException:  # whatever it raises, an exit included, there is no fallback to rely on
-        fallback, feasible = math.nan, False
+    fallback, feasible = fallback_now(p.task, p.state, p.params, p.actions)
     place = p.actions.index(fallback) if fallback in p.actions else None
-    fallback = math.nan if place is None else fallback
     action = p.actions[index] if index >= 0 else math.nan
     outcome = "RELEASED" if released else "FALLBACK" if feasible else "HOLD"
     expected = {

@@ -10,9 +10,19 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from ucsearch.verify.answers import fallback_now, feasible_now
 from ucsearch.verify.formats import Blobs, Invalid, Malformed, Record, digest, expect, is_close, num, read_blob, require
 from ucsearch.verify.monitor import verify_watching
-from ucsearch.verify.replay import CLOSED, CVAR, MEMBERS, SCORES, VARIANCE, Problem, mean_and_spread, shape, timed_rules
+from ucsearch.verify.replay import (
+    CLOSED,
+    CVAR,
+    MEMBERS,
+    SCORES,
+    VARIANCE,
+    Problem,
+    mean_and_spread,
+    shape,
+)
 from ucsearch.verify.schema import version_of
 from ucsearch.verify.verdict import describe
 
@@ -199,25 +209,12 @@ def verify_override(r: Record, target: Record, body: bytes, task: Callable[[], A
 
 def _allowed(where: str, task: Any, state: Any, action: float, params: Any) -> None:
     try:
-        feasible = action == action and _may(task, state, action, params)
+        feasible = action == action and feasible_now(task, state, action, params)
     except (MemoryError, KeyboardInterrupt):
         raise
     except BaseException as error:
         raise Invalid(where, True, describe(error)) from None
     require(where, feasible, action, "an action that breaks the rules")
-
-
-def _may(task: Any, state: Any, action: float, params: Any) -> bool:
-    """True or False, or the numbers 1 and 0; no other answer is one."""
-    try:
-        answer = task.feasible(state, action, *((0,) if "feasible" in timed_rules(task) else ()), params)
-    except SystemExit as error:
-        raise ValueError(f"SystemExit: {error}") from None
-    if isinstance(answer, int | float) or type(answer).__module__ == "numpy":
-        for known in (False, True):
-            if answer == known:
-                return known
-    raise ValueError(f"feasible returned {answer!r}")
 
 
 def _about(kind: str, r: Record, target: Record, body: bytes) -> None:
@@ -243,14 +240,7 @@ def verify_refusal(r: Record, task: Callable[[], Any]) -> None:
         if "inputs" in r:
             rules = task()
             state, params, actions = rules_of(r, rules)
-            try:
-                fallback = float(rules.fallback(state, params))
-                feasible = fallback in actions and _may(rules, state, fallback, params)
-            except MemoryError:
-                raise
-            except Exception:  # whatever it raises, there is no fallback to rely on
-                fallback, feasible = math.nan, False
-            fallback = fallback if fallback in actions else math.nan
+            fallback, feasible = fallback_now(rules, state, params, actions)
         expect("outcome.fallback_action", o["fallback_action"], fallback)
         expect("outcome.fallback_feasible", o["fallback_feasible"], feasible)
     sent = o["fallback_feasible"] and o["fallback_action"] is not None

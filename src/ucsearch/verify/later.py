@@ -9,12 +9,15 @@ import hashlib
 import math
 from typing import Any
 
+from ucsearch.verify.answers import as_float
 from ucsearch.verify.closed import Graph, TooMany, plain_zero
 from ucsearch.verify.formats import Blobs, Invalid, Malformed, Record, num, read_blob, require
 from ucsearch.verify.inputs import problem_of
 from ucsearch.verify.law import Law
 from ucsearch.verify.meter import Meter
 from ucsearch.verify.replay import CLOSED, Fault
+from ucsearch.verify.trust import is_genuine
+from ucsearch.verify.verdict import describe
 
 CONFIDENCE, LEAST_PATHS, MOST_PATHS = 0.975, 20, 10_000
 
@@ -47,6 +50,20 @@ def levels(names: list[str], path: int, steps: int, common: bool) -> list[list[f
     return [row * len(names) for row in rows] if common else rows
 
 
+def amount_used(function: Any, state: Any, action: float, params: Any, times: float, where: str) -> float:
+    """What an action takes of a shared limit; a use that fails, or is no amount, makes the record false."""
+    if action != action:
+        return 0.0
+    try:
+        amount = as_float(function(state, action, params)) * times
+    except BaseException as error:
+        if isinstance(error, MemoryError) or is_genuine(error):
+            raise
+        raise Invalid(where, action, describe(error)) from None
+    require(where, 0.0 <= amount < math.inf, action, amount)
+    return amount
+
+
 class Reached:
     """Everything one member can reach in closed mode without risk, and what it uses there."""
 
@@ -67,11 +84,9 @@ class Reached:
 
     def use(self, k: int, state: Any, a: int) -> float:
         p, shared = self.p, self.r["shared"][k]
-        amount = float(p.call(self.task.uses[shared["use"]], state, p.actions[a], p.params)) * num(
-            shared["times"][self.i]
-        )
-        require(f"shared[{k}].use", 0.0 <= amount < math.inf, shared["use"], amount)
-        return amount
+        p.meter.toil(1)
+        times = num(shared["times"][self.i])
+        return amount_used(self.task.uses[shared["use"]], state, p.actions[a], p.params, times, f"shared[{k}].use")
 
     def least(self, k: int, step: int) -> float:
         """Expected use at one step of the policy that expects to use least then."""

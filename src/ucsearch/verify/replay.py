@@ -7,12 +7,12 @@ of it. A node carries one state in additive modes and one per member in members 
 from __future__ import annotations
 
 import copy
-import inspect
 import math
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ucsearch.verify.answers import as_float, timed_rules, yes_or_no
 from ucsearch.verify.memory import unlimited
 from ucsearch.verify.meter import Meter, OutOfNodes
 from ucsearch.verify.trust import is_genuine
@@ -93,13 +93,6 @@ def tail_mean(parts: list[tuple[float, float]], share: float) -> float:
     return base + total / share
 
 
-def _float(value: Any) -> float:
-    """A number of the task; text is none, although Python would read it as one, and neither is an array."""
-    if isinstance(value, str | bytes | bytearray) or getattr(value, "ndim", False):
-        raise TypeError(f"{type(value).__name__} is no number")
-    return float(value)
-
-
 def distinct(edges: Sequence[Edge]) -> list[Edge]:
     """Without those that have the same effect as a smaller action."""
     first: dict[Any, Edge] = {}
@@ -111,12 +104,6 @@ def distinct(edges: Sequence[Edge]) -> list[Edge]:
 def shape(value: Sequence[Any]) -> list[int]:
     """Lengths of the members of a named tuple, 0 for a number."""
     return [len(x) if isinstance(x, tuple) else 0 for x in value]
-
-
-def timed_rules(task: Any) -> frozenset[str]:
-    """Which rules take the step index: they have one more argument than they need."""
-    needed = {"feasible": 3, "step": 4, "reward": 4}
-    return frozenset(n for n, count in needed.items() if len(inspect.signature(getattr(task, n)).parameters) > count)
 
 
 class Problem:
@@ -172,7 +159,7 @@ class Problem:
     def number(self, function: Any, *args: Any) -> float:
         self.meter.toil(1)
         try:
-            value = _float(function(*args))
+            value = as_float(function(*args))
         except BaseException as error:
             raise _fault(function, error) from None
         if not math.isfinite(value):
@@ -183,7 +170,7 @@ class Problem:
         return self.call(self._floats, self.call(self.task.step, state, a, y, *self.when("step", h), self.params))
 
     def _floats(self, state: Any) -> Any:
-        items = [tuple(map(_float, x)) if isinstance(x, tuple) else _float(x) for x in state]
+        items = [tuple(map(as_float, x)) if isinstance(x, tuple) else as_float(x) for x in state]
         values = [v for x in items for v in (x if isinstance(x, tuple) else (x,))]
         if shape(items) != shape(self.state) or not all(map(math.isfinite, values)):
             raise ValueError(f"a state {state}")
@@ -210,11 +197,9 @@ class Problem:
     def _yes(self, role: str, *args: Any) -> bool:
         answer = self.call(getattr(self.task, role), *args)
         try:
-            if not isinstance(answer, str) and answer in (0, 1):
-                return bool(answer)
+            return yes_or_no(answer)
         except Exception:
-            pass
-        raise Fault(f"{role} gave neither True nor False")
+            raise Fault(f"{role} gave neither True nor False") from None
 
     def alive(self, states: tuple[Any, ...], h: int) -> bool:
         return any(self.allowed(states, i, h) for i in self.available)
@@ -359,7 +344,7 @@ class Problem:
             self.meter.toil(2 * len(states) * (self.reach - at))  # a bound looks at the steps that are left
             pairs = zip(states, tables, strict=True)
             bound = getattr(self.task, "bound_in_use", self.task.bound)
-            values = [self.call(_float, self.call(bound, s, at, table, self.params)) for s, table in pairs]
+            values = [self.call(as_float, self.call(bound, s, at, table, self.params)) for s, table in pairs]
         if any(v != v for v in values):
             raise Fault("bound returned NaN")
         return mean_and_spread(values, self.weights, VARIANCE)[0] if self.is_members else values[0]

@@ -115,13 +115,18 @@ def verify_proof(data: bytes, pins: Pins) -> str:
         raise Malformed("proof.entry: members of other types")
     if type(seq) is not int or not 0 < seq < 2**63 or not _HEX.fullmatch(texts[1]):
         raise Malformed("proof.entry: members of other types")
+    try:  # a lone surrogate stands for a byte of the log, or for nothing
+        moment = (time or "").encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise Malformed("proof.entry.written_at: not a text") from None
     body = texts[0].encode("utf-8", "surrogatepass")
     record = read_record(body)
     expect("proof.entry.kind", record.get("kind"), "segment")
     row = verify_row(proof, record.get("root"), record.get("shared"))
     expect("proof.series", proof.get("series"), row["series"])
     link = bytes.fromhex(texts[1]) + seq.to_bytes(8, "big") + bytes.fromhex(digest("audit-entry/1", body))
-    head = digest("audit-head/1", link + (time or "").encode("utf-8", "surrogateescape"))
+    head = digest("audit-head/1", link + moment)
+    require("proof.entry.size", type(entry.get("size")) is int, entry.get("size"), pins.size)
     expect("proof.entry.size", entry.get("size"), pins.size)
     found = climb(hashlib.sha256(b"\x00" + bytes.fromhex(head)).digest(), entry.get("path"), "proof.entry.path")
     require("proof.entry", found == pins.root, found.hex(), f"{pins.root.hex()}, the root of the note")

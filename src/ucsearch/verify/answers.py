@@ -1,0 +1,52 @@
+"""What counts as an answer of a task's function: a number, a yes or a no. Anything else is a fault, never a guess."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ucsearch.verify.trust import is_genuine
+
+
+def as_float(value: Any) -> float:
+    """A number of the task; text is none, although Python would read it as one, and neither is an array."""
+    if isinstance(value, str | bytes | bytearray) or getattr(value, "ndim", False):
+        raise TypeError(f"{type(value).__name__} is no number")
+    return float(value)
+
+
+def yes_or_no(answer: Any) -> bool:
+    """True or False, or the numbers 1 and 0; no other answer is one."""
+    if isinstance(answer, int | float) or (type(answer).__module__ == "numpy" and not getattr(answer, "ndim", 0)):
+        for known in (False, True):
+            if answer == known:
+                return known
+    raise ValueError(f"{type(answer).__name__} is neither True nor False")
+
+
+def feasible_now(task: Any, state: Any, action: float, params: Any) -> bool:
+    """What the rules say of an action in the state of a record; `ValueError` where they say neither."""
+    try:
+        return yes_or_no(task.feasible(state, action, *((0,) if "feasible" in timed_rules(task) else ()), params))
+    except SystemExit as error:
+        raise ValueError(f"SystemExit: {error}") from None
+
+
+def fallback_now(task: Any, state: Any, params: Any, actions: Sequence[float]) -> tuple[float, bool]:
+    """The task's fallback (NaN: none to rely on, whatever it raises, an exit included) and whether it may be sent."""
+    try:
+        fallback = as_float(task.fallback(state, params))
+        if fallback in actions:
+            return fallback, feasible_now(task, state, fallback, params)
+    except BaseException as error:
+        if isinstance(error, MemoryError) or is_genuine(error):
+            raise
+    return math.nan, False
+
+
+def timed_rules(task: Any) -> frozenset[str]:
+    """Which rules take the step index: they have one more argument than they need."""
+    needed = {"feasible": 3, "step": 4, "reward": 4}
+    return frozenset(n for n, count in needed.items() if len(inspect.signature(getattr(task, n)).parameters) > count)

@@ -1,0 +1,73 @@
+"""Answers that are none: planner and verifier agree on what they mean, in every mode, for the fallback and for uses."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import ucsearch as uc
+from ucsearch.records.decisions import decision_record
+from ucsearch.verify import verify_record
+from ucsearch.verify.formats import Invalid
+from ucsearch.verify.later import amount_used
+
+ODD = (math.nan, "no", None, 2, [], 0.5, -1, np.array([True]), np.float64("nan"))
+FINE = (0, 1.0, np.bool_(False), np.int64(1))
+
+
+class S(NamedTuple):
+    x: float
+
+
+def task_with(answer: Any, at: float, fallback: Any = 0.0) -> uc.Task:
+    def feasible(s: Any, a: float, p: Any) -> Any:
+        return answer if a == at else True
+
+    def falls_back(s: Any, p: Any) -> Any:
+        if fallback == "exits":
+            raise SystemExit(0)
+        if fallback == "raises":
+            raise RuntimeError("x")
+        return fallback
+
+    return uc.Task(
+        name="odd", version="1", state=S, actions=(0.0, 1.0, 2.0), feasible=feasible,
+        step=lambda s, a, y, p: S(s.x + a - y), reward=lambda s, a, y, p: a - y, fallback=falls_back,
+    )  # fmt: skip
+
+
+def status(task: uc.Task, mode: str) -> tuple[str, str]:
+    trace = uc.Trace.from_members([[1.0, 2.0], [2.0, 1.0]], coupling="independent")
+    made = uc.decide(task, S(0.0), trace, uc.Exact(depth=1, mode=mode), engine="python")
+    return made.cause, verify_record(*decision_record(made, series="s"), task).status
+
+
+@pytest.mark.parametrize("mode", ["closed", "members", "mean"])
+@pytest.mark.parametrize("answer", ODD, ids=repr)
+def test_what_is_neither_yes_nor_no_is_a_broken_rule_for_both(answer: Any, mode: str) -> None:
+    assert status(task_with(answer, 2.0), mode) == ("task_error", "valid")
+    assert status(task_with(answer, 0.0), mode) == ("task_error", "valid")  # the fallback's own action: on hold
+
+
+@pytest.mark.parametrize("answer", FINE, ids=repr)
+def test_numbers_and_numpy_say_yes_and_no(answer: Any) -> None:
+    assert status(task_with(answer, 2.0), "closed") == ("none", "valid")
+
+
+@pytest.mark.parametrize("fallback", ["0", None, 7.0, math.nan, "exits", "raises"], ids=repr)
+def test_a_fallback_that_is_none_is_none_for_both(fallback: Any) -> None:
+    assert status(task_with(math.nan, 2.0, fallback), "mean") == ("task_error", "valid")
+
+
+@pytest.mark.parametrize("answer", [None, "3", [], math.nan, -1.0, math.inf, SystemExit(0), KeyError("x")], ids=repr)
+def test_a_use_that_is_no_amount_is_false_and_no_internal_error(answer: Any) -> None:
+    def use(s: Any, a: float, p: Any) -> Any:
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    with pytest.raises(Invalid, match="use"):
+        amount_used(use, S(0.0), 1.0, None, 1.0, "shared[0].use")
