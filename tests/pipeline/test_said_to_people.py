@@ -16,10 +16,10 @@ from ucsearch.cli import app
 from ucsearch.dispatch.words import at_most, scores
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.explain import explain_series
-from ucsearch.pipeline.forecasts import ForecastFile
+from ucsearch.pipeline.forecasts import ForecastFile, make_trace
 from ucsearch.pipeline.tables import open_table
 from ucsearch.pipeline.tuning import cheapest
-from ucsearch.settings import SettingsError, parse_settings
+from ucsearch.settings import Forecast, SettingsError, parse_settings
 
 CERTAIN = TOML.replace("risk = 0.25", "risk = 0.0")
 
@@ -144,3 +144,9 @@ def test_what_cannot_be_added_up_is_never_the_cheapest() -> None:
     assert cheapest(trials) == 2
     assert cheapest(trials[:2]) == 0
     assert cheapest([trials[1], trials[1]]) == 0
+
+
+def test_a_record_names_the_model_that_the_file_names() -> None:
+    tables, how = np.ones((1, 2, 3)), Forecast(model="sample")
+    assert make_trace(tables, "members", (), how, None, None, "ridge-paths").model == "ridge-paths"
+    assert make_trace(tables, "members", (), how, None, None).model == "sample"

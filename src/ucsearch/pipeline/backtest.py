@@ -22,6 +22,7 @@ from ucsearch.pipeline.backtest_result import GIVEN, HINDSIGHT, POLICY, TUNED, B
 from ucsearch.pipeline.contest import Contest, Progress, with_service_level
 from ucsearch.pipeline.kept import Arrays, Kept, file_hash
 from ucsearch.pipeline.replay import CLASSICS, History, Replay, needed_periods, read_histories
+from ucsearch.pipeline.seasons import seasoned
 from ucsearch.settings import Settings
 
 __all__ = ["run_backtest"]
@@ -43,6 +44,8 @@ def run_backtest(
     """
     before = settings.backtest.periods if earlier is None else earlier
     check_effort(before, tries)
+    settings = seasoned(settings, data)
+    given = None if given is None else seasoned(given, data)
     found, problems = read_histories(settings, data, states)
     follows = {
         "settings": repr(settings), "given": repr(given), "data": file_hash(data), "states": file_hash(states),

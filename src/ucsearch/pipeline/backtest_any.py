@@ -38,6 +38,7 @@ from ucsearch.pipeline.backtest_result import GIVEN, HINDSIGHT, POLICY, TUNED
 from ucsearch.pipeline.cases import Case, Kinds, StateFile, panel_inputs, state_columns
 from ucsearch.pipeline.kept import Arrays, Kept, file_hash
 from ucsearch.pipeline.sales import read_sales
+from ucsearch.pipeline.seasons import seasoned, too_short
 from ucsearch.pipeline.tables import Problem, open_table
 from ucsearch.policies import Exact
 from ucsearch.settings import Settings
@@ -72,6 +73,8 @@ def run_backtest_any(
     `tries` settings each. Finished walks are kept in the folder `keep`. `given`: settings to show beside, which also
     say what is left at the end is worth."""
     before = settings.backtest.periods if earlier is None else earlier
+    settings = seasoned(settings, data)
+    given = None if given is None else seasoned(given, data)
     groups, problems = read_groups(settings, data, states)
     beside = None if given is None else read_groups(given, data, states)[0]
     follows = {
@@ -111,7 +114,7 @@ def read_groups(
     for h in sales.histories:
         text = ""
         if len(h.y) < needed:
-            text = f"saw {len(h.y)} periods, expected at least {needed}"
+            text = f"saw {len(h.y)} periods, expected at least {needed}{too_short(settings, len(h.y))}"
         elif book is not None and h.series not in book.cases:
             text = f"not usable in {book.table.path}"
         if text:
@@ -146,7 +149,7 @@ def forecaster_of(settings: Settings) -> Forecaster:
 
 def least_history(settings: Settings) -> int:
     """Periods that a forecast needs."""
-    needed = int(forecaster_of(settings).min_history(settings.backtest.season))
+    needed = int(forecaster_of(settings).min_history(settings.replayed_season))
     return needed + (settings.policy.depth if settings.recalibration.active else 0)
 
 
@@ -173,7 +176,7 @@ class Stage:
         settings, test = self.settings, self.settings.backtest
         kind = group[0].case.kind
         stretches = [
-            Stretch("", one.name, 0, len(one.y) - self.skip - self.periods, self.periods, test.season,
+            Stretch("", one.name, 0, len(one.y) - self.skip - self.periods, self.periods, settings.replayed_season,
                     one.y[: len(one.y) - self.skip], 1.0)
             for one in group
         ]  # fmt: skip

@@ -115,9 +115,9 @@ def run_calibrate(
         last = history.y.size - 1 - plan.horizon
         first = max(last - count + 1, plan.model.min_history(plan.season) - 1)
         if last - first + 1 < min(count, 2 * plan.season):
-            text = (
-                f"saw {history.y.size} periods, expected at least {min(count, 2 * plan.season)} forecasts to judge by"
-            )
+            text = f"saw {history.y.size} periods, enough for {max(0, last - first + 1)} past forecasts, "
+            text += f"expected at least {min(count, 2 * plan.season)} "
+            text += "(--origins asks for fewer; --season and --horizon for shorter ones)"
             problems.append(Problem(str(data), "", "", history.series, text))
             continue
         used += 1

@@ -29,18 +29,18 @@ from ucsearch.pipeline.archive import Past, write_archive
 from ucsearch.pipeline.lead_times import steps_wanted
 from ucsearch.pipeline.periods import day_text, later
 from ucsearch.pipeline.sales import History, Sales, ended_early, read_sales
+from ucsearch.pipeline.seasons import usual_season
 from ucsearch.pipeline.tables import Problem
 from ucsearch.pipeline.written import check_writable, refuse_overwriting, write_table
 from ucsearch.settings import Settings, forecaster_classes
 
 __all__ = [
-    "SEASONS", "ForecastReport", "Plan", "forecast_one", "plan_forecast", "run_forecast", "steps_ahead", "why_not",
+    "ForecastReport", "Plan", "forecast_one", "plan_forecast", "run_forecast", "steps_ahead", "why_not",
     "with_forecaster",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
-SEASONS = {"15min": 96, "30min": 48, "hour": 24, "day": 7, "weekday": 5, "week": 52, "month": 12}
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def plan_forecast(
     """Read the history and see which series can be forecast."""
     sales = read_sales(data, settings)
     length = horizon or settings.forecast.steps or steps_ahead(settings)
-    cycle = season or (settings.season if settings.season > 1 else _usual(sales))
+    cycle = season or settings.forecast.season or settings.backtest.season or usual_season(sales)
     early = {h.series: newest for h, newest in ended_early(sales)}
     problems, found = list(sales.problems), []
     for h in sales.histories:
@@ -118,9 +118,12 @@ def why_not(h: History, settings: Settings, season: int, newest: Any = None) -> 
         text = f"saw {day_text(h.last)} as its last date, expected {day_text(newest)} as in the other "
         return text + "series (columns.gaps = 'zero' counts missing periods as no demand)"
     if len(h.y) < needed:
-        return f"saw {len(h.y)} periods, expected at least {needed} for {settings.forecaster.name}, season {season}"
+        fewer = settings.forecaster.min_history(1)
+        text = f"saw {len(h.y)} periods, expected at least {needed} for {settings.forecaster.name}, season {season}"
+        return text + (f" (--season 1, none, needs {fewer})" if season > 1 and fewer <= len(h.y) else "")
     if h.y.min() < 0.0 <= getattr(settings.forecaster, "floor", -np.inf):
-        return f"saw {h.y.min():g}, expected demand of at least 0 (or a forecaster without floor = 0)"
+        text = f"saw {h.y.min():g}, expected demand of at least 0: write returns as 0 or keep them elsewhere"
+        return text + " (or take floor = 0 from the forecaster)"
     return ""
 
 
@@ -143,13 +146,6 @@ def forecast_one(plan: Plan, history: History) -> tuple[str, Floats]:
 def steps_ahead(settings: Settings) -> int:
     """As many as decisions look at."""
     return steps_wanted(settings.task, settings)
-
-
-def _usual(sales: Sales) -> int:
-    """The period's usual season, where histories hold three of them."""
-    season = SEASONS.get(sales.period, 1)
-    longest = max((len(h.y) for h in sales.histories), default=0)
-    return season if longest >= 3 * season else 1
 
 
 def run_forecast(

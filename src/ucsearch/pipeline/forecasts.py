@@ -221,7 +221,7 @@ def make_trace(
 ) -> Trace:  # fmt: skip
     """One panel of (W, H, K) tables of the same layout and shape, or (W, H, F K) of F fields."""
     steps = tables[:, : how.steps] if how.steps is not None else tables
-    common: dict[str, Any] = dict(model=how.model or model, cutoff=cutoff, issued=issued)
+    common: dict[str, Any] = dict(model=model or how.model, cutoff=cutoff, issued=issued)
     if fields > 1:  # (W, H, K, F)
         steps = steps.reshape(*steps.shape[:2], fields, -1).transpose(0, 1, 3, 2)
         common["fields"] = fields

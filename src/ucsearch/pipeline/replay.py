@@ -25,8 +25,9 @@ from ucsearch.forecast.recalibrate import LEAST_PATHS
 from ucsearch.forecast.streams import draw_key, series_stream
 from ucsearch.forecast.walked import walk_recalibrated
 from ucsearch.pipeline.cases import ORDERING_TASK, Case, Kinds, StateFile, panel_inputs, planned_trace
-from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.lead_times import steps_wanted
+from ucsearch.pipeline.sales import Sales, read_sales
+from ucsearch.pipeline.seasons import too_short
 from ucsearch.pipeline.tables import Problem, open_table
 from ucsearch.settings import Settings
 from ucsearch.trace import Trace
@@ -50,9 +51,9 @@ def read_histories(
     if settings.task.is_planned:
         raise InputError("task.stability_cost, task.change_budget", "a plan to keep", "none in a backtest")
     decimal = settings.columns.decimal
-    sales = ForecastFile.history(open_table(data, decimal), settings)
+    sales = read_sales(data, settings)
     book = None if states is None else StateFile(open_table(states, decimal), settings)
-    found, problems = _histories(sales, book, settings)
+    found, problems = _histories(sales, str(data), book, settings)
     if not found:
         lines = [str(p) for p in problems] or [f"{data}: no series to replay"]
         raise DataError("\n".join(lines[:20]))
@@ -62,7 +63,7 @@ def read_histories(
 def needed_periods(settings: Settings) -> int:
     """Periods of history that a replay needs."""
     needed = settings.backtest.periods + settings.backtest.warmup
-    needed += int(settings.forecaster.min_history(settings.backtest.season))
+    needed += int(settings.forecaster.min_history(settings.replayed_season))
     if settings.recalibration.active and settings.recalibration.method == "paths":
         depth = steps_wanted(settings.task, settings)
         needed += LEAST_PATHS * settings.season + depth  # error paths known when the replay begins
@@ -81,28 +82,25 @@ class History:
         return History(self.series, y, self.case._replace(state=_opening(self.case.config, y, window)))
 
 
-def _histories(sales: ForecastFile, book: StateFile | None, settings: Settings) -> tuple[list[History], list[Problem]]:
+def _histories(
+    sales: Sales, data: str, book: StateFile | None, settings: Settings
+) -> tuple[list[History], list[Problem]]:  # fmt: skip
     kinds = Kinds(settings)
     needed = needed_periods(settings)
     found: list[History] = []
     problems = [*sales.problems, *([] if book is None else book.problems)]
-    for values in sales.values():
-        refused = values.problem if values.series not in sales.refused else None
-        if values.table is None:
-            if refused is not None:
-                problems.append(refused)
-            continue
-        y = np.ascontiguousarray(values.table[:, 0])
+    for values in sales.histories:
+        y = values.y
         text = column = ""
         if y.size < needed:
-            text, column = f"saw {y.size} periods, expected at least {needed}", sales.layout.time
+            text = f"saw {y.size} periods, expected at least {needed}{too_short(settings, y.size)}"
         elif not (y >= 0.0).all():
             text, column = f"saw {y.min():g}, expected demand of at least 0", settings.columns.demand
         elif book is not None and values.series not in book.cases:
             problem = book.refused.get(values.series)
             text = f"not usable in {book.table.path}" + ("" if problem is None else f" ({problem.place})")
         if text:
-            problems.append(Problem(str(sales.table.path), "", column, values.series, text))
+            problems.append(Problem(data, "", column, values.series, text))
             continue
         if book is None:
             config = kinds.config({})
@@ -155,21 +153,21 @@ class Replay:
     def _forecast(self, one: History, key: int) -> Floats:
         """(O, J, H) forecasts of every period, each from what came before it."""
         cutoffs = np.arange(one.y.size - self.length - 1, one.y.size - 1, dtype=np.int64)
-        how, season = self.settings.recalibration, self.settings.backtest.season
+        how, season = self.settings.recalibration, self.settings.replayed_season
         if how.active:
             stream = series_stream(key, one.series)
             return walk_recalibrated(
                 self.settings.forecaster, one.y, cutoffs, how, horizon=self.horizon, season=season, stream=stream
             )
         made = self.settings.forecaster.forecast(
-            one.y, cutoffs, horizon=self.horizon, season=self.settings.backtest.season,
+            one.y, cutoffs, horizon=self.horizon, season=season,
             stream=series_stream(key, one.series),
         )  # fmt: skip
         return np.asarray(made.expand().members)
 
     def panel(self) -> Panel:
         """The series of the group as episodes that end with their history."""
-        group, test, cases = self.group, self.settings.backtest, [one.case for one in self.group]
+        group, cases = self.group, [one.case for one in self.group]
         layout = self.kind.task.layout(cases[0].state)
         starts = np.array([layout.flatten(case.state, "state") for case in cases])
         params_layout = self.kind.task.params_layout
@@ -184,7 +182,7 @@ class Replay:
         return Panel(
             self.kind.task, self.kind.config, layout, starts,
             tuple(
-                Stretch("", one.series, 0, at, self.length, test.season, one.y, 1.0)
+                Stretch("", one.series, 0, at, self.length, self.settings.replayed_season, one.y, 1.0)
                 for one, at in zip(group, begin, strict=True)
             ),
             self.members,

@@ -68,8 +68,12 @@ def sales_of(table: Table, settings: Settings) -> Sales:
         return _by_row(table, settings, series, *found)
     if names.date in table.columns and names.series not in table.columns:
         return _by_column(table, settings, names.date)
+    seen = f"columns {', '.join(table.columns[:8])}"
+    if names.series in table.columns and (names.date in table.columns or names.step in table.columns):
+        wanted = f"a column {names.demand!r} (columns.demand)"
+        raise InputError(str(table.path), seen, wanted, hint=column_hint(table, names))
     raise InputError(
-        str(table.path), f"columns {', '.join(table.columns[:8])}",
+        str(table.path), seen,
         f"a long file ({names.series}, {names.date}, {names.demand} or unique_id, ds, y), a row per series with a "
         "column per date, or a date column with a column per series", hint=column_hint(table, names),
     )  # fmt: skip

@@ -65,7 +65,7 @@ certificate = true      # send only what is proved best under the forecast; else
 # max_trace_age_s = 86400.0   # refuse forecasts older than a day (needs a column `issued`)
 
 [forecast]
-model = "sample"        # name of your forecaster, kept in the record
+model = "sample"        # name of your forecaster for the record, where the file has no column `model`
 # steps = 14            # use only so many steps
 # recalibrate = "rolling"   # correct members by weekday, from past forecasts: `ucsearch decide --archive`
 
@@ -83,7 +83,7 @@ floor = 0.0             # demand is never negative
 [backtest]
 periods = 28            # periods that are counted
 warmup = 7              # periods before them
-season = 7
+# season = 7            # periods of a season; left out: the usual one of `period`, if the history holds three of them
 """
 
 

@@ -68,7 +68,7 @@ floor = 0.0
 [backtest]
 periods = 72
 warmup = 24
-season = 24
+# season = 24           # periods of a season; left out: the usual one of `period`, if the history holds three of them
 """
 
 

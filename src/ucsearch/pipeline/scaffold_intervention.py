@@ -68,7 +68,7 @@ floor = 0.0
 [backtest]
 periods = 28
 warmup = 0
-season = 7
+# season = 7            # periods of a season; left out: the usual one of `period`, if the history holds three of them
 """
 
 

@@ -71,7 +71,7 @@ paths = 30              # prices may be below 0, so there is no floor
 [backtest]
 periods = 168           # periods that are counted
 warmup = 24             # periods before them
-season = 24
+# season = 24           # periods of a season; left out: the usual one of `period`, if the history holds three of them
 """
 
 

@@ -31,6 +31,7 @@ from ucsearch.pipeline.contest import Contest, Progress, earlier_part, with_serv
 from ucsearch.pipeline.kept import Arrays, Kept, file_hash
 from ucsearch.pipeline.lead_times import steps_wanted
 from ucsearch.pipeline.replay import History, Replay, needed_periods, read_histories
+from ucsearch.pipeline.seasons import seasoned
 from ucsearch.pipeline.toml_edit import Changes, edited
 from ucsearch.settings import Settings, SettingsError, parse_settings
 
@@ -139,6 +140,9 @@ def run_tune(
     if before < 1:
         raise InputError("earlier", before, "at least 1 period to tune on")
     inputs = {"settings": given.digest, "data": file_hash(data), "states": file_hash(states)}
+    if given.backtest.season is None:  # every candidate knows the same one, and so does the file that is written
+        text = edited(text, {"backtest": {"season": seasoned(given, data).backtest.season}})
+        given = parse_settings(text.encode(), str(path))
     if given.task.task().name != ORDERING_TASK:
         from ucsearch.pipeline.tuning_any import tune_any
 

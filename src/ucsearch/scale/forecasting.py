@@ -15,11 +15,12 @@ import numpy as np
 
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.columns import Layout, usual_names
-from ucsearch.pipeline.forecasting import SEASONS, Plan, forecast_one, steps_ahead, why_not, with_forecaster
+from ucsearch.pipeline.forecasting import Plan, forecast_one, steps_ahead, why_not, with_forecaster
 from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.numbers import parse_dates
 from ucsearch.pipeline.periods import day_text, later
 from ucsearch.pipeline.sales import History, sales_of
+from ucsearch.pipeline.seasons import usual_season
 from ucsearch.pipeline.tables import Table, open_table
 from ucsearch.scale.batch import BatchForecasts
 from ucsearch.settings import Settings
@@ -56,7 +57,7 @@ def plan_forecasting(
     sales = sales_of(first, chosen)
     if not sales.histories:
         raise DataError("\n".join([f"{first.path}: no series can be forecast", *map(str, sales.problems[:20])]))
-    cycle = season or (chosen.season if chosen.season > 1 else SEASONS.get(sales.period, 1))
+    cycle = season or chosen.forecast.season or chosen.backtest.season or usual_season(sales)
     last = "" if sales.histories[0].last is None else _newest(files, chosen)
     return Forecasting(
         name, horizon or chosen.forecast.steps or steps_ahead(chosen), cycle,

@@ -147,13 +147,13 @@ def read_file(path: Path, settings: Path | None, season: int | None, fields: Seq
     has a column for each of them, and their values of one date belong together."""
     from ucsearch.pipeline.forecasts import ForecastFile
     from ucsearch.pipeline.tables import open_table
-    from ucsearch.settings import Backtest, load_settings
+    from ucsearch.settings import load_settings
 
     found = None if settings is None else load_settings(settings)
     names = _Naming(Columns(), "any") if found is None else _Naming(found.columns, found.period)
     if not path.exists():
         raise DataError(f"{path}: no such file")
-    length = (Backtest() if found is None else found.backtest).season if season is None else season
+    length = season or (1 if found is None else found.replayed_season)
     sources = []
     for values in ForecastFile.history(open_table(path, names.columns.decimal), names, fields=fields).values():
         if values.table is None:

@@ -105,7 +105,7 @@ class Actions(Table):
 class Forecast(Table):
     """How forecasts become members."""
 
-    model: str = Field(default="", description="name of the forecaster, for the record")
+    model: str = Field(default="", description="name of the forecaster, for the record, where the file names none")
     coupling: Literal["joint", "independent", "comonotone"] = Field(
         default="joint", description="how given members hang together across steps"
     )
@@ -151,7 +151,9 @@ class Backtest(Table):
 
     periods: int = Field(default=28, ge=1, description="last periods that are decided and counted")
     warmup: int = Field(default=7, ge=0, description="periods before them that are decided but not counted")
-    season: int = Field(default=1, ge=1, description="periods of a season, for the forecaster")
+    season: int | None = Field(
+        default=None, ge=1, description="periods of a season, for the forecaster; left out: the period's usual one"
+    )
     seed: int = Field(default=1, ge=0, description="of the forecaster's sample paths")
 
 
@@ -203,8 +205,13 @@ class Settings:
 
     @property
     def season(self) -> int:
-        """Periods of the longest season."""
-        return self.forecast.season or self.backtest.season
+        """Periods of the longest season; 1 where they are left out, until a history says more (`seasoned`)."""
+        return self.forecast.season or self.backtest.season or 1
+
+    @property
+    def replayed_season(self) -> int:
+        """Periods of the season that replayed forecasts know."""
+        return self.backtest.season or self.season
 
     @property
     def recalibration(self) -> Recalibration:
