@@ -14,12 +14,17 @@ import pytest
 from tests.pipeline.kit import TOML, decide, make_settings, read_csv, write_csv, write_job
 from ucsearch.errors import InputError
 from ucsearch.pipeline.cases import StateFile
+from ucsearch.pipeline.decide import run_decide
+from ucsearch.pipeline.forecasting import run_forecast
 from ucsearch.pipeline.forecasts import ForecastFile
-from ucsearch.pipeline.numbers import parse_dates, parse_numbers, sniff_decimal
+from ucsearch.pipeline.numbers import offset_of, parse_dates, parse_numbers, sniff_decimal
 from ucsearch.pipeline.periods import count_periods, later
 from ucsearch.pipeline.sales import read_sales
+from ucsearch.pipeline.schedule import write_schedule
 from ucsearch.pipeline.tables import open_table
 from ucsearch.settings import Settings, parse_settings
+
+HEAD = ["series", "date", "demand"]
 
 
 def text_file(folder: Path, text: str, name: str = "f.csv") -> Path:
@@ -135,6 +140,34 @@ def test_offsets_from_utc_across_the_clock_change(tmp_path: Path) -> None:
     for period, times in (("hour", hours), ("day", days)):
         text = "series,date,demand\n" + "".join(f"A,{t},{i}\n" for i, t in enumerate(times))
         assert sales(tmp_path, text, settings_with(period)) == {"A": [0.0, 1.0, 2.0]}
+
+
+@pytest.mark.parametrize(
+    ("text", "offset"),
+    [
+        ("2024-03-31T03:00:00+02:00", "+02:00"), ("2024-03-31 03:00-0330", "-03:30"), ("2024-03-31T03:00Z", "+00:00"),
+        ("31.03.2024 03:00+02", "+02:00"), ("2024-03-31T03:00", ""), ("2024-03-31", ""), ("31-03-2024", ""), ("", ""),
+    ],
+)  # fmt: skip
+def test_the_offset_a_time_is_written_with(text: str, offset: str) -> None:
+    assert offset_of(text) == offset
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_hours_with_an_offset_come_out_with_it(tmp_path: Path, wide: bool) -> None:
+    """Local time of the newest row, and the same instants as went in."""
+    hours = [np.datetime64("2024-03-30T12:00") + np.timedelta64(i, "h") for i in range(24)]  # UTC
+    local = [f"{t + np.timedelta64(1 + (i > 12), 'h')}:00+0{1 + (i > 12)}:00" for i, t in enumerate(hours)]
+    head, rows = (["date", "A"], [[t, 5.0] for t in local]) if wide else (HEAD, [["A", t, 5.0] for t in local])
+    settings = parse_settings(("period = 'hour'\n" + TOML).encode())
+    run_forecast(settings, write_csv(tmp_path / "s.csv", head, rows), tmp_path / "f.csv")
+    made = read_csv(tmp_path / "f.csv")
+    assert (made[0]["cutoff"], made[0]["date"]) == ("2024-03-31T13:00:00+02:00", "2024-03-31T14:00:00+02:00")
+    states = write_csv(tmp_path / "states.csv", ["series", "on_hand"], [["A", 3.0]])
+    run_decide(settings, tmp_path / "f.csv", states, tmp_path / "d.csv", tmp_path / "d.db")
+    assert read_csv(tmp_path / "d.csv")[0]["date"] == "2024-03-31T14:00:00+02:00"
+    write_schedule(tmp_path / "d.db", tmp_path / "plan.csv", settings=settings)
+    assert read_csv(tmp_path / "plan.csv")[0]["start"] == "2024-03-31T14:00:00+02:00"
 
 
 def test_a_quarter_of_an_hour(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.pipeline.columns import Layout
-from ucsearch.pipeline.numbers import parse_dates
+from ucsearch.pipeline.numbers import offset_of, parse_dates
 from ucsearch.pipeline.periods import day_text, is_regular, on_grid
 from ucsearch.pipeline.tables import Block, Problem, Table
 from ucsearch.settings import Columns
@@ -30,6 +30,7 @@ class Index:
         self.refused: dict[str, Problem] = {}
         self.spans: dict[str, tuple[Any, Any, int]] = {}
         self.scattered = False
+        self.newest: tuple[Any, str] | None = None  # the newest time, and the offset from UTC that it is written with
 
     def add(self, block: Block, names: list[str]) -> None:
         for place, cells in block.ragged.items():
@@ -41,6 +42,7 @@ class Index:
         for i, seen in unreadable.items():
             wanted = _date_words(seen) if self.layout.dated else "a whole number"
             self._report(block, i, self.layout.time, names[i], f"saw {seen!r}, expected {wanted}")
+        self._note_offset(block, time)
         sample, _ = block.numbers(self.columns.sample) if self.layout.kind == "sample" else (None, {})
         several = sample is not None or bool(self.layout.variable)
         for lo, hi in runs(names):
@@ -121,6 +123,13 @@ class Index:
                 return None
         first: Ints = rows[which == 0]
         return first
+
+    def _note_offset(self, block: Block, time: Any) -> None:
+        if not self.layout.dated or self.layout.wall_clock or not len(block) or np.isnat(time).all():
+            return
+        at = int(np.nanargmax(np.where(np.isnat(time), np.nan, time.astype(np.float64))))
+        if self.newest is None or time[at] > self.newest[0]:
+            self.newest = (time[at], offset_of(block.part(at, at + 1).texts(self.layout.time)[0]))
 
     def _dates(self, block: Block, rows: Ints, series: str, time: Any) -> None:
         gaps = np.diff(time)

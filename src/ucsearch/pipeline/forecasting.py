@@ -245,13 +245,16 @@ def _write(out: Path, made: Sequence[_Made], plan: Plan, issued: str) -> None:
     fields = [f"{field}_" for field in plan.settings.fields] or [""]
     head |= {f"{field}member_{j + 1}": float for field in fields for j in range(size)}
 
+    def told(moment: Any) -> str:
+        return day_text(moment, plan.sales.period, plan.sales.offset)
+
     def rows() -> Iterator[Sequence[Any]]:
         for one in made:
             h = one.history
             times = [] if h.last is None else [later(h.last, i + 1, plan.sales.period) for i in range(plan.horizon)]
             for i in range(plan.horizon):
-                row: list[Any] = [h.series, day_text(times[i], plan.sales.period) if dated else i + 1, one.model]
-                row += [day_text(h.last, plan.sales.period)] if dated else []
+                row: list[Any] = [h.series, told(times[i]) if dated else i + 1, one.model]
+                row += [told(h.last)] if dated else []
                 row += [issued] if issued else []
                 yield [*row, *one.members[:size, i].T.ravel().tolist()]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -55,6 +55,7 @@ class ForecastFile:
     spans: dict[str, tuple[Any, Any, int]]  # first and last time of each series (datetime64[s], or steps), and steps
     period: str
     fills: bool = False  # sales: periods without a row are periods without demand
+    offset: str = field(default="", kw_only=True)  # from UTC, as the newest time is written; "" where it has none
 
     @classmethod
     def open(cls, table: Table, settings: Settings) -> ForecastFile:
@@ -96,7 +97,11 @@ class ForecastFile:
             raise DataError(f"{table.path}: saw no rows, expected some for every series")
         order, first = tuple(index.first), tuple(index.first.values())
         problems = [*problems, *index.problems]
-        return cls(table, layout, names, order, first, index.refused, tuple(problems), index.spans, period, fills)
+        offset = "" if index.newest is None else index.newest[1]
+        return cls(
+            table, layout, names, order, first, index.refused, tuple(problems), index.spans, period, fills,
+            offset=offset,
+        )  # fmt: skip
 
     def values(self, start: int = 0) -> Iterator[Values]:
         """The second pass, from the series numbered `start` on, each series once and in order."""

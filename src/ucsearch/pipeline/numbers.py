@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DateOrder", "Decimal", "parse_dates", "parse_numbers", "sniff_decimal"]
+__all__ = ["DateOrder", "Decimal", "offset_of", "parse_dates", "parse_numbers", "sniff_decimal"]
 
 Floats = NDArray[np.float64]
 Decimal = Literal[".", ","]
@@ -88,6 +88,17 @@ def parse_dates(texts: list[str], order: DateOrder, *, wall_clock: bool) -> Any:
         except (ValueError, TypeError):
             pass
     return np.array([_date(text, order, wall_clock) for text in texts], dtype="datetime64[s]")
+
+
+_OFFSET = re.compile(r".*\d[T ].*?(?:(Z)|([+-]\d\d):?(\d\d)?)", re.IGNORECASE)
+
+
+def offset_of(text: str) -> str:
+    """The offset from UTC that a time is written with, such as "+02:00"; "" where it is written with none."""
+    found = _OFFSET.fullmatch(text)
+    if found is None:
+        return ""
+    return "+00:00" if found[1] else f"{found[2]}:{found[3] or '00'}"
 
 
 def _date(text: str, order: DateOrder, wall_clock: bool) -> Any:

@@ -68,9 +68,13 @@ def is_regular(time: Any, period: str) -> NDArray[np.bool_]:
     return np.ones(gaps.size, bool)
 
 
-def day_text(moment: Any, period: str = "") -> str:
+def day_text(moment: Any, period: str = "", offset: str = "") -> str:
     """A time as files have it: midnight is a date but where periods are shorter than a day, so that a column has one
-    form; no time is nothing."""
+    form; no time is nothing. With an `offset` such as "+02:00", what is given in UTC is told in that time."""
     if moment is None or str(moment) == "NaT":
         return ""
+    if offset and period in _SHORT:
+        hours, minutes = int(offset[1:3]), int(offset[4:])
+        shift = np.timedelta64(int(f"{offset[0]}1") * (60 * hours + minutes), "m")
+        return f"{moment + shift}{offset}"
     return str(moment) if period in _SHORT else str(moment).removesuffix("T00:00:00")

@@ -118,7 +118,7 @@ class Rows:
         date = self._date(series)
         row: list[Any] = ["" if kind is str else None for kind in COLUMNS.values()]
         stock = case.state.on_hand if case is not None and case.kind.task.name == ORDERING_TASK else None
-        given |= {"series": series, "date": day_text(date, self.files.settings.period), "outcome": outcome}
+        given |= {"series": series, "date": self._told(date), "outcome": outcome}
         given |= {"certificate": id, "stock": stock}
         if given.get("order"):
             given["arrival"] = self._arrival(date, case)
@@ -137,7 +137,10 @@ class Rows:
         period = self.files.settings.period
         if date is None or str(date) == "NaT" or case is None or period == "any":  # nobody knows how long a period is
             return ""
-        return day_text(later(date, case.kind.lead_time, period), period)
+        return self._told(later(date, case.kind.lead_time, period))
+
+    def _told(self, moment: Any) -> str:
+        return day_text(moment, self.files.settings.period, self.files.forecasts.offset)
 
     def _binds(self, d: Decision) -> str:
         if not is_blocked(d):

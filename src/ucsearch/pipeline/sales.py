@@ -19,7 +19,7 @@ from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.column_hint import column_hint
 from ucsearch.pipeline.columns import usual_names
 from ucsearch.pipeline.forecasts import ForecastFile
-from ucsearch.pipeline.numbers import parse_dates
+from ucsearch.pipeline.numbers import offset_of, parse_dates
 from ucsearch.pipeline.periods import day_text, is_regular
 from ucsearch.pipeline.tables import Problem, Table, open_table
 from ucsearch.settings import Columns, Settings
@@ -49,6 +49,7 @@ class Sales:
     histories: tuple[History, ...]
     problems: tuple[Problem, ...]
     period: str  # "any" where it could not be told (steps)
+    offset: str = ""  # from UTC, as the newest time is written; "" where it has none
 
 
 def read_sales(path: str | Path, settings: Settings) -> Sales:
@@ -103,7 +104,7 @@ def _long(table: Table, settings: Settings, dated: bool) -> Sales:
         dates = (first, last) if file.layout.dated else (None, None)
         y = values.table if settings.fields else values.table[:, 0]
         found.append(History(values.series, np.ascontiguousarray(y), *dates))
-    return Sales(tuple(found), tuple(problems), period if file.layout.dated else "any")
+    return Sales(tuple(found), tuple(problems), period if file.layout.dated else "any", file.offset)
 
 
 def _sniffed(table: Table, settings: Settings) -> str:
@@ -172,7 +173,7 @@ def _by_row(table: Table, settings: Settings, series: str, columns: list[str], t
             seen.add(name)
             made = _trimmed(table, settings, name, place, columns, values[i], time)
             (found if isinstance(made, History) else problems).append(made)  # type: ignore[arg-type]
-    return Sales(tuple(found), tuple(problems), period)
+    return Sales(tuple(found), tuple(problems), period, offset_of(columns[-1]))
 
 
 def _by_column(table: Table, settings: Settings, date: str) -> Sales:
@@ -200,7 +201,7 @@ def _by_column(table: Table, settings: Settings, date: str) -> Sales:
             continue
         made = _trimmed(table, settings, column, "", places, values, time)
         (found if isinstance(made, History) else problems).append(made)  # type: ignore[arg-type]
-    return Sales(tuple(found), tuple(problems), period)
+    return Sales(tuple(found), tuple(problems), period, offset_of(blocks[-1].texts(date)[-1]))
 
 
 def _looks_long(table: Table, names: Columns, date: str) -> InputError:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import RecordError
 from ucsearch.layout import Layout
-from ucsearch.pipeline.numbers import parse_dates
-from ucsearch.pipeline.periods import later
+from ucsearch.pipeline.numbers import offset_of, parse_dates
+from ucsearch.pipeline.periods import day_text, later
 from ucsearch.pipeline.written import check_writable, refuse_overwriting, write_table
 from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import decode_number
@@ -31,7 +31,6 @@ from ucsearch.tasks.words import task_words
 __all__ = ["COLUMNS", "write_schedule"]
 
 Floats = NDArray[np.float64]
-_CLOCKS = ("15min", "30min", "hour")  # periods within a day
 COLUMNS: dict[str, type] = {
     "series": str,
     "period": int,  # 1 is decided now
@@ -138,5 +137,5 @@ def _times(meta: dict[str, Any], settings: Settings | None, count: int) -> list[
     last = parse_dates([meta["cutoff"][0]], settings.columns.dates, wall_clock=False)[0]
     if np.isnat(last):
         return [""] * count
-    text = [str(later(last, h + 1, settings.period)) for h in range(count)]
-    return text if settings.period in _CLOCKS else [x.removesuffix("T00:00:00") for x in text]
+    offset = offset_of(meta["cutoff"][0])
+    return [day_text(later(last, h + 1, settings.period), settings.period, offset) for h in range(count)]
