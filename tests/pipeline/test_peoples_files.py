@@ -401,3 +401,6 @@ def test_a_states_file_with_other_names_says_what_to_write(tmp_path: Path) -> No
     table = open_table(text_file(tmp_path, "sku,on_hand,due today\nA,3,4\n"), "auto")
     with pytest.raises(InputError, match=r'open_orders_1.* rename = { "due today" = "our name" }'):
         StateFile(table, make_settings())
+    table = open_table(text_file(tmp_path, "sku,on_hand,pack\nA,3,6\n"), "auto")
+    with pytest.raises(InputError, match=r'rename = { "pack" = "case_pack" }'):
+        StateFile(table, make_settings())

@@ -12,6 +12,7 @@ from tests.pipeline.kit import STATE_HEAD, TOML, decide, make_settings, read_csv
 from ucsearch.cli.main import app
 from ucsearch.errors import InputError, RecordError
 from ucsearch.pipeline.again import asked_again, find_decision
+from ucsearch.pipeline.decide import run_decide
 from ucsearch.pipeline.explain import explain_series
 from ucsearch.pipeline.limits import action_words, asked_of, blocked_words
 from ucsearch.pipeline.override import override_decision
@@ -108,6 +109,8 @@ def test_a_lead_time_moves_open_orders(folder: Path) -> None:
     ("change", "words"),
     [
         ("capcity=3", "Did you mean capacity?"),
+        ("cost=3", "Did you mean unit_cost or fixed_cost or stability_cost?"),
+        ("plan_steps=5", "decide again, with another --out and --log"),
         ("stock=3", "expected one of on_hand, open_orders_1, last, lead_time"),
         ("orders=level", "gives the recorded actions their meaning"),
         ("lead_time=1.5", "a whole number"),
@@ -130,8 +133,42 @@ def test_what_cannot_be_asked(folder: Path, change: str, words: str) -> None:
 def test_a_refusal_cannot_be_planned(folder: Path) -> None:
     write_csv(folder / "states.csv", STATE_HEAD, [["Z", 5.0, 5.0]])
     decide(folder, out="again.csv")
-    with pytest.raises(RecordError, match="refusal"):
+    with pytest.raises(RecordError, match=r"refusal: its forecast could not be used.*mend that and decide again"):
         ask(folder, "capacity=3", series="Z")
+    with pytest.raises(RecordError, match="refusal: its row of the states could not be used"):
+        ask(folder, "capacity=3", series="A")
+
+
+STORE = """
+period = "hour"
+[task]
+name = "storage"
+capacity = 4.0
+power = 2.0
+level_step = 0.5
+end_price = "given"
+[policy]
+name = "exact"
+depth = 3
+[run]
+engine = "python"
+"""
+
+
+def test_a_store_of_another_power(tmp_path: Path) -> None:
+    """What may be chosen follows from the settings alone, so it can be asked; its words speak of the new powers."""
+    settings = parse_settings(STORE.encode())
+    prices = [["N", h + 1, p, p] for h, p in enumerate((80.0, 10.0, 90.0))]
+    forecasts = write_csv(tmp_path / "f.csv", ["series", "step", "member_1", "member_2"], prices)
+    states = write_csv(tmp_path / "s.csv", ["series", "level"], [["N", 2.0]])
+    run_decide(settings, forecasts, states, tmp_path / "d.csv", tmp_path / "d.db")
+    found = what_if(tmp_path / "d.db", "N", parse_changes(["power=1"]))
+    assert found.other.released
+    assert found.recorded.action is not None
+    assert found.other.action is not None
+    assert found.recorded.action < -1.0 <= found.other.action < 0.0
+    assert (found.changes[0].before, found.changes[0].after) == ("as recorded", "1")
+    assert "What may be chosen is another list now" in found.text()
 
 
 # -------------------------------------------------------------------- limits

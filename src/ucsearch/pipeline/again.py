@@ -26,7 +26,7 @@ from ucsearch.spreads import SPREADS
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["Asked", "asked_again", "find_decision"]
+__all__ = ["Asked", "asked_again", "find_decision", "refused_words"]
 
 Floats = NDArray[np.float64]
 _POLICIES: dict[str, type[Policy]] = {
@@ -77,11 +77,20 @@ def find_decision(reader: AuditReader, text: str) -> Row:
     return row
 
 
+def refused_words(record: Mapping[str, Any]) -> str:
+    """Why nothing can be planned for a series that was refused, and where to go on."""
+    what = "forecast" if "inputs" in record else "row of the states"
+    return (
+        f"its {what} could not be used, so nothing can be planned; "
+        "the column `problem` of its row in the decisions says why, mend that and decide again"
+    )
+
+
 def asked_again(reader: AuditReader, row: Row, task: Task) -> Asked:
     """What was asked when `row` was decided; a refusal has no forecast, so it cannot be asked again."""
     record = row.record
     if record.get("kind") != "decision":
-        raise RecordError(f"entry {row.seq} is a refusal: its forecast could not be used, so nothing can be planned")
+        raise RecordError(f"entry {row.seq} is a refusal: {refused_words(record)}")
     inputs = recorded_inputs(record, task)
     blobs = {name: decode_array(data) for name, data in reader.blobs_of(row).items()}
     try:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ucsearch.dispatch.decision import Decision, Outcome
 from ucsearch.errors import DataError, InputError
 from ucsearch.layout import own_row
-from ucsearch.pipeline.columns import near, usual_names
+from ucsearch.pipeline.columns import like, near, usual_names
 from ucsearch.pipeline.grids import ORDERING_TASK, in_packs, panel_inputs, planned_trace, rounded_up
 from ucsearch.pipeline.lead_times import as_planned, planned_policy
 from ucsearch.pipeline.numbers import parse_dates
@@ -236,11 +236,13 @@ class StateFile:
             if there.size:
                 a = self._arguments
                 place = f"{self.table.unit} {block.places[int(there[0])]}"
+                ours = [*a.single, *(f"{n}_1" for n in a.several), *a.numbers]
+                meant = (like(column, ours) or ["our name"])[0]
                 raise InputError(
                     f"{self.table.path}: {place}, column {column!r}", f"{numbers[there[0]]:g}",
-                    f"a column we know: {', '.join([*a.single, *(f'{n}_1' for n in a.several), *a.numbers])}",
+                    f"a column we know: {', '.join(ours)}",
                     hint="Numbers under another name could be limits. "
-                    f"Say under [columns]: {_renamed(column, 'our name')}, or ignore = [{json.dumps(column)}].",
+                    f"Say under [columns]: {_renamed(column, meant)}, or ignore = [{json.dumps(column)}].",
                 )  # fmt: skip
 
     def _add(self, block: Block) -> None:

@@ -16,7 +16,7 @@ from ucsearch.pipeline.numbers import DateOrder
 from ucsearch.pipeline.tables import Problem, Table
 from ucsearch.settings import Columns, Settings
 
-__all__ = ["Kind", "Layout", "Named", "forecast_layout", "near", "sales_layout", "usual_names"]
+__all__ = ["Kind", "Layout", "Named", "forecast_layout", "like", "near", "sales_layout", "usual_names"]
 
 Kind = Literal["members", "sample", "mean", "quantiles"]
 
@@ -32,6 +32,7 @@ _PREFIXES = ("member", "sample_", "sample", "path_", "path")
 # Spellings that are too far for `near`.
 _MEANT = {"std": ("stdev", "stddev", "std_dev", "sd", "sigma"), "mean": ("average", "avg", "mu", "forecast")}
 _NEAR = 0.8  # of difflib's ratio
+_PART_OF = 4  # letters from which on a part of a name is a hint at it
 _NAMED = 16  # columns listed in a message
 _PART = re.compile(
     r"(?P<model>.+?)[-_](?:(?P<side>lo|hi)-(?P<level>\d+(?:\.\d+)?)|q-(?P<q>\d+(?:\.\d+)?)|ql-?(?P<ql>0?\.\d+)|median)"
@@ -93,6 +94,19 @@ def near(name: str, ours: Iterable[str]) -> str | None:
     plain = {_plain(x): x for x in ours}
     close = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=_NEAR)
     return plain[close[0]] if close else None
+
+
+def like(name: str, ours: Iterable[str]) -> list[str]:
+    """Names of ours that a hint may offer: the nearest, or all that `name` is a part of, or has as a part."""
+    known, short = list(ours), _plain(name)
+    close = near(name, known)
+    if close is not None:
+        return [close]
+    return [
+        x
+        for x in known
+        if len(min(short, _plain(x), key=len)) >= _PART_OF and (short in _plain(x) or _plain(x) in short)
+    ]
 
 
 def _plain(name: str) -> str:

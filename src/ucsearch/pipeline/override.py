@@ -57,7 +57,10 @@ def override_decision(
     by_units = False
     if action is not None or quantity is not None:
         if "inputs" not in record:
-            raise RecordError(f"entry {row.seq}: the state could not be used, so the rules cannot be asked")
+            raise RecordError(
+                f"entry {row.seq}: the state could not be used, so the rules cannot be asked; mend its row in the "
+                "states file (the column `problem` of the decisions says what) and decide again"
+            )
         if found is None:
             raise RecordError("the recorded task is not one of this package; name it with --task")
         inputs = recorded_inputs(record, found)

@@ -59,7 +59,7 @@ def write_schedule(
             {str(row.record.get("series", "")) for row in reader.list(kind="decision")} - {""}
         )
         if not names:
-            raise RecordError(f"{log}: no decision of a named series")
+            raise RecordError(f"{log}: no series has a plan; `ucsearch log list --log {log}` shows what is in it")
         found: list[list[list[Any]]] = []
         for name in names:
             row = reader.newest(name)

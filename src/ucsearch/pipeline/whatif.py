@@ -16,9 +16,9 @@ import numpy as np
 from ucsearch.dispatch.decision import Decision
 from ucsearch.dispatch.view import label_of, score_of
 from ucsearch.errors import InputError, RecordError, UCSearchError
-from ucsearch.pipeline.again import Asked, asked_again, find_decision
+from ucsearch.pipeline.again import Asked, asked_again, find_decision, refused_words
 from ucsearch.pipeline.cases import ORDERING_TASK, in_packs, order_size, state_columns
-from ucsearch.pipeline.columns import near
+from ucsearch.pipeline.columns import like
 from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
 from ucsearch.pipeline.plans import plan_orders
 from ucsearch.pipeline.retold import plain
@@ -34,6 +34,7 @@ __all__ = ["WhatIf", "parse_changes", "what_if"]
 
 _OPEN = "open_orders"  # what people call the pipeline
 _SHAPES = ("orders", "order_sizes", "changes", "doses", "powers")  # they give the recorded actions their meaning
+_ANEW = "Change it in the settings and decide again, with another --out and --log."
 _SHOWN = 8  # steps of a plan
 _PACKS = ("minimum_order", "case_pack")  # orders offered are rounded to them
 _PROBES: tuple[Any, ...] = (0.0, 0.25, 0.5, 1.0, 2.0, 7.0, 0, 1, 2, 3, None)  # to see which params a setting moves
@@ -131,6 +132,8 @@ def what_if(
     with SegmentReader(log) as reader:
         row = find_decision(reader, series)
         record = row.record
+        if record.get("kind") == "refusal":
+            raise RecordError(f"entry {row.seq} is a refusal: {refused_words(record)}")
         rules = task or built_in_task(record.get("task", {}))
         if rules is None:
             raise RecordError("the recorded task is not one of this package; name it with --task")
@@ -192,8 +195,9 @@ def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Ask
             state = _with_value(state, names[name], after)
             told.append(Set(name, f"{before:g}", f"{_state_value(state, names[name]):g}"))
         else:
-            close = near(name, ours)
-            raise InputError("--set", name, f"one of {', '.join(ours)}", hint=f"Did you mean {close}?" if close else "")
+            close = like(name, ours)
+            hint = f"Did you mean {' or '.join(close)}?" if close else ""
+            raise InputError("--set", name, f"one of {', '.join(ours)}", hint=hint)
     if not parameters:
         return asked.changed(state=state), told, notes
     if config is None:
@@ -201,7 +205,9 @@ def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Ask
         return asked.changed(state=state, params=params._replace(**parameters)), told, notes
     shape = next((k for k in parameters if k in _SHAPES), None)
     if shape is not None:
-        raise InputError("--set", shape, "another parameter", hint="It gives the recorded actions their meaning.")
+        raise InputError(
+            "--set", shape, "another parameter", hint=f"It gives the recorded actions their meaning. {_ANEW}"
+        )
     other = dataclasses.replace(config, **parameters)
     told += [Set(k, _said(getattr(config, k)), _said(getattr(other, k))) for k in parameters]
     if "lead_time" in parameters and asked.task.name == ORDERING_TASK:
@@ -217,24 +223,38 @@ def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Ask
             hint="A previous plan to keep cannot be added to, or taken from, a recorded decision.",
         )  # fmt: skip
     moved = {name: _moved(config, other, name) for name in parameters}
+    regridded = _regridded(asked, config, other)
     for name, found in moved.items():
-        if not found and task.functions() == asked.task.functions():
+        if not found and not regridded and task.functions() == asked.task.functions():
             hint = (
                 f"What is left of it is the state's: --set allowance={parameters[name]:g}."
                 if name == "change_budget"
-                else ""
+                else _ANEW
             )
             raise InputError("--set", name, "a parameter that a recorded decision depends on", hint=hint)
     changed = params._replace(**{field: value for found in moved.values() for field, value in found.items()})
     changed = changed._replace(**_from_forecast(config, other, asked, params, changed))
+    if regridded:
+        changed = changed._replace(grid=other.params().grid)
+        told = [one._replace(before="as recorded") if one.before == "none" else one for one in told]
+        notes.append("What may be chosen is another list now; the rest is as recorded.")
+        return asked.changed(task=task, state=state, params=changed, actions=np.array(task.actions)), told, notes
     if len(asked.actions) != len(task.actions):
-        raise InputError("--set", ", ".join(parameters), "parameters that leave the actions as they are")
+        expected = "parameters that leave the actions as they are"
+        raise InputError("--set", ", ".join(parameters), expected, hint=_ANEW)
     actions = asked.actions
     if asked.task.name == ORDERING_TASK and not parameters.keys().isdisjoint(_PACKS):
         placed, grid = in_packs(np.array([changed.grid]), changed)
         changed, actions = changed._replace(grid=tuple(grid[0].tolist())), placed[0]
     task = _labelled(task, asked.task)
     return asked.changed(task=task, state=state, params=changed, actions=actions), told, notes
+
+
+def _regridded(asked: Asked, config: Any, other: Any) -> bool:
+    """Whether a setting changes what may be chosen, where that follows from the settings alone (a store's power)."""
+    before, after = tuple(config.task().actions), tuple(other.task().actions)
+    own = asked.task.name != ORDERING_TASK and tuple(asked.actions.tolist()) == before
+    return own and before != after and hasattr(asked.params, "grid")
 
 
 def _labelled(task: Task, recorded: Task) -> Task:
