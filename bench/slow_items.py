@@ -23,6 +23,7 @@ from ucsearch.data import load_m5
 from ucsearch.pipeline.contest import earlier_part
 from ucsearch.pipeline.replay import History, Replay, read_histories
 from ucsearch.pipeline.scaffold import INVENTORY
+from ucsearch.pipeline.seasons import seasoned
 from ucsearch.settings import Settings, parse_settings
 
 STORES = ("TX_2", "WI_1")
@@ -109,12 +110,12 @@ def main() -> None:
         rows = [f"{name},{t + 1},{y:g}" for name, v in items for t, y in enumerate(v)]
         file.write_text("\n".join(["series,step,demand", *rows]) + "\n")
         for case in given.case or CASES:
-            settings = settings_of(case)
+            settings = seasoned(settings_of(case), file)
             found = read_histories(settings, file, None)[0]
             own, released = own_cost(found, settings)
             print(f"{case}: cost {own.sum():.1f}, released {100 * released:.1f} %", flush=True)
             if settings.task.lead_time <= 2 and settings.task.fixed_cost > 0.0:
-                plain = settings_of(case, 'end_stock = "unit_cost"')
+                plain = seasoned(settings_of(case, 'end_stock = "unit_cost"'), file)
                 other, _ = own_cost(read_histories(plain, file, None)[0], plain)
                 print(f"  without an end value: {delta(own, other)}", flush=True)
             for name, other in rivals(found, settings, tuple(given.rule or RULES)).items():

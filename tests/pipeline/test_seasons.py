@@ -47,6 +47,13 @@ def test_a_season_that_is_left_out_is_the_same_wherever_it_is_asked_for(
     assert plan_forecast(settings_with(season="1"), data).season == 1
 
 
+def test_steps_without_dates_are_of_the_settings_period(tmp_path: Path) -> None:
+    data = write_csv(tmp_path / "steps.csv", ["series", "step", "demand"], [["A", t + 1, 3.0] for t in range(21)])
+    assert plan_forecast(settings_with(), data).season == 7
+    assert seasoned(settings_with(), data).replayed_season == 7
+    assert seasoned(settings_with("any"), data).replayed_season == 1
+
+
 def test_a_replay_forecasts_with_the_season_of_the_period(tmp_path: Path) -> None:
     settings = seasoned(settings_with(), days(tmp_path, 60))
     found, _ = read_histories(settings, tmp_path / "sales.csv", None)

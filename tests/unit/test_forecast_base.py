@@ -1,5 +1,10 @@
+import sys
+import threading
+from typing import Any
+
 import numpy as np
 import pytest
+from numba.core.caching import NullCache
 
 from ucsearch.data import Series, sample_demand
 from ucsearch.errors import InputError
@@ -10,6 +15,7 @@ from ucsearch.forecast import (
     SeasonalNaive,
     forecast_one,
     forecast_stream,
+    streams,
     walk_forward_cutoffs,
 )
 from ucsearch.forecast.base import Forecaster
@@ -226,3 +232,21 @@ def test_benchmark_runs_and_does_not_depend_on_threads() -> None:
     one, two = (run(series=6, origins=3, paths=10, threads=threads) for threads in (1, 2))
     assert one["checksum"] == two["checksum"]
     assert one["series"] == 6
+
+
+def test_the_first_compilation_is_told_once_in_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def one_more(x: float) -> float:
+        return x + 1.0
+
+    def two_more(x: float) -> float:
+        return x + 2.0
+
+    made: list[Any] = [streams.compiled(one_more), streams.compiled(two_more)]
+    for function in made:
+        function._cache = NullCache()  # nothing on disk
+    monkeypatch.setattr(streams, "_said", threading.Event())
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert [function(1.0) for function in made] == [2.0, 3.0]
+    assert capsys.readouterr().err == "ucsearch: compiling the forecaster, once for this machine (some seconds)\n"

@@ -8,6 +8,9 @@ SplitMix64's finaliser (Steele, Lea and Flood 2014) over a Weyl sequence.
 from __future__ import annotations
 
 import hashlib
+import logging
+import sys
+import threading
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +30,7 @@ __all__ = [
     "uniform",
 ]
 
+_log = logging.getLogger("ucsearch")
 Function = TypeVar("Function", bound=Callable[..., object])
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -45,7 +49,28 @@ def compiled(function: Function) -> Function:
     index: Any = getattr(getattr(made, "_cache", None), "_cache_file", None)
     if hasattr(index, "_source_stamp"):
         index._source_stamp = _folder_stamp(Path(function.__code__.co_filename).parent)
+    compiler: Any = getattr(made, "_compiler", None)
+    if hasattr(compiler, "compile"):  # asked only where nothing is on disk
+        compiler.compile = _told(compiler.compile)
     return cast(Function, made)
+
+
+_said = threading.Event()  # one line for all functions of a process
+
+
+def _told(compile_it: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiling takes some seconds: in a terminal a line says so, once."""
+
+    def telling(*args: Any, **options: Any) -> Any:
+        if not _said.is_set():
+            _said.set()
+            _log.info("compiling the forecaster")
+            if sys.stderr is not None and sys.stderr.isatty():
+                line = "ucsearch: compiling the forecaster, once for this machine (some seconds)"
+                print(line, file=sys.stderr, flush=True)
+        return compile_it(*args, **options)
+
+    return telling
 
 
 @lru_cache

@@ -96,7 +96,7 @@ def plan_forecast(
     """Read the history and see which series can be forecast."""
     sales = read_sales(data, settings)
     length = horizon or settings.forecast.steps or steps_ahead(settings)
-    cycle = season or settings.forecast.season or settings.backtest.season or usual_season(sales)
+    cycle = season or settings.forecast.season or settings.backtest.season or usual_season(sales, settings)
     early = {h.series: newest for h, newest in ended_early(sales)}
     problems, found = list(sales.problems), []
     for h in sales.histories:

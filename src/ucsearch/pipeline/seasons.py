@@ -17,9 +17,10 @@ SEASONS = {"15min": 96, "30min": 48, "hour": 24, "day": 7, "weekday": 5, "week":
 _LEAST = 3  # seasons from which on one can be told from chance
 
 
-def usual_season(sales: Sales) -> int:
-    """The period's usual season, where histories hold three of them; else none, which is 1."""
-    season = SEASONS.get(sales.period, 1)
+def usual_season(sales: Sales, settings: Settings) -> int:
+    """The period's usual season, where histories hold three of them; else none, which is 1. Steps without dates are of
+    the settings' period."""
+    season = SEASONS.get(settings.period if sales.period == "any" else sales.period, 1)
     longest = max((len(h.y) for h in sales.histories), default=0)
     return season if longest >= _LEAST * season else 1
 
@@ -28,7 +29,7 @@ def seasoned(settings: Settings, data: str | Path) -> Settings:
     """The settings with a season, from the history where they leave it out."""
     if settings.backtest.season is not None:
         return settings
-    season = settings.forecast.season or usual_season(read_sales(data, settings))
+    season = settings.forecast.season or usual_season(read_sales(data, settings), settings)
     return replace(settings, backtest=settings.backtest.model_copy(update={"season": season}))
 
 

@@ -57,7 +57,7 @@ def plan_forecasting(
     sales = sales_of(first, chosen)
     if not sales.histories:
         raise DataError("\n".join([f"{first.path}: no series can be forecast", *map(str, sales.problems[:20])]))
-    cycle = season or chosen.forecast.season or chosen.backtest.season or usual_season(sales)
+    cycle = season or chosen.forecast.season or chosen.backtest.season or usual_season(sales, chosen)
     last = "" if sales.histories[0].last is None else _newest(files, chosen)
     return Forecasting(
         name, horizon or chosen.forecast.steps or steps_ahead(chosen), cycle,
