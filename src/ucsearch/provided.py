@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import sys
 import types
 from typing import Any
 
-__all__ = ["FIXED", "PURE", "Unhashable", "fixed_home", "fixed_module", "no_clock", "pure", "resolves"]
+__all__ = ["CLOCKS", "FIXED", "PURE", "Unhashable", "fixed_home", "fixed_module", "no_clock", "pure", "resolves"]
 
 FIXED = frozenset(sys.stdlib_module_names) | {"numpy", "builtins"}
 # Of these the answers follow from the arguments alone. Others read a clock, a file, the environment or another module.
@@ -19,9 +20,16 @@ PURE = frozenset({
     "array", "struct", "_struct", "binascii", "zlib", "hashlib", "_hashlib", "json", "_json", "graphlib", "textwrap",
     "unicodedata", "warnings", "_warnings", "reprlib", "__future__", "numpy",
 })  # fmt: skip
+CLOCKS = frozenset({"now", "utcnow", "today"})  # of the classes of datetime, and texts for numpy.datetime64
 _HARMLESS = frozenset({"time.sleep", "_thread.get_ident"})  # the second is what a data class asks for its repr
-_NUMPY_FILES = frozenset({"load", "loadtxt", "genfromtxt", "fromfile", "memmap", "fromregex", "DataSource"})
-_CLOCKS = frozenset({"now", "utcnow", "today"})  # of the classes of datetime
+# Of numpy: what reads files, and settings of the process.
+_NUMPY_FILES = frozenset({
+    "load", "loadtxt", "genfromtxt", "fromfile", "memmap", "fromregex", "DataSource", "open_memmap", "load_library",
+    "geterr", "geterrcall", "get_printoptions", "getbufsize",
+})  # fmt: skip
+# Decimals are rounded by a setting of the thread; with Python's own nothing depends on it.
+_ROUNDING = (28, "ROUND_HALF_EVEN", -999999, 999999, 1, 0)
+_TRAPS = {"InvalidOperation", "DivisionByZero", "Overflow"}
 
 
 class Unhashable(Exception):
@@ -50,11 +58,19 @@ def pure(where: str, path: str) -> str:
         raise Unhashable(f"{path}: {where} may read what no record holds (a clock, a file, the environment)")
     if root == "numpy" and (rest.startswith("random") or rest.rpartition(".")[2] in _NUMPY_FILES):
         raise Unhashable(f"{path}: {where} may read what no record holds")
+    if root in ("decimal", "_decimal", "_pydecimal") and (rest == "getcontext" or not _rounds_as_usual()):
+        raise Unhashable(f"{path}: {where} answers by the precision that is set for its thread")
     return where
 
 
+def _rounds_as_usual() -> bool:
+    c = decimal.getcontext()
+    own = (c.prec, c.rounding, c.Emin, c.Emax, c.capitals, c.clamp)
+    return own == _ROUNDING and {signal.__name__ for signal, on in c.traps.items() if on} == _TRAPS
+
+
 def no_clock(value: Any, chain: tuple[str, ...], path: str) -> None:
-    if isinstance(value, type) and issubclass(value, datetime.date) and _CLOCKS & set(chain[:1]):
+    if isinstance(value, type) and issubclass(value, datetime.date) and CLOCKS & set(chain[:1]):
         raise Unhashable(f"{path}.{chain[0]} reads a clock")
 
 

@@ -18,7 +18,6 @@ import enum
 import fractions
 import functools
 import hashlib
-import operator
 import re
 import sys
 import types
@@ -28,6 +27,17 @@ from typing import Any
 import numpy as np
 
 from ucsearch.codeform import attributes, code_form, loads
+from ucsearch.hidden import (
+    Notes,
+    class_extras,
+    dtype_words,
+    has_state,
+    is_compiled,
+    is_enum_machinery,
+    member_extras,
+    of_named_tuple,
+    wrapped_parts,
+)
 from ucsearch.layout import is_named_tuple_type
 from ucsearch.provided import FIXED, PURE, Unhashable, fixed_home, fixed_module, no_clock, pure, resolves
 from ucsearch.reached import MISSING, Reach, own_items
@@ -39,6 +49,7 @@ __all__ = ["Reach", "Unhashable", "reach_of", "text_digests"]
 _UNSEEN = frozenset({
     "__globals__", "__builtins__", "f_globals", "f_locals", "f_builtins", "f_back", "gi_frame", "cr_frame", "ag_frame",
     "tb_frame", "__annotations__", "__doc__", "__code__", "co_firstlineno", "co_filename", "__subclasses__",
+    "__module__", "__wrapped__", "__array_interface__", "__array_struct__", "ctypes", "cache_info",
 })  # fmt: skip
 _MOST = 20_000  # objects; more is a library, not a rule
 _DEEPEST = 100  # objects inside one another
@@ -48,7 +59,8 @@ _BY_REPR = (
 )  # fmt: skip
 _CONTENT = (int, float, str, bytes, bytearray, tuple, list, dict, set, frozenset)
 # Builtins whose answer depends on what no walk can see.
-_BLIND = {"eval", "exec", "compile", "globals", "__import__", "open", "input", "breakpoint"}
+_BLIND = {"eval", "exec", "compile", "globals", "__import__", "open", "input", "breakpoint", "id", "hash"}
+_EXPECTED = {("hash", "__hash__"), ("id", "__repr__")}  # what data classes are made of
 # Attributes of a class that say where it was written, or that Python keeps for itself.
 _IDLE = frozenset({
     "__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__orig_bases__",
@@ -80,6 +92,8 @@ def reach_of(roles: dict[str, Any]) -> Reach:
             walk.found.refused = walk.found.refused or str(error)
         except RecursionError:
             walk.found.refused = walk.found.refused or f"{role}: objects inside one another without end"
+    walk.found.refused = walk.found.refused or walk.notes.refusal()
+    walk.found.digests = _named(walk.found.digests, walk.notes)
     found = walk.found.settle()
     if all(_lives_on(value) for value in roles.values()):
         if len(_shared) >= _MOST_SHARED:
@@ -89,6 +103,13 @@ def reach_of(roles: dict[str, Any]) -> Reach:
         found.parts.extend((x, "__class__", type(x)) for x in others)
         _shared[key] = found
     return found
+
+
+def _named(digests: dict[str, str], notes: Notes) -> dict[str, str]:
+    """Names count only where some rule reads them."""
+    if not (names := notes.names()):
+        return digests
+    return {role: f"{own}#{hashlib.sha256(names.encode()).hexdigest()}" for role, own in digests.items()}
 
 
 def _lives_on(value: Any) -> bool:
@@ -101,7 +122,7 @@ def text_digests(roles: dict[str, Any]) -> dict[str, str]:
     function has no readable text of its own (a lambda, a .pyc without its .py)."""
     walk = _Walk(by_text=True)
     try:
-        return {role: walk.describe(value, role) for role, value in roles.items()}
+        return _named({role: walk.describe(value, role) for role, value in roles.items()}, walk.notes)
     except (Unhashable, RecursionError):
         return {}
 
@@ -109,6 +130,7 @@ def text_digests(roles: dict[str, Any]) -> dict[str, str]:
 class _Walk:
     def __init__(self, by_text: bool = False) -> None:
         self.found = Reach()
+        self.notes = Notes()
         self.by_text = by_text
         self.done: dict[int, str] = {}  # finished objects by id
         self.open: dict[int, int] = {}  # those being walked, by depth: a way back to one is a cycle
@@ -149,12 +171,15 @@ class _Walk:
         elif isinstance(value, np.ndarray | np.generic | np.dtype | np.ufunc):
             yield from self._numpy(value, path)
         elif kind in _BY_REPR or isinstance(value, types.UnionType):
+            if kind is decimal.Decimal:
+                pure("decimal.Decimal", path)
             yield repr(value)
         elif kind is slice:
             yield self.describe((value.start, value.stop, value.step), path)
         elif kind is re.Pattern:
             yield self.describe((value.pattern, value.flags), path)
-        elif (parts := _wrapped(value)) is not None:
+        elif (parts := wrapped_parts(value)) is not None:
+            self.notes.caller(value, path)
             if isinstance(value, functools._lru_cache_wrapper):
                 value.cache_clear()  # what it kept may be of rules that were in force before
             for name, part in parts:
@@ -180,6 +205,7 @@ class _Walk:
         code = function.__code__
         if name != "__repr__" and (unseen := sorted(attributes(code) & _UNSEEN)):
             raise Unhashable(f"{path}: reads {unseen[0]}, which may lead anywhere")
+        self.notes.function(function, path)
         self.found.functions.append((function, code, function.__defaults__, function.__kwdefaults__))
         if self.by_text:
             try:
@@ -222,8 +248,8 @@ class _Walk:
         held = space.get(read, MISSING)
         self.found.names.append((space, read, held))
         if held is MISSING:
-            if read in _BLIND:
-                raise Unhashable(f"{path}: calls {read}(), which may read anything")
+            if read in _BLIND and (read, function.__name__) not in _EXPECTED:
+                raise Unhashable(f"{path}: calls {read}(), which answers by more than a record holds")
             provided: dict[str, Any] = getattr(function, "__builtins__", {})  # mypy knows it or not by its cache
             own = provided.get(read, MISSING)
             self.found.names.append((provided, read, own))
@@ -263,8 +289,10 @@ class _Walk:
             home = str(getattr(kind or value, "__module__", None) or "builtins")
             if home.partition(".")[0] not in FIXED:
                 raise Unhashable(f"{path}: {name} is compiled code of {home}")
+            if isinstance(owner, type):
+                no_clock(owner, (value.__name__,), path)
             if home == "builtins" and name in _BLIND:
-                raise Unhashable(f"{path}: calls {name}(), which may read anything")
+                raise Unhashable(f"{path}: calls {name}(), which answers by more than a record holds")
             yield pure(f"{home}.{name}", path)
         elif isinstance(owner, _CONTENT) or not fixed_home(type(owner), type(owner).__module__):
             yield from (name, self.describe(owner, f"{path}.__self__"))
@@ -276,10 +304,11 @@ class _Walk:
     # ------------------------------------------------------------ classes and objects
 
     def _class(self, kind: type, path: str) -> Iterator[str]:
+        self.notes.kind(kind, path)
         if where := fixed_home(kind, kind.__module__):
             yield pure(where, path)
             return
-        if _is_compiled(kind):
+        if is_compiled(kind):
             raise Unhashable(f"{path}: {kind.__name__} is compiled code")
         meta = type(kind)
         if not fixed_home(meta, meta.__module__):
@@ -290,15 +319,20 @@ class _Walk:
         tuple_like = is_named_tuple_type(kind) and "_fields" in space
         if issubclass(kind, enum.Enum):
             yield self.describe([(m.name, m.value) for m in kind], path)
+            for at, name, held in member_extras(kind):
+                self.found.names.append((at, name, held))
+                yield f"{name}={self.describe(held, f'{path}: {name} of a member')}"
+        for name, held in class_extras(kind, tuple_like):
+            yield f"{name}={self.describe(held, f'{path}.{name}')}"
         for name in sorted(space):
             held = space[name]
             if name in _IDLE or isinstance(held, types.GetSetDescriptorType | types.MemberDescriptorType):
                 continue
-            if tuple_like and _of_named_tuple(name, held):
+            if tuple_like and of_named_tuple(name, held):
                 if name == "__new__":
                     yield f"defaults={self.describe(kind._field_defaults, path)}"  # type: ignore[attr-defined]
                 continue
-            if issubclass(kind, enum.Enum) and (name.startswith("_") or isinstance(held, kind)):
+            if issubclass(kind, enum.Enum) and is_enum_machinery(name, held, kind):
                 continue
             self.found.names.append((space, name, held))
             yield f"{name}={self.describe(held, f'{path}.{name}')}"
@@ -307,7 +341,7 @@ class _Walk:
     def _object(self, value: Any, kind: type, path: str) -> Iterator[str]:
         """Containers by their items, other objects by their class and attributes."""
         if (where := fixed_home(kind, kind.__module__)) and not isinstance(value, _CONTENT + _HOLDERS):
-            if kind.__bases__ == (object,) and not _is_compiled(kind) and not _has_state(value, kind):
+            if kind.__bases__ == (object,) and not is_compiled(kind) and not has_state(value, kind):
                 yield where  # a marker such as dataclasses.MISSING
                 return
             raise Unhashable(f"{path}: {_article(kind.__name__)} has no content that is the same in every process")
@@ -349,6 +383,8 @@ class _Walk:
             items = own_items(value)
             if not isinstance(value, tuple):
                 self.found.contents.append((value, items))
+            if isinstance(value, collections.deque) and value.maxlen is not None:
+                yield f"maxlen={value.maxlen}"
             for i, item in enumerate(items):
                 yield self.describe(item, f"{path}[{i}]")
         elif isinstance(value, BaseException):
@@ -372,14 +408,15 @@ class _Walk:
             yield f"numpy.{value.__name__}"
             return
         if isinstance(value, np.dtype):
-            yield value.str
+            yield from (value.str, *dtype_words(value))
             return
         if value.dtype.hasobject:
             yield self.describe(value.tolist(), path)
             return
         if type(value) is not np.ndarray and isinstance(value, np.ndarray):
             raise Unhashable(f"{path}: {_article(type(value).__name__)} is more than an array")
-        yield from (value.dtype.str, str(np.shape(value)), hashlib.sha256(value.tobytes()).hexdigest())
+        yield from (value.dtype.str, *dtype_words(value.dtype), str(np.shape(value)))
+        yield hashlib.sha256(value.tobytes()).hexdigest()
         if isinstance(value, np.ndarray):
             self.found.arrays.append((value, value.tobytes()))
 
@@ -391,47 +428,6 @@ _BASES = frozenset({
     object, *_CONTENT, *_HOLDERS, collections.OrderedDict, collections.Counter, Exception, ValueError,
     *(getattr(sys.modules[m], n) for m, n in (("abc", "ABC"), ("typing", "Generic"), ("typing", "Protocol"))),
 })  # fmt: skip
-
-
-def _wrapped(value: Any) -> tuple[tuple[str, Any], ...] | None:
-    """The parts of an object that stands for a function."""
-    python = getattr(value, "py_func", None)  # a numba dispatcher
-    if isinstance(python, types.FunctionType):
-        return (("py_func", python),)
-    if isinstance(value, functools.partial | functools.partialmethod):
-        return (("func", value.func), ("args", value.args), ("keywords", value.keywords))
-    if isinstance(value, types.MethodType):
-        return (("__func__", value.__func__), ("__self__", value.__self__))
-    if isinstance(value, staticmethod | classmethod):
-        return (("__func__", value.__func__),)
-    if isinstance(value, property):
-        return (("fget", value.fget), ("fset", value.fset), ("fdel", value.fdel))
-    if isinstance(value, functools.cached_property):
-        return (("func", value.func),)
-    if isinstance(value, functools._lru_cache_wrapper):
-        return (("__wrapped__", value.__wrapped__),)
-    if isinstance(value, operator.itemgetter | operator.attrgetter | operator.methodcaller):
-        return (("arguments", value.__reduce__()[1]),)
-    return None
-
-
-def _of_named_tuple(name: str, held: Any) -> bool:
-    """Whether `collections.namedtuple` put this attribute there."""
-    function = getattr(held, "__func__", held)
-    if isinstance(function, types.FunctionType):
-        home = str(function.__globals__.get("__name__", ""))
-        return home == "collections" or home.startswith("namedtuple_")
-    return name == "_field_defaults" or type(held).__name__ == "_tuplegetter"
-
-
-def _is_compiled(kind: type) -> bool:
-    """Whether the class was not made by a class statement: then it has slots of its own in C."""
-    own = types.WrapperDescriptorType | types.MethodDescriptorType
-    return any(isinstance(v, own) and v.__objclass__ is kind for v in vars(kind).values())
-
-
-def _has_state(value: Any, kind: type) -> bool:
-    return bool(getattr(value, "__dict__", None)) or bool(vars(kind).get("__slots__", ()))
 
 
 def _article(name: str) -> str:

@@ -28,6 +28,7 @@ LAYERS = {
     "sources": 2,
     "provided": 0,
     "reached": 0,
+    "hidden": 1,
     "reach": 3,
     "ensembles": 2,
     "marginals": 3,
