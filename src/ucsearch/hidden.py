@@ -17,8 +17,8 @@ from ucsearch.codeform import attributes, nested
 from ucsearch.provided import CLOCKS
 
 __all__ = [
-    "Notes", "class_extras", "dtype_words", "has_state", "is_compiled", "is_enum_machinery", "member_extras",
-    "of_named_tuple", "wrapped_parts",
+    "Notes", "asked_again", "cached_names", "class_extras", "dtype_words", "has_state", "is_compiled",
+    "is_enum_machinery", "member_extras", "of_named_tuple", "wrapped_parts",
 ]  # fmt: skip
 
 NAMES = frozenset({"__name__", "__qualname__"})
@@ -65,6 +65,23 @@ def class_extras(kind: type, named_tuple: bool) -> Iterator[tuple[str, Any]]:
             usual = tuple(f.name for f in dataclasses.fields(kind) if f.init and not f.kw_only)
         if space["__match_args__"] != usual:
             yield "__match_args__", space["__match_args__"]
+
+
+def cached_names(kind: type, held: dict[str, Any]) -> list[str]:
+    """Attributes of an object that a `functools.cached_property` of its class may have left there."""
+    return [n for n in held if isinstance(_of_class(kind, n), functools.cached_property)]
+
+
+def asked_again(kind: type, name: str, value: Any) -> Any:
+    """What a cached property says now; the error where it fails."""
+    try:
+        return _of_class(kind, name).func(value)
+    except Exception as error:
+        return error
+
+
+def _of_class(kind: type, name: str) -> Any:
+    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
 
 
 def dtype_words(dtype: Any) -> tuple[str, ...]:

@@ -29,6 +29,8 @@ import numpy as np
 from ucsearch.codeform import attributes, code_form, loads
 from ucsearch.hidden import (
     Notes,
+    asked_again,
+    cached_names,
     class_extras,
     dtype_words,
     has_state,
@@ -361,6 +363,10 @@ class _Walk:
                     held[name] = None if found is MISSING else found
         if hasattr(value, "__dict__"):
             self.found.contents.append((value.__dict__, dict(value.__dict__)))
+        for name in cached_names(kind, held):  # an answer that was kept, unless somebody has put another there
+            own = self.describe(held[name], f"{path}.{name}")
+            if own == self.describe(asked_again(kind, name, value), f"{path}.{name}"):
+                del held[name]
         for name in sorted(held):
             yield f".{name}={self.describe(held[name], f'{path}.{name}')}"
 

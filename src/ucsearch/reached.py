@@ -58,6 +58,10 @@ class Reach:
             return False
         return not self.arrays or all(a.tobytes() == kept for a, kept in self.arrays)
 
+    def same_as(self, later: Reach) -> bool:
+        """Whether a later walk from the same functions found the same."""
+        return later is self or (later.digests, later.refused) == (self.digests, self.refused)
+
     def _names_hold(self) -> bool:
         """Of dictionaries, functions, attributes; a `KeyError` is a no."""
         for mapping, key, value in self.known:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import os
 import time
@@ -109,7 +110,7 @@ def test_rules_that_are_no_longer_those_searched_release_nothing(
     assert "the plain rules" in found.sentence
 
 
-@pytest.mark.parametrize("mode", ["mean", "members"])
+@pytest.mark.parametrize("mode", ["mean", "members", "closed"])
 def test_a_rule_with_a_clock_in_it_releases_nothing(mode: Any) -> None:
     ticks = itertools.count()
 
@@ -118,7 +119,8 @@ def test_a_rule_with_a_clock_in_it_releases_nothing(mode: Any) -> None:
 
     policy = uc.Exact(depth=2, mode=mode)
     gate = uc.Gate(certificate=False, regret_limit=1e9)
-    found = uc.decide(task_of(reward=ticking), S(0.0), MEMBERS[0], policy, gate=gate, engine="python")
+    trace = uc.Trace.from_members(MEMBERS[0], coupling="independent")
+    found = uc.decide(task_of(reward=ticking), S(0.0), trace, policy, gate=gate, engine="python")
     assert found.cause is Reason.TASK_ERROR
     assert "not deterministic" in found.sentence
 
@@ -237,3 +239,86 @@ def test_records_of_rules_that_are_none_are_valid_fallbacks(
     record, _, verdict = judged(found, task)
     assert record["gate"]["rows"][-1]["name"] == "last_look"
     assert verdict.code == 0, verdict
+
+
+def kept(s: Any, a: float, y: float, p: Any, seen: dict[float, int]) -> float:
+    """Worth as much as its number among the actions asked about."""
+    seen.setdefault(a, len(seen))
+    return float(seen[a])
+
+
+@pytest.mark.parametrize("mode", ["mean", "members", "closed"])
+def test_rules_that_keep_what_they_saw_release_nothing(mode: Any) -> None:
+    """Their answers are the same when they are asked again, but they were made by the order of the questions."""
+    seen: dict[float, int] = {}
+
+    def remembering(s: Any, a: float, y: float, p: Any) -> float:
+        return kept(s, a, y, p, seen)
+
+    trace = uc.Trace.from_members(MEMBERS[0], coupling="independent")
+    found = uc.decide(task_of(reward=remembering), S(0.0), trace, uc.Exact(depth=1, mode=mode), engine="python")
+    assert (found.outcome, found.cause) == (uc.Outcome.FALLBACK, Reason.TASK_ERROR)
+    assert "has changed while they were asked" in found.sentence
+    again = uc.decide(task_of(reward=remembering), S(0.0), trace, uc.Exact(depth=1, mode=mode), engine="python")
+    assert again.released  # nothing changes any more
+
+
+@pytest.mark.parametrize("mode", ["mean", "members", "closed"])
+def test_a_count_of_calls_in_a_step_releases_nothing(mode: Any) -> None:
+    calls = [0]
+
+    def counting(s: Any, a: float, y: float, p: Any) -> S:
+        calls[0] += 1
+        return S(s.x + a + 1e-3 * calls[0])
+
+    trace = uc.Trace.from_members(MEMBERS[0], coupling="independent")
+    policy = uc.Exact(depth=2, mode=mode)
+    assert not uc.decide(task_of(step=counting), S(0.0), trace, policy, engine="python").released
+
+
+class Tariff:
+    """An object of the rules whose figure is computed once."""
+
+    def __init__(self, price: float) -> None:
+        self.price = price
+
+    @functools.cached_property
+    def twice(self) -> float:
+        return 2.0 * self.price
+
+
+def test_an_answer_that_python_keeps_is_no_change_of_the_rules() -> None:
+    tariff = Tariff(2.0)
+
+    def priced(s: Any, a: float, y: float, p: Any) -> float:
+        return a * tariff.twice
+
+    task = task_of(reward=priced)
+    before = task.source_hash
+    assert uc.decide(task, S(0.0), MEMBERS[0], uc.Exact(depth=1), engine="python").released
+    assert "twice" in vars(tariff)
+    assert task.source_hash == before
+    vars(tariff)["twice"] = 5.0  # what somebody put there is another rule
+    assert task.source_hash != before
+
+
+@pytest.mark.parametrize("role", ["step", "terminal"])
+@pytest.mark.parametrize("mode", ["mean", "members", "closed"])
+def test_rules_that_no_walk_can_see_are_asked_twice(mode: Any, role: str) -> None:
+    """Their first rewards are the same each time; what comes later is not."""
+    ticks = itertools.count()
+
+    def ticking_step(s: Any, a: float, y: float, p: Any) -> S:
+        return S(s.x + a + 1e-3 * next(ticks))
+
+    def ticking_end(s: Any, p: Any) -> float:
+        return 1e-3 * next(ticks)
+
+    task = task_of(**{role: ticking_step if role == "step" else ticking_end})
+    trace, gate = (
+        uc.Trace.from_members(MEMBERS[0], coupling="independent"),
+        uc.Gate(certificate=False, regret_limit=1e9),
+    )
+    found = uc.decide(task, S(0.0), trace, uc.Exact(depth=3, mode=mode), gate=gate, engine="python")
+    assert found.cause is Reason.TASK_ERROR
+    assert "not deterministic" in found.sentence

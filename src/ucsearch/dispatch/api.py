@@ -58,6 +58,10 @@ class Filing:
         return tuple(str(e.id) for e in entries) if isinstance(entries, Sequence) else ()
 
 
+# Also what another thread has changed meanwhile: there must be one set of rules in force.
+_KEEPS_STATE = "what the rules read has changed while they were asked (a cache of answers: use functools.lru_cache)"
+
+
 class FilingWords(Words, total=False):
     """Fields of `proof`, `run` and `Filing` as keywords."""
 
@@ -141,6 +145,7 @@ def decide_panel(
     moment = _moment(now)
     if gate.time_budget_s is not None and clock is None:
         raise InputError("clock", "nothing", "a clock such as time.perf_counter, because gate.time_budget_s is set")
+    rules = task.reach() if isinstance(task, Task) else None
     watch = None if clock is None else Watch(clock, gate.time_budget_s)
     certified = certify_panel(
         task, states, traces, policy, proof=asked, run=how, params=params, actions=actions,
@@ -154,7 +159,10 @@ def decide_panel(
     context = Context(_ages(certified.plan.trace, now), elapsed, shared, each, paused)
     conditions = tuple(evaluate(gate, certified, context))
     cause = _causes(conditions, len(certified))
-    doubts = last_look(certified, np.array([c is Reason.NONE for c in cause]))
+    passed = np.array([c is Reason.NONE for c in cause])
+    doubts = last_look(certified, passed)
+    if rules is not None and passed.any() and not rules.same_as(task.reach()):
+        doubts = {**dict.fromkeys(np.flatnonzero(passed).tolist(), _KEEPS_STATE), **doubts}
     if doubts:
         conditions = (*conditions, unconfirmed(doubts, len(certified)))
         cause = _causes(conditions, len(certified))

@@ -5,7 +5,9 @@ which Python and Numba differ), and a rule can be no rule at all (a clock or a r
 functions do not confirm is not released. Mean and scores modes: the whole path at the planning outcomes, and what it
 earns. Members mode: the first action, and the path of the heaviest member and of one drawn by the window's content,
 with the first reward of each asked for twice. Closed mode: the policy after low, middle and high outcomes, and the
-first step's reward. A doubt is looked into by the plain engine step by step before it counts.
+first step's reward. Rules that reach what no record can hold are asked about the whole path, all members, twice, and
+rules whose own content changed meanwhile release nothing (`dispatch.api`). A doubt is looked into by the plain engine
+step by step before it counts.
 """
 
 from __future__ import annotations
@@ -38,12 +40,29 @@ def last_look(certified: CertifiedPanel, released: NDArray[np.bool_]) -> dict[in
     windows = np.flatnonzero(released)
     if not windows.size:
         return {}
+    # Rules that reach what cannot be seen (a clock, random numbers, an open file) are asked about everything, twice.
+    unseen = bool(certified.plan.task.reach().refused)
     if certified.plan.policy.mode == "closed":
-        found = {int(w): _policy_look(certified.plan[int(w)]) for w in windows}
+        found = {w: _policy_look(certified.plan[w]) for w in windows.tolist()}
+        if unseen:
+            found = {w: why or _policy_again(certified.plan[w], certified.plan[w]) for w, why in found.items()}
         return {w: why for w, why in found.items() if why}
     look = _Look(certified, windows)
-    found = {w: look.careful(w) for w in look.doubtful()}
+    found = {w: look.careful(w) for w in (windows.tolist() if unseen else look.doubtful())}
     return {w: why for w, why in found.items() if why}
+
+
+def _policy_again(plan: Plan, again: Plan) -> str:
+    """Closed mode: the same steps of the policy by two plans that were built of one search."""
+    task, seen = plan.task, []
+    try:
+        for one in (plan, again):
+            window, _ = one.start()
+            ends = [branch.states[-1] for branch in one.branches] if task.terminal is not None else []
+            seen.append((one.branches, [as_number(guarded(task.terminal, end, window.params)) for end in ends]))
+    except Exception as error:  # whatever user code raises the second time
+        return f"the rules are not deterministic: asked again, {type(error).__name__}: {error}"
+    return "" if seen[0] == seen[1] else "the rules are not deterministic: asked again, a policy's steps are others"
 
 
 def _as_fields(column: Floats) -> list[Any]:
