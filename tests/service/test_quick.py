@@ -121,7 +121,7 @@ def test_who_would_wait_too_long_is_told_at_once_and_a_pause_gets_through(tmp_pa
     async def go() -> None:
         async with running(tmp_path, CONFIG.replace("[[plan]]", limits)) as client:
             writer = client.service.writer
-            writer._pace_s = 1.0
+            writer.queue.pace_s = 1.0
             held = writer.call(lambda _: time.sleep(0.5))
             await asyncio.sleep(0.05)
             first = [asyncio.create_task(client.decide(f"S{i}")) for i in range(2)]

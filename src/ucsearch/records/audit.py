@@ -258,6 +258,13 @@ class AuditLog(AuditReader):
         with self._guarded() as connection:
             connection.execute(f"PRAGMA wal_autocheckpoint = {int(pages)}")
 
+    def move_pages(self) -> int:
+        """Move what the write-ahead log holds into the file as far as nobody is in the way; commits go on meanwhile.
+        Returns how many pages it holds, moved or not: it begins anew with the next commit where all were."""
+        with self._guarded() as connection:
+            found = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        return max(0, int(found[1]))
+
     def settle(self) -> None:
         """Move what the write-ahead log holds into the file, so that the file alone is the log."""
         with self._guarded() as connection:

@@ -69,7 +69,7 @@ def _array_text(value: Sequence[Any]) -> str:
         # Only a whole number ends in ".0"; -0.0, exponents, nan and inf take the long way.
         joined = f",{','.join(map(repr, value))},".replace(".0,", ",")
         if "e" in joined or "n" in joined or ",-0," in joined:
-            return f"[{','.join(map(_float_text, value))}]"
+            return f"[{','.join(map(float_text, value))}]"
         return f"[{joined[1:-1]}]"
     return f"[{','.join([_WRITERS[type(x)](x) for x in value])}]"
 
@@ -85,7 +85,7 @@ def _rare_text(value: Any) -> str:
     if isinstance(value, int):
         return _int_text(value)
     if isinstance(value, float):
-        return _float_text(float(value))
+        return float_text(float(value))
     if isinstance(value, str):
         return encode_basestring(str.__str__(value))
     if isinstance(value, Mapping):
@@ -111,7 +111,7 @@ def _utf16(key: str) -> bytes:
     return key.encode("utf-16-be", "surrogatepass")
 
 
-def _float_text(x: float) -> str:
+def float_text(x: float) -> str:
     """A finite float as ECMAScript's Number::toString writes it."""
     text = repr(x)
     if "e" not in text:
@@ -142,7 +142,7 @@ class _Writers(dict[type, Callable[[Any], str]]):
 _WRITERS = _Writers(
     {
         str: encode_basestring,
-        float: _float_text,
+        float: float_text,
         int: _int_text,
         bool: {True: "true", False: "false"}.__getitem__,
         type(None): lambda _: "null",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ucsearch.errors import RecordError
-from ucsearch.records.canonical import canonical
+from ucsearch.records.canonical import canonical, float_text
 
 __all__ = ["around", "json_text", "key_text", "list_text", "object_text", "value_text"]
 
@@ -47,7 +47,7 @@ def _float(x: float) -> str:
         return "null"
     if math.isinf(x):
         return '"inf"' if x > 0 else '"-inf"'
-    return json_text(x)
+    return float_text(x)
 
 
 class _Floats(dict[float, str]):

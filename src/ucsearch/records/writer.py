@@ -196,7 +196,7 @@ class _Writer:
             blobs = {**blobs, **extra.blobs}
         plan_text = "" if under is None else f'"plan":{encode_basestring(under.plan)},'
         until = "" if under is None else f'"valid_until":{encode_basestring(under.valid_until)},'
-        asked = "" if request is None else f'"request":{json_text(request.content())},'
+        asked = "" if request is None else f'"request":{value_text(request.content())},'
         c.member_feasible  # noqa: B018 - computed on demand; from here on one of the claims
         claims = vars(c) if c.closed is None else {**vars(c), **vars(c.closed)}
         head = f'"claim":{object_text(claims, self.claim)},"gate":{self._gate(decision, calibration)},'

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ucsearch.errors import RecordError
-from ucsearch.records.audit import AuditLog, Entry
-from ucsearch.records.chain import Checkpoint
+from ucsearch.records.audit import AuditLog
 from ucsearch.records.inputs import built_in_task
 from ucsearch.records.postgres import AnotherService
 from ucsearch.records.reader import AuditReader
@@ -26,6 +25,7 @@ from ucsearch.records.requests import Request
 from ucsearch.service.access import FILE as TOKENS
 from ucsearch.service.access import Principal, TokenBook
 from ucsearch.service.bridge import Bridge
+from ucsearch.service.chores import Chores
 from ucsearch.service.config import Config
 from ucsearch.service.metrics import Metrics
 from ucsearch.service.plans import Plan, load_plan
@@ -43,12 +43,17 @@ T = TypeVar("T")
 _log = logging.getLogger("ucsearch.service")
 _KEY = re.compile(r"[\x21-\x7e]{1,128}")
 _READERS = 4
+# Bytes that hashlib works off without letting another thread take the interpreter, for which the loop would then wait.
+_UNSHARED, _SHORT = 2_000, 64_000
 _STANDBY_S = (0.02, 1.0)  # between two looks, from and to
 
 
 def request_of(principal: Principal, route: str, key: str | None, raw: bytes) -> Request:
     """The request that an idempotency key names."""
-    return Request(name_of(principal, route, key), body=hashlib.sha256(raw).hexdigest(), by=principal.name)
+    digest, step = hashlib.sha256(), _UNSHARED if len(raw) < _SHORT else len(raw)
+    for at in range(0, len(raw), step):
+        digest.update(raw[at : at + step])
+    return Request(name_of(principal, route, key), body=digest.hexdigest(), by=principal.name)
 
 
 def name_of(principal: Principal, route: str, key: str | None) -> str:
@@ -74,10 +79,10 @@ class Service:
         self.metrics = Metrics()
         self.standing = Standing(self.plans)
         self.standing.earlier = self.earlier_files
-        self.checkpoint_path = folder / config.store.checkpoint
+        store = config.store
+        pages = 0 if store.is_postgres else store.wal_autocheckpoint
+        self.chores = Chores(folder / store.checkpoint, store.checkpoint_every, pages)
         self.started = False
-        self.checkpoint_at = 0.0  # time.monotonic() of the last checkpoint that was written
-        self._checkpointed = 0
         self._generation = 0
         self._bridge = Bridge()
         self._in_flight: dict[str, tuple[str, asyncio.Future[Any]]] = {}
@@ -89,7 +94,7 @@ class Service:
         self.writer = Writer(
             self._open_log, self._open_reader, self.standing, self.clock, self.metrics,
             queue_items=config.limits.queue_items, queue_s=config.limits.queue_s,
-            batch_items=config.limits.batch_items, after=self._after, open_earlier=self.earlier_files,
+            batch_items=config.limits.batch_items, after=self.chores.after, open_earlier=self.earlier_files,
         )  # fmt: skip
 
     @classmethod
@@ -118,9 +123,10 @@ class Service:
         self.started = False
         self.writer.stop()
         self._readers.shutdown(wait=True)
+        self.chores.stop()
         try:
             with self._open_reader() as reader:
-                self._write_checkpoint(reader.checkpoint())
+                self.chores.write(reader.checkpoint())
         except (RecordError, OSError) as error:
             _log.error("no checkpoint at the end: %s", error)
 
@@ -133,20 +139,6 @@ class Service:
 
     def earlier_files(self) -> list[AuditReader]:
         return open_earlier(self.config.store, self.folder)
-
-    def _after(self, log: AuditLog, entry: Entry) -> None:
-        """In the committing thread, after every commit."""
-        new = entry.seq < self._checkpointed or not self._checkpointed  # of this process, or of the log's next file
-        if new or entry.seq - self._checkpointed >= self.config.store.checkpoint_every:
-            try:
-                self._write_checkpoint(Checkpoint(entry.seq, entry.head))
-            except (RecordError, OSError) as error:
-                _log.error("the checkpoint cannot be written: %s", error)
-
-    def _write_checkpoint(self, found: Checkpoint) -> None:
-        self.checkpoint_path.parent.mkdir(parents=True, exist_ok=True)
-        found.write(self.checkpoint_path)
-        self._checkpointed, self.checkpoint_at = found.count, time.monotonic()
 
     # For endpoints
 
@@ -200,7 +192,7 @@ class Service:
         """Refuse before a body is read what would be refused after it; not what only repeats a request at work."""
         if not self.is_at_work(request.key):
             self._check_ready()
-            self.writer.make_room()
+            self.writer.queue.make_room()
 
     def is_at_work(self, key: str) -> bool:
         """Whether a request of that name waits for its answer."""
@@ -294,17 +286,17 @@ class Service:
 
     def checkpoint_state(self) -> tuple[int | None, float | None]:
         """Count of the last checkpoint that was written, and its age in seconds."""
-        if not self.checkpoint_at:
+        if not self.chores.written_at:
             return None, None
-        return self._checkpointed, time.monotonic() - self.checkpoint_at
+        return self.chores.count, time.monotonic() - self.chores.written_at
 
     def measure(self) -> None:
         """Set the gauges that nobody sets on the way."""
         m = self.metrics
-        m.queue.set(self.writer.waiting)
+        m.queue.set(self.writer.queue.waiting)
         m.free.set(self.free_bytes())
-        if self.checkpoint_at:
-            m.checkpoint_age.set(time.monotonic() - self.checkpoint_at)
+        if self.chores.written_at:
+            m.checkpoint_age.set(time.monotonic() - self.chores.written_at)
         for name, watched in list(self.standing.journal.plans.items()):
             if name in self.plans:
                 pool, *rest = watched.monitor.statuses()
@@ -320,7 +312,7 @@ class Service:
         why = []
         if not self.started or not self.writer.is_alive:
             why.append("starting or stopping")
-        if self.writer.is_crowded:
+        if self.writer.queue.is_crowded:
             why.append("queue nearly full")
         if self.free_bytes() < self.config.store.least_free_bytes:
             why.append("disk nearly full")

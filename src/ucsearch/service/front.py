@@ -99,7 +99,7 @@ class Front:
             key = headers.get(b"idempotency-key", b"").decode("latin-1")
             if service.is_at_work(name_of(found, f"decide/{plan}", key)):
                 return None
-            service.writer.make_room()
+            service.writer.queue.make_room()
             return None  # there is room again
         except Refusal as refusal:
             name = self._id(headers)

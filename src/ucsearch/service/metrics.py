@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sys
-import time
+import threading
 from collections import Counter as Counts
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 from ucsearch.records.writer import Body
 
-__all__ = ["JsonLines", "Metrics", "set_up_logging"]
+__all__ = ["JsonLines", "Metrics", "gather_lines", "set_up_logging"]
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode  # `dumps` would make an encoder for every line
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -86,18 +88,53 @@ class JsonLines(logging.Formatter):
         return _ENCODE(line)
 
 
+class Lines(logging.StreamHandler[TextIO]):
+    """Lines of one turn of the event loop are written together: with each writing another thread may take the
+    interpreter, for which the loop then waits. Warnings, and lines of other threads, are written at once."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+        self._waiting: list[str] = []
+
+    def gather(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on, for the loop of this thread."""
+        self._loop, self._thread = loop, threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        together = self._loop is not None and self._thread == threading.get_ident() and not self._loop.is_closed()
+        if not together or record.levelno >= logging.WARNING or self._loop is None:
+            self.flush()
+            super().emit(record)
+            return
+        if not self._waiting:
+            self._loop.call_soon(self.flush)
+        self._waiting.append(self.format(record) + self.terminator)
+
+    def flush(self) -> None:
+        with self.lock or nullcontext():
+            text, self._waiting = "".join(self._waiting), []
+            with suppress(OSError, ValueError):  # whoever read it has gone
+                self.stream.write(text)
+                super().flush()
+
+
+def gather_lines(loop: asyncio.AbstractEventLoop) -> None:
+    """Write the service's lines together, for a loop that runs in this thread."""
+    for handler in logging.getLogger("ucsearch").handlers:
+        if isinstance(handler, Lines):
+            handler.gather(loop)
+
+
 def set_up_logging(level: int = logging.INFO) -> None:
     """The service's own logger, and nothing of uvicorn's but errors, on stderr."""
     # Nothing of these is written; finding out takes longer than writing a line. As the logging handbook says it.
     logging._srcfile = None
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    handler = logging.StreamHandler(sys.stderr)
+    handler = Lines(sys.stderr)
     handler.setFormatter(JsonLines())
     for name, at in (("ucsearch", level), ("uvicorn", logging.WARNING), ("uvicorn.access", logging.CRITICAL)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(at)
-
-
-def now_s() -> float:
-    return time.monotonic()

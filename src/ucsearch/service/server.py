@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from ucsearch.service.app import make_app
 from ucsearch.service.core import Service
 from ucsearch.service.front import Front
+from ucsearch.service.metrics import gather_lines
 from ucsearch.service.problems import Answered, Refusal
 
 __all__ = ["make_server"]
@@ -21,6 +22,7 @@ __all__ = ["make_server"]
 _IDLE_S = 30  # between two requests of one connection
 _DRAIN_S = 10
 _HEADERS = 64 << 10  # bytes of a request's line and headers
+_PIECE = 64 << 10  # bytes that are sent at once
 
 
 def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
@@ -32,16 +34,18 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
 
     class Timed(HttpToolsProtocol):
         _timer: asyncio.TimerHandle | None = None
-        _taken = 0  # bytes since the headers began
+        _within = False  # headers have begun, or are waited for, and have not ended
+        _taken = 0  # bytes since then
         _problem = ("bad_request", "not a request of HTTP")
         _skips = False  # the body of a request that was refused is still coming
 
         def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
+            super().connection_made(cast(asyncio.Transport, Together(transport, self.loop)))
             open_now.add(id(self))
             if len(open_now) > limits.connections:
                 self._last_words(crowded)
                 return
+            self._within = True
             self._arm()
 
         def connection_lost(self, exc: Exception | None) -> None:
@@ -50,14 +54,24 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
-            if self._timer is None and (self.cycle is None or self.cycle.response_complete):
-                self._arm()  # the first byte of the next request
+            if not self._within and not self._skips and (self.cycle is None or self.cycle.response_complete):
+                self._within, self._taken = True, 0  # the first byte of the next request
             self._taken += len(data)
             super().data_received(data)
-            if self._timer is not None and not self._skips and self._taken > _HEADERS:
+            if not self._within:
+                return
+            if self._taken > _HEADERS:
                 self._refuse("too_large", f"headers of more than {_HEADERS} bytes")
+            elif self._timer is None:  # most headers come in one piece, and need no timer
+                self._arm()
+
+        def on_message_begin(self) -> None:
+            if not self._within:  # right behind the request before
+                self._within, self._taken = True, 0
+            super().on_message_begin()
 
         def on_headers_complete(self) -> None:
+            self._within = False
             self._disarm()
             if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > _HEADERS:
                 self._problem = ("too_large", f"headers of more than {_HEADERS} bytes")
@@ -67,7 +81,7 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
 
         def _turned_away(self) -> bool:
             at_work = self.cycle is not None and not self.cycle.response_complete
-            if at_work or self.flow.write_paused or self.expect_100_continue or not service.writer.is_full:
+            if at_work or self.flow.write_paused or self.expect_100_continue or not service.writer.queue.is_full:
                 return False
             if self.parser.get_method() != b"POST" or not self.parser.should_keep_alive():
                 return False
@@ -96,7 +110,6 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
             self._refuse(*self._problem)
 
         def _arm(self) -> None:
-            self._taken = 0
             self._timer = self.loop.call_later(limits.header_s, self._late)
 
         def _disarm(self) -> None:
@@ -119,6 +132,36 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
     return Timed
 
 
+class Together:
+    """A transport that sends what is written during one turn of the loop in one piece. Headers and body are written one
+    after the other, and with each sending another thread may take the interpreter, for which the loop then waits."""
+
+    def __init__(self, inner: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._inner, self._loop = inner, loop
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._parts:
+            self._loop.call_soon(self._send)
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size > _PIECE:  # whoever writes much must feel it
+            self._send()
+
+    def _send(self) -> None:
+        parts, self._parts, self._size = self._parts, [], 0
+        if parts:
+            self._inner.write(b"".join(parts))
+
+    def close(self) -> None:
+        self._send()
+        self._inner.close()
+
+
 def _raw(made: Answered, *, last: bool = False) -> bytes:
     """An answer as it goes over the wire; `last`: the connection ends with it."""
     head = (
@@ -138,6 +181,7 @@ class _Server(uvicorn.Server):
         self._captured_signals.clear()
 
     async def startup(self, sockets: Any = None) -> None:
+        gather_lines(asyncio.get_running_loop())
         await super().startup(sockets)
         if self.ready is not None and self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]

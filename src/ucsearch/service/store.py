@@ -15,6 +15,7 @@ from ucsearch.records.chain import Checkpoint
 from ucsearch.records.postgres import AnotherService
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.rotation import check_files, earlier_files, newest_file
+from ucsearch.service.chores import NET
 from ucsearch.service.config import Store
 
 __all__ = ["confirm", "open_earlier", "open_log", "open_reader"]
@@ -32,7 +33,7 @@ def open_log(store: Store, folder: Path, clock: Callable[[], datetime]) -> Audit
     try:
         log = Locked(newest_file(path), clock=clock, max_pages=store.max_pages)
         log.lock = lock
-        log.set_autocheckpoint(store.wal_autocheckpoint)
+        log.set_autocheckpoint(NET * store.wal_autocheckpoint)  # `Chores` moves them before
     except BaseException:
         os.close(lock)
         raise

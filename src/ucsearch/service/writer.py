@@ -12,7 +12,6 @@ import json
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
@@ -29,13 +28,12 @@ from ucsearch.service.answers import answers
 from ucsearch.service.jobs import Call, Desk, Job, Meter, Standings
 from ucsearch.service.plans import Item, Plan
 from ucsearch.service.problems import Refusal, shown
+from ucsearch.service.queue import Queue
 
 __all__ = ["Desk", "Writer"]
 
 _log = logging.getLogger("ucsearch.service")
 _AGAIN_S = 1.0  # between tries to open a log that failed
-_FEW = 4  # parts of a batch below which it says nothing about the time that an item takes
-_SMOOTH = 0.2  # weight of the last batch in the time that an item takes
 
 
 class _Made(NamedTuple):
@@ -55,13 +53,8 @@ class Writer:
         self._reader: AuditReader | None = None
         self._open_earlier, self._earlier = open_earlier, list[AuditReader]()
         self._open_log, self._standings, self._clock, self._meter = open_log, standings, clock, meter
-        self._queue_items, self._queue_s, self._batch_items, self._after = queue_items, queue_s, batch_items, after
-        self._pace_s = 0.0  # that an item takes among others, lately
-        self._deciding = self._committing = 0  # items
-        self._queue: deque[Job | Call] = deque()
-        self._waiting = 0
-        self._changed = threading.Condition()
-        self._stopping = False
+        self._after = after
+        self.queue = Queue(queue_items, queue_s, batch_items)
         self._log: AuditLog | None = None
         self._stale = False  # the log was reopened, or a call failed half-way: what is known comes from the log again
         self._pending: Future[None] | None = None
@@ -76,71 +69,25 @@ class Writer:
         self._thread.start()
 
     @property
-    def waiting(self) -> int:
-        return self._waiting
-
-    @property
     def is_alive(self) -> bool:
-        return self._thread.is_alive() and not self._stopping
+        return self._thread.is_alive() and not self.queue.is_stopping
 
     @property
     def is_cut_off(self) -> bool:
         """The log failed at the last try."""
         return self._log is None
 
-    @property
-    def is_crowded(self) -> bool:
-        return self._waiting >= 0.9 * self._queue_items
-
-    @property
-    def is_full(self) -> bool:
-        """Whether a request to decide one item would be refused now."""
-        return self._waiting >= self._queue_items or self._takes_long
-
-    @property
-    def _unanswered(self) -> int:
-        return self._waiting + self._deciding + self._committing
-
-    @property
-    def _takes_long(self) -> bool:
-        # Whoever waits first goes next, and a batch is worth waiting for; beyond that it is a matter of time.
-        unanswered = self._unanswered
-        return self._waiting > 0 and unanswered >= self._batch_items and unanswered * self._pace_s > self._queue_s
-
-    def make_room(self, items: int = 1) -> None:
-        """Refuse a request to decide where too many wait, or where those before it take too long already: an answer in
-        time to some is worth more than a late one to all. A batch may always wait."""
-        waiting, unanswered = self._waiting, self._unanswered
-        if waiting and waiting + items > self._queue_items:  # one that is larger than the queue waits alone
-            raise Refusal("queue_full", f"{waiting} items wait, at most {self._queue_items}")
-        if self._takes_long:
-            needed_s = unanswered * self._pace_s
-            text = f"{unanswered} items are not answered, which takes {needed_s:.2g} s, at most {self._queue_s:g} s"
-            raise Refusal("queue_full", text, retry_after=max(1, round(needed_s)))
-
     def decide(self, plan: Plan, rows: Sequence[Mapping[str, Any]], request: Request) -> Future[bytes]:
         """Queue a request; its future holds the bytes of the answer once they are true."""
         job = Job(plan, rows, request)
-        self._put(job)
+        self.queue.put(job)
         return job.future
 
     def call(self, run: Callable[[Desk], Any], items: int = 1) -> Future[Any]:
         """Queue something that runs alone."""
         made = Call(run, items)
-        self._put(made)
+        self.queue.put(made)
         return made.future
-
-    def _put(self, job: Job | Call) -> None:
-        with self._changed:
-            if self._stopping:
-                raise Refusal("not_ready", "the service is stopping", retry_after=5)
-            if isinstance(job, Job):
-                self.make_room(job.items)
-            elif self._waiting > 2 * self._queue_items:  # a person's pause must get through where decisions do not
-                raise Refusal("queue_full", f"{self._waiting} items wait")
-            self._queue.append(job)
-            self._waiting += job.items
-            self._changed.notify()
 
     def forget(self) -> None:
         """What is known besides the log is wrong: it is made again before the next batch."""
@@ -148,15 +95,10 @@ class Writer:
 
     def stop(self, timeout_s: float = 10.0) -> None:
         """Work off what waits, then close the log."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify()
+        self.queue.stop()
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
-        with self._changed:
-            left, self._queue = list(self._queue), deque()
-        for job in left:
-            job.future.set_exception(Refusal("not_ready", "the service is stopping", retry_after=5))
+        self.queue.refuse_all()
         self._pool.shutdown(wait=True)
         for book in (self._log, self._reader, *self._earlier):
             if book is not None:
@@ -165,7 +107,8 @@ class Writer:
     # The deciding thread
 
     def _work(self) -> None:
-        while (batch := self._take()) is not None:
+        # A log that failed is tried again, although nobody asks while the service says that it is not ready.
+        while (batch := self.queue.take(_AGAIN_S)) is not None:
             try:
                 if not batch:
                     self._try_again()
@@ -182,26 +125,6 @@ class Writer:
                         job.future.set_exception(error)
                 self._stale = True
         self._settle()
-
-    def _take(self) -> list[Job] | Call | None:
-        with self._changed:
-            while not self._queue:
-                if self._stopping:
-                    return None
-                # A log that failed is tried again, although nobody asks while the service says that it is not ready.
-                if not self._changed.wait(_AGAIN_S if self._log is None else None):
-                    return []
-            first = self._queue.popleft()
-            self._waiting -= first.items
-            if isinstance(first, Call):
-                return first
-            batch, count = [first], first.items
-            while self._queue and isinstance(head := self._queue[0], Job) and count + head.items <= self._batch_items:
-                self._queue.popleft()
-                batch.append(head)
-                count += head.items
-                self._waiting -= head.items
-            return batch
 
     def _settle(self) -> None:
         """Wait for the commit that is under way."""
@@ -265,14 +188,14 @@ class Writer:
         batch = [job for job in batch if job.future.set_running_or_notify_cancel()]
         if not batch:
             return
-        self._deciding = sum(job.items for job in batch)
+        self.queue.deciding = sum(job.items for job in batch)
         try:
             self._run_taken(batch, started)
         finally:
-            self._deciding = 0
+            self.queue.deciding = 0
 
     def _run_taken(self, batch: list[Job], started: float) -> None:
-        items = self._deciding
+        items = self.queue.deciding
         if self._log is None or self._stale:
             self._settle()
         try:
@@ -289,13 +212,12 @@ class Writer:
         ended = time.monotonic()
         self._meter.batch(items, started - batch[0].since, ended - started)
         self._settle()
-        self._deciding, self._committing = 0, sum(len(own) for _, own in made.jobs)
-        if made.jobs and self._queue:
+        self.queue.deciding, self.queue.committing = 0, sum(len(own) for _, own in made.jobs)
+        if made.jobs and self.queue:
             self._pending = self._pool.submit(self._commit, made)
         elif made.jobs:
             self._commit(made)
-        if items >= self._batch_items // _FEW:  # a few take longer each, and nobody is refused for them
-            self._pace_s += _SMOOTH * ((time.monotonic() - started) / items - self._pace_s)
+        self.queue.took(items, time.monotonic() - started)
 
     def _repeats(self, batch: list[Job]) -> list[Job]:
         """Answer what the log has already; returns the rest."""
@@ -380,7 +302,7 @@ class Writer:
         try:
             self._commit_made(made)
         finally:
-            self._committing = 0
+            self.queue.committing = 0
 
     def _commit_made(self, made: _Made) -> None:
         started = time.monotonic()
@@ -399,7 +321,7 @@ class Writer:
         for job, own in made.jobs:
             rows = [_row(e, b) for e, b in zip(entries[at : at + len(own)], own, strict=True)]
             at += len(own)
-            self._committing -= len(own)  # whoever is answered may ask again before the others are
+            self.queue.committing -= len(own)  # whoever is answered may ask again before the others are
             try:
                 job.future.set_result(answers(rows, partial(self._told, job.plan, {b.id: b.told for b in own})))
             except BaseException as error:  # recorded all the same; a repeat finds it

@@ -1,0 +1,175 @@
+"""What is done beside the commits: SQLite's pages, checkpoints, lines of the text log, answers in one piece."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.logged import decide
+from tests.service.kit import CONFIG, running
+from ucsearch.records.audit import AuditLog, Entry
+from ucsearch.records.chain import Checkpoint
+from ucsearch.service import chores as module
+from ucsearch.service.chores import Chores
+from ucsearch.service.metrics import JsonLines, Lines
+from ucsearch.service.server import Together
+
+
+def until(holds: Callable[[], object], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def fill(log: AuditLog, chores: Chores, count: int) -> Entry:
+    for _ in range(count):
+        decide(log, 5.0 + log.count() / 100.0)
+        row = log.get(log.count())
+        entry = Entry(row.seq, row.id, row.digest, row.head)
+        chores.after(log, entry)
+    return entry
+
+
+def test_pages_are_moved_beside_the_commits_and_the_log_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_ENTRIES", 5)
+    moved = list[tuple[str, int]]()
+    real = AuditLog.move_pages
+
+    def seen(self: AuditLog) -> int:
+        moved.append((threading.current_thread().name, real(self)))
+        return moved[-1][1]
+
+    monkeypatch.setattr(AuditLog, "move_pages", seen)
+    chores = Chores(tmp_path / "checkpoint.json", 1_000_000, pages=40)
+    with AuditLog(tmp_path / "log.db") as log:
+        log.set_autocheckpoint(0)
+        for _ in range(40):
+            fill(log, chores, 5)
+            until(lambda: chores._crowded is None)
+        until(lambda: len(moved) > 20)
+        names = {name for name, _ in moved}
+        assert names == {"ucsearch-chores", threading.current_thread().name}
+        # Without anybody who moves them they would be several hundred by now.
+        assert max(pages for _, pages in moved) < 120
+        assert log.verify().ok
+    chores.stop()
+    assert not any(t.name == "ucsearch-chores" for t in threading.enumerate())
+
+
+def test_pages_that_cannot_be_moved_stop_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_ENTRIES", 1)
+    chores = Chores(tmp_path / "checkpoint.json", 3, pages=1)
+    with AuditLog(tmp_path / "log.db") as log:
+        fill(log, chores, 2)
+        until(lambda: chores._crowded is None)
+        chores._crowded = tmp_path / "gone" / "log.db"  # a folder that is not there
+        last = fill(log, chores, 5)
+        until(lambda: Checkpoint.read(tmp_path / "checkpoint.json").count >= last.seq - 3)
+    chores.stop()
+
+
+def test_a_checkpoint_that_cannot_be_written_is_tried_again(tmp_path: Path) -> None:
+    place = tmp_path / "there" / "checkpoint.json"
+    place.parent.write_text("a file in its way")
+    chores = Chores(place, 2, pages=0)
+    with AuditLog(tmp_path / "log.db") as log:
+        fill(log, chores, 3)
+        assert chores.written_at == 0.0
+        place.parent.unlink()
+        last = fill(log, chores, 1)
+        assert Checkpoint.read(place) == Checkpoint(last.seq, last.head)
+    chores.stop()
+
+
+def test_a_log_that_failed_while_nobody_asks_is_opened_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with running(tmp_path, CONFIG) as client:
+            assert (await client.decide("A")).status_code == 200
+            await asyncio.sleep(0.2)  # the deciding thread waits by now
+            client.service.writer._lost()
+            assert client.service.not_ready() == ["log not writable"]
+            until(lambda: not client.service.not_ready(), 5.0)
+
+    asyncio.run(run())
+
+
+def test_lines_of_one_turn_are_written_together_and_warnings_at_once() -> None:
+    written = list[str]()
+
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            if text:
+                written.append(text)
+            return len(text)
+
+    handler = Lines(Stream())
+    handler.setFormatter(JsonLines())
+    logger = logging.Logger("apart")
+    logger.addHandler(handler)
+
+    async def go() -> None:
+        handler.gather(asyncio.get_running_loop())
+        for i in range(3):
+            logger.info("line %d", i)
+        assert written == []
+        await asyncio.sleep(0)
+        assert [json.loads(line)["event"] for line in written.pop().splitlines()] == ["line 0", "line 1", "line 2"]
+        logger.info("before")
+        logger.warning("now")
+        assert [json.loads(line)["event"] for line in "".join(written).splitlines()] == ["before", "now"]
+        written.clear()
+        await asyncio.to_thread(logger.info, "elsewhere")
+        assert "elsewhere" in written[0]
+        logger.info("last")
+
+    asyncio.run(go())
+    handler.flush()
+    assert "last" in written[-1]
+    logger.info("without a loop")
+    assert "without a loop" in written[-1]
+
+
+def test_what_is_written_in_one_turn_is_sent_in_one_piece() -> None:
+    class Inner:
+        def __init__(self) -> None:
+            self.sent: list[Any] = []
+
+        def write(self, data: bytes) -> None:
+            self.sent.append(data)
+
+        def close(self) -> None:
+            self.sent.append("closed")
+
+        def is_closing(self) -> bool:
+            return "closed" in self.sent
+
+    async def go() -> None:
+        inner = Inner()
+        wire = Together(inner, asyncio.get_running_loop())  # type: ignore[arg-type]
+        wire.write(b"head")
+        wire.write(b"body")
+        assert inner.sent == []
+        await asyncio.sleep(0)
+        assert inner.sent == [b"headbody"]
+        wire.write(b"a" * 70_000)
+        assert len(inner.sent) == 2, "much is sent at once"
+        wire.write(b"last")
+        wire.close()
+        assert inner.sent[2:] == [b"last", "closed"]
+        assert wire.is_closing()
+        await asyncio.sleep(0)
+        assert len(inner.sent) == 4
+
+    asyncio.run(go())
