@@ -194,10 +194,11 @@ def test_starts_are_drawn_from_a_list_or_a_function() -> None:
     ("options", "said"),
     [
         ({"serie": 1}, "serie"), ({"series": 3}, "from 0 to 2"), ({"series": -1}, "from 0 to 2"),
+        ({"state": 3}, "options.state"), ({"state": [1.0]}, "options.state"), (["series"], "a dict"),
         ({"at": 1.5}, "options.at"), ({"at": 58}, "from 0 to 57"), ({"at": True}, "options.at"),
     ],
 )  # fmt: skip
-def test_options_are_checked(options: dict[str, Any], said: str) -> None:
+def test_options_are_checked(options: Any, said: str) -> None:
     for env in (
         TaskEnv(stock, START, series(), length=3, engine="python"),
         TaskVectorEnv(stock, START, series(), num_envs=2, length=3, engine="python"),
@@ -206,6 +207,20 @@ def test_options_are_checked(options: dict[str, Any], said: str) -> None:
             env.reset(options=options)
     with pytest.raises(uc.InputError, match="one per window"):
         TaskVectorEnv(stock, START, series(), num_envs=2, length=3, engine="python").reset(seed=[1])
+
+
+def test_an_action_is_a_whole_number_for_each_window() -> None:
+    one = TaskEnv(stock, START, series(), length=3, engine="python")
+    two = TaskVectorEnv(stock, START, series(), num_envs=2, length=3, engine="python")
+    one.reset(seed=1)
+    two.reset(seed=1)
+    for action in (1.5, float("nan"), None, "2", [0], True):
+        with pytest.raises(uc.InputError, match="expected a whole number"):
+            one.step(action)
+    for actions in ([0], 0, [0.0, 1.0], [0, float("nan")], [[0, 1]], None):
+        with pytest.raises(uc.InputError, match="expected 2 whole numbers"):
+            two.step(actions)  # type: ignore[arg-type]
+    assert one.step(np.int32(0))[4]["at"] == one.unwrapped._at  # type: ignore[attr-defined]
 
 
 def test_built_in_tasks_are_registered_and_pass_the_checker() -> None:

@@ -15,7 +15,7 @@ reset with seed n is the single environment reset with seed n + i, as Gymnasium 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import gymnasium
@@ -91,6 +91,8 @@ class _World:
 
     def begin(self, random: np.random.Generator, options: dict[str, Any] | None = None) -> tuple[int, int, Floats]:
         """Series, time and flat state of a new episode: drawn, or as the options say."""
+        if not isinstance(options, Mapping | None):
+            raise InputError("options", repr(options), "a dict with 'series', 'at' or 'state', or None")
         asked = dict(options or {})
         which = asked.pop("series", None)
         which = (
@@ -108,6 +110,8 @@ class _World:
             return which, at, self.starts[int(random.integers(len(self.starts))) if len(self.starts) > 1 else 0]
         if state is None and self.draw is not None:
             state = self.draw(random)
+        if not isinstance(state, tuple):
+            raise InputError("options.state", repr(state), f"a {self.task.state.__name__}, the task's state")
         row = np.array(self.layout.flatten(state, "start"))
         self._some_feasible(row[None])
         return which, at, row
@@ -220,7 +224,7 @@ class TaskEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         world = self._world
         if self._at >= self._end or not self._mask.any():
             raise InputError("step", "an episode that is over", "a call of reset first")
-        index, replaced = np.array([int(action)]), False
+        index, replaced = _whole(action, ()).reshape(1), False
         if not (0 <= index[0] < self._mask.size and self._mask[index[0]]):
             index, _ = world.feasible(index, self._mask[None])
             replaced = True
@@ -332,7 +336,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.i
         self, actions: NDArray[np.int64]
     ) -> tuple[NDArray[np.float32], Floats, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         """Take one action index for each window, (N,); what comes back has N rows too."""
-        index, over = np.asarray(actions, dtype=np.int64), self._over.copy()
+        index, over = _whole(actions, (self.num_envs,)), self._over.copy()
         index, replaced = self._world.feasible(index, self._mask | over[:, None])
         outcomes = self._outcomes[np.minimum(self._at, len(self._outcomes) - 1)]
         at = self._at - (self._end - self._world.length)  # steps since the episode began
@@ -381,6 +385,13 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.i
 
     def _info(self, dead: NDArray[np.bool_], replaced: NDArray[np.bool_]) -> dict[str, Any]:
         return {"action_mask": self._mask.copy(), "dead_end": dead, "replaced": replaced}
+
+
+def _whole(actions: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:  # nothing is rounded or repeated
+    found = np.asarray(actions)
+    if found.dtype.kind not in "iu" or found.shape != shape:
+        raise InputError("action", repr(actions), f"{shape[0]} whole numbers" if shape else "a whole number")
+    return found.astype(np.int64)
 
 
 def _index(field: str, value: Any, most: int) -> int:
