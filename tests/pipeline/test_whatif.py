@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from ucsearch.pipeline.decide import run_decide
 from ucsearch.pipeline.explain import explain_series
 from ucsearch.pipeline.limits import action_words, asked_of, blocked_words
 from ucsearch.pipeline.override import override_decision
+from ucsearch.pipeline.plans import plan_orders
 from ucsearch.pipeline.whatif import WhatIf, parse_changes, what_if
 from ucsearch.records import AuditReader
 from ucsearch.records.decisions import decision_record
@@ -169,6 +171,51 @@ def test_a_store_of_another_power(tmp_path: Path) -> None:
     assert found.recorded.action < -1.0 <= found.other.action < 0.0
     assert (found.changes[0].before, found.changes[0].after) == ("as recorded", "1")
     assert "What may be chosen is another list now" in found.text()
+
+
+WARD = """
+period = "day"
+[task]
+name = "capacity_plan"
+unit_output = 5.0
+startup_delay = 1
+minimum_up_time = 3
+changes = [-1.0, 0.0, 1.0]
+largest = 9
+shortage = 9.0
+running = 1.0
+[policy]
+name = "exact"
+mode = "members"
+risk = 0.0
+depth = 4
+[run]
+engine = "python"
+"""
+
+
+def test_another_delay_moves_what_a_plan_begins(tmp_path: Path) -> None:
+    """A state's tuples are as long as the delay: left as they were, nothing would change."""
+    settings = parse_settings(WARD.encode())
+    demand = [["W", h + 1, y, y] for h, y in enumerate((10.0, 10.0, 10.0, 15.0))]
+    forecasts = write_csv(tmp_path / "f.csv", ["series", "step", "member_1", "member_2"], demand)
+    states = write_csv(tmp_path / "s.csv", ["series", "online", "starting_1", "young_2"], [["W", 2, 0, 1]])
+    run_decide(settings, forecasts, states, tmp_path / "d.csv", tmp_path / "d.db")
+
+    def plan(change: str) -> tuple[WhatIf, Sequence[float]]:
+        found = what_if(tmp_path / "d.db", "W", parse_changes([change]))
+        assert found.other.certificate is not None
+        return found, plan_orders(found.other)
+
+    for change, begun in (("startup_delay=2", 1), ("startup_delay=0", 3), ("shortage=8", 2)):
+        found, path = plan(change)
+        assert list(path) == [1.0 if h == begun else 0.0 for h in range(4)], change
+        assert ("What is under way already keeps its time." in found.notes) is (change == "startup_delay=2")
+    found, _ = plan("minimum_up_time=4")
+    assert (found.changes[0].before, found.changes[0].after) == ("3", "4")  # its field has another name
+    assert found.other.certificate is not None
+    with pytest.raises(InputError, match=r"1 under way .young. would take longer"):
+        what_if(tmp_path / "d.db", "W", parse_changes(["minimum_up_time=1"]))
 
 
 # -------------------------------------------------------------------- limits

@@ -23,6 +23,15 @@ from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
 from ucsearch.pipeline.plans import plan_orders
 from ucsearch.pipeline.retold import plain
 from ucsearch.pipeline.rows import sentence_in
+from ucsearch.pipeline.whatif_state import (
+    DECIDE_ANEW,
+    lengths_of,
+    other_lead_time,
+    other_lengths,
+    state_names,
+    state_value,
+    with_value,
+)
 from ucsearch.records.inputs import built_in_task
 from ucsearch.segments.reader import SegmentReader
 from ucsearch.settings import Settings
@@ -32,9 +41,7 @@ from ucsearch.tasks.checks import NO_LIMIT
 
 __all__ = ["WhatIf", "parse_changes", "what_if"]
 
-_OPEN = "open_orders"  # what people call the pipeline
 _SHAPES = ("orders", "order_sizes", "changes", "doses", "powers")  # they give the recorded actions their meaning
-_ANEW = "Change it in the settings and decide again, with another --out and --log."
 _SHOWN = 8  # steps of a plan
 _PACKS = ("minimum_order", "case_pack")  # orders offered are rounded to them
 _PROBES: tuple[Any, ...] = (0.0, 0.25, 0.5, 1.0, 2.0, 7.0, 0, 1, 2, 3, None)  # to see which params a setting moves
@@ -162,7 +169,7 @@ def _config(address: str, asked: Asked) -> Any:
     numbers = state_columns(config).numbers
     known = {}
     for name, kind in numbers.items():
-        value = getattr(asked.params, name, None)
+        value = getattr(asked.params, _field_of(config, name), None)
         if isinstance(value, float):
             known[name] = None if value >= NO_LIMIT else int(value) if kind is int else value
     for name, value in known.items():
@@ -173,6 +180,18 @@ def _config(address: str, asked: Asked) -> Any:
     return config
 
 
+def _field_of(config: Any, name: str) -> str:
+    """The field of params that holds a setting as it is, whatever it is called there (minimum_up_time: minimum_up)."""
+    fields = config.params()._fields
+    if name in fields:
+        return name
+    try:
+        seen = {probe: dataclasses.replace(config, **{name: probe}).params() for probe in (2, 3)}
+    except (UCSearchError, TypeError):
+        return name
+    return next((f for f in fields if all(getattr(p, f) == float(probe) for probe, p in seen.items())), name)
+
+
 def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Asked, list[Set], list[str]]:
     params = asked.params
     told: list[Set] = []
@@ -180,7 +199,7 @@ def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Ask
     fields = {} if params is None else params._asdict()
     parameters: dict[str, Any] = {}
     columns = None if config is None else state_columns(config)
-    names = _state_names(asked.state)
+    names = state_names(asked.state)
     ours = [*names, *(fields if columns is None else (*columns.numbers, *columns.words))]
     state = asked.state
     for name, text in changes.items():
@@ -188,12 +207,12 @@ def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Ask
         if known or (columns is None and isinstance(fields.get(name), float)):
             parameters[name] = _value(name, text, columns)
         elif name in names:
-            before, after = _state_value(state, names[name]), _real(name, text)
+            before, after = state_value(state, names[name]), _real(name, text)
             owed = names[name][0] == "on_hand" and getattr(params, "backorders", 0.0) != 0.0
             if asked.task.name == ORDERING_TASK and after < 0.0 and not owed:
                 raise InputError("--set", f"{name}={text}", "at least 0")
-            state = _with_value(state, names[name], after)
-            told.append(Set(name, f"{before:g}", f"{_state_value(state, names[name]):g}"))
+            state = with_value(state, names[name], after)
+            told.append(Set(name, f"{before:g}", f"{state_value(state, names[name]):g}"))
         else:
             close = like(name, ours)
             hint = f"Did you mean {' or '.join(close)}?" if close else ""
@@ -206,12 +225,12 @@ def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Ask
     shape = next((k for k in parameters if k in _SHAPES), None)
     if shape is not None:
         raise InputError(
-            "--set", shape, "another parameter", hint=f"It gives the recorded actions their meaning. {_ANEW}"
+            "--set", shape, "another parameter", hint=f"It gives the recorded actions their meaning. {DECIDE_ANEW}"
         )
     other = dataclasses.replace(config, **parameters)
     told += [Set(k, _said(getattr(config, k)), _said(getattr(other, k))) for k in parameters]
     if "lead_time" in parameters and asked.task.name == ORDERING_TASK:
-        state, more = _other_lead_time(state, int(config.lead_time), int(other.lead_time))
+        state, more = other_lead_time(state, int(config.lead_time), int(other.lead_time))
         notes += more
         steps = asked.trace.horizon if config.task().continuations else asked.policy.depth
         if other.lead_time >= steps:
@@ -222,6 +241,10 @@ def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Ask
             "--set", ", ".join(parameters), "parameters that leave the state's fields as they are",
             hint="A previous plan to keep cannot be added to, or taken from, a recorded decision.",
         )  # fmt: skip
+    ordering = asked.task.name == ORDERING_TASK
+    if not ordering and (lengths := dict(lengths_of(other).items() - lengths_of(config).items())):
+        state, more = other_lengths(state, lengths, ", ".join(parameters))
+        notes += more
     moved = {name: _moved(config, other, name) for name in parameters}
     regridded = _regridded(asked, config, other)
     for name, found in moved.items():
@@ -229,7 +252,7 @@ def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Ask
             hint = (
                 f"What is left of it is the state's: --set allowance={parameters[name]:g}."
                 if name == "change_budget"
-                else _ANEW
+                else DECIDE_ANEW
             )
             raise InputError("--set", name, "a parameter that a recorded decision depends on", hint=hint)
     changed = params._replace(**{field: value for found in moved.values() for field, value in found.items()})
@@ -241,7 +264,7 @@ def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Ask
         return asked.changed(task=task, state=state, params=changed, actions=np.array(task.actions)), told, notes
     if len(asked.actions) != len(task.actions):
         expected = "parameters that leave the actions as they are"
-        raise InputError("--set", ", ".join(parameters), expected, hint=_ANEW)
+        raise InputError("--set", ", ".join(parameters), expected, hint=DECIDE_ANEW)
     actions = asked.actions
     if asked.task.name == ORDERING_TASK and not parameters.keys().isdisjoint(_PACKS):
         placed, grid = in_packs(np.array([changed.grid]), changed)
@@ -288,33 +311,6 @@ def _from_forecast(config: Any, other: Any, asked: Asked, old: Any, new: Any) ->
     return {k: v for k, v in again.items() if math.isclose(derived.get(k, math.nan), getattr(old, k), rel_tol=1e-9)}
 
 
-def _other_lead_time(state: Any, old: int, new: int) -> tuple[Any, list[str]]:
-    """Open orders keep the day they arrive; one that would arrive after a new order has no place and is refused."""
-    open_orders = list(state.pipeline[:old])
-    length = max(1, new)
-    if new == 0:
-        late, kept = [x for x in open_orders[1:] if x], (0.0,)
-        first = open_orders[0] if open_orders else 0.0
-        state = state._replace(on_hand=state.on_hand + first)
-    else:
-        late = [x for x in open_orders[new:] if x]
-        kept = tuple((open_orders + [0.0] * length)[:length])
-        first = 0.0
-    if late:
-        raise InputError(
-            "--set", f"lead_time={new}", f"a lead time of at least {_longest(open_orders)}",
-            hint=f"Open orders of {', '.join(f'{x:g}' for x in late)} arrive later than a new order would.",
-        )  # fmt: skip
-    notes = ["Open orders keep their day of arrival; the order sizes offered are those of the record."]
-    if first:
-        notes.append(f"The {first:g} that arrive in this period count as stock.")
-    return state._replace(pipeline=kept), notes
-
-
-def _longest(open_orders: Sequence[float]) -> int:
-    return max(i + 1 for i, x in enumerate(open_orders) if x)
-
-
 # -------------------------------------------------------------------- values
 
 
@@ -339,32 +335,6 @@ def _real(name: str, text: str) -> float:
     if not math.isfinite(number):
         raise InputError("--set", f"{name}={text}", "a finite number")
     return number
-
-
-def _state_names(state: Any) -> dict[str, tuple[str, int]]:
-    """Names as in a states file -> (field, place), place -1 for single numbers."""
-    names: dict[str, tuple[str, int]] = {}
-    for field, value in state._asdict().items():
-        if isinstance(value, tuple):
-            called = _OPEN if field == "pipeline" else field
-            names.update({f"{called}_{i + 1}": (field, i) for i in range(len(value))})
-        else:
-            names[field] = (field, -1)
-    return names
-
-
-def _state_value(state: Any, place: tuple[str, int]) -> float:
-    value = getattr(state, place[0])
-    return float(value if place[1] < 0 else value[place[1]])
-
-
-def _with_value(state: Any, place: tuple[str, int], number: float) -> Any:
-    field, i = place
-    if i < 0:
-        return state._replace(**{field: number})
-    items = list(getattr(state, field))
-    items[i] = number
-    return state._replace(**{field: tuple(items)})
 
 
 def _said(value: Any) -> str:
