@@ -25,6 +25,7 @@ class Queue:
         self.pace_s = 0.0  # that an item takes among others, lately
         self.deciding = self.committing = 0  # items
         self.waiting = 0
+        self.has_refused = False  # since somebody last looked
         self.is_stopping = False
         self._jobs: deque[Job | Call] = deque()
         self._changed = threading.Condition()
@@ -54,8 +55,10 @@ class Queue:
         time to some is worth more than a late one to all. A batch may always wait."""
         waiting, unanswered = self.waiting, self._unanswered
         if waiting and waiting + items > self._most:  # one that is larger than the queue waits alone
+            self.has_refused = True
             raise Refusal("queue_full", f"{waiting} items wait, at most {self._most}")
         if self._takes_long(unanswered):
+            self.has_refused = True
             needed_s = unanswered * self.pace_s
             text = f"{unanswered} items are not answered, which takes {needed_s:.2g} s, at most {self._longest_s:g} s"
             raise Refusal("queue_full", text, retry_after=max(1, round(needed_s)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import Callable
 from http import HTTPStatus
 from types import FrameType
@@ -22,6 +24,8 @@ __all__ = ["make_server"]
 _IDLE_S = 30  # between two requests of one connection
 _DRAIN_S = 10
 _HEADERS = 64 << 10  # bytes of a request's line and headers
+_BACKLOG = 2_048  # connections that wait to be accepted
+_ACCEPTED = 32  # of them in one turn of the loop: a crowd must not keep those waiting that are there already
 _PIECE = 64 << 10  # bytes that are sent at once
 
 
@@ -34,26 +38,33 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
 
     class Timed(HttpToolsProtocol):
         _timer: asyncio.TimerHandle | None = None
+        _too_many = False  # a connection that was refused: nothing is made of it
         _within = False  # headers have begun, or are waited for, and have not ended
         _taken = 0  # bytes since then
         _problem = ("bad_request", "not a request of HTTP")
         _skips = False  # the body of a request that was refused is still coming
 
         def connection_made(self, transport: Any) -> None:
+            if len(open_now) >= limits.connections:
+                transport.write(crowded)
+                transport.close()
+                self._too_many = True
+                return
             super().connection_made(cast(asyncio.Transport, Together(transport, self.loop)))
             open_now.add(id(self))
-            if len(open_now) > limits.connections:
-                self._last_words(crowded)
-                return
             self._within = True
             self._arm()
 
         def connection_lost(self, exc: Exception | None) -> None:
+            if self._too_many:
+                return
             open_now.discard(id(self))
             self._disarm()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
+            if self._too_many:
+                return
             if not self._within and not self._skips and (self.cycle is None or self.cycle.response_complete):
                 self._within, self._taken = True, 0  # the first byte of the next request
             self._taken += len(data)
@@ -183,6 +194,9 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: Any = None) -> None:
         gather_lines(asyncio.get_running_loop())
         await super().startup(sockets)
+        for listening in [s for server in self.servers for s in server.sockets]:
+            with socket.socket(fileno=os.dup(listening.fileno())) as same:
+                same.listen(_BACKLOG)
         if self.ready is not None and self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self.ready(f"{host}:{port}")
@@ -201,7 +215,8 @@ def make_server(service: Service, ready: Callable[[str], None] | None = None) ->
     config = uvicorn.Config(
         front, host=server.host, port=server.port, http=protocol_of(service, front), ws="none", loop="auto",
         lifespan="on", log_config=None, access_log=False, server_header=False, proxy_headers=False,
-        timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_DRAIN_S, h11_max_incomplete_event_size=65536, **tls,
+        backlog=_ACCEPTED, timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_DRAIN_S,
+        h11_max_incomplete_event_size=65536, **tls,
     )  # fmt: skip
     made = _Server(config)
     made.ready = ready

@@ -31,7 +31,9 @@ __all__ = ["Finding", "backup_log", "check", "init", "run"]
 
 _log = logging.getLogger("ucsearch.service")
 _COLLECT_AFTER = 50_000  # new objects; a batch of 500 decisions makes about as many
-_TURN_S = 0.001  # that a thread may go on while another one waits for the interpreter
+# That a thread may go on while another one waits for the interpreter; and where more comes than can be worked off, so
+# that refusing it does not wait for deciding.
+_TURN_S, _SHORT_TURN_S = 0.001, 0.0001
 
 SERVICE = """\
 # The decision service. Paths are relative to this folder; unknown keys are refused.
@@ -188,6 +190,7 @@ def run(
     # Whenever the loop reads or writes a socket the deciding thread goes on, and the loop waits this long for its next
     # turn: with Python's 5 ms a few hundred connections were a second.
     sys.setswitchinterval(_TURN_S)
+    service.writer.on_batch = lambda refused: sys.setswitchinterval(_SHORT_TURN_S if refused else _TURN_S)
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, lambda *_: _reload(service))
     scheme = "https" if config.server.tls_cert else "http"
