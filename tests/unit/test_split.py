@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from llvmlite.binding import Linkage
 
 import ucsearch as uc
 from ucsearch.engine.compiled import cache, engine, split
@@ -77,6 +81,11 @@ def same_bytes(task: uc.Task, due: tuple[float, ...], spread: float) -> None:
     layout = task.layout(states[0])
     kernel: Any = engine.ready_kernel(task, layout, resolve(policy, task, trace, len(task.actions)))
     assert kernel.py_func.__name__ == "uc_split_panel"
+    (made,) = kernel.overloads.values()
+    functions = made.library._get_module_for_linking().functions
+    shared = {f.name for f in functions if not f.is_declaration and f.linkage is not Linkage.internal}
+    assert len(shared) > 1
+    assert all(kernel.py_func.__module__ in name or name.startswith("NRT_") for name in shared), shared
 
 
 @pytest.mark.compiled
@@ -89,6 +98,75 @@ def test_tasks_share_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(split, "_compile", never)
     same_bytes(shelf(reward_by_array, step_of_one), (0.7,), 2.5)
+
+
+TWINS = """
+import sys
+from typing import Any, NamedTuple
+import numpy as np
+import ucsearch as uc
+
+class Level(NamedTuple):
+    x: float
+
+class Unit(NamedTuple):
+    cost: float = 1.0
+
+def feasible(s, a, p):
+    return True
+
+def step(s, a, y, p):
+    return Level(s.x + a - y)
+
+def reward(s, a, y, p):
+    return -abs(s.x + a - y) * p.cost
+
+def fallback(s, p):
+    return 0.0
+
+def bound(s, h, table, p):
+    return table[h, 0]
+
+def loose(members: Any, p: Unit) -> Any:
+    table = np.zeros((4, 1))
+    table[:, 0] = 50.0
+    return table
+
+def looser(members: Any, p: Unit) -> Any:
+    table = np.zeros((4, 1))
+    table[:, 0] = 70.0
+    return table
+
+def tight(members: Any, p: Unit) -> Any:
+    table = np.zeros((4, 1))
+    table[:, 0] = 0.0
+    return table
+
+for prepare in sys.argv[1:]:
+    task = uc.Task(name="twin", state=Level, actions=[0, 1, 2], feasible=feasible, step=step, reward=reward,
+                   fallback=fallback, params=Unit(), prepare=globals()[prepare], bound=bound)
+    trace = uc.Trace.from_members([[1.0, 2.0, 1.0], [0.0, 1.0, 2.0]])
+    for engine in ("compiled", "python"):
+        print(uc.search(task, Level(0.0), trace, uc.Exact(depth=3, order="bound"), engine=engine).expansions)
+"""
+
+
+@pytest.mark.slow
+def test_kernels_of_twin_tasks_that_two_processes_made_do_not_run_each_others_rules(tmp_path: Path) -> None:
+    """Numba numbers functions by process, so theirs have the same numbers."""
+    script = tmp_path / "twins.py"
+    script.write_text(TWINS)
+
+    def nodes(*names: str) -> list[int]:
+        env = {**os.environ, "UCSEARCH_CACHE_DIR": str(tmp_path / "kernels")}
+        done = subprocess.run([sys.executable, script, *names], env=env, capture_output=True, text=True, check=True)
+        return [int(line) for line in done.stdout.split()]
+
+    nodes("looser")  # what all kernels share
+    of_loose, of_tight = nodes("loose"), nodes("tight")
+    assert of_loose[0] == of_loose[1] > of_tight[0] == of_tight[1]
+    assert nodes("loose", "tight") == of_loose + of_tight
+    assert nodes("tight", "loose") == of_tight + of_loose
 
 
 def test_a_damaged_driver_is_not_used(tmp_path: Path) -> None:

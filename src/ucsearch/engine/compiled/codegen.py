@@ -31,7 +31,7 @@ import numpy as np
 from numba import njit
 
 # Ways to compile faster are put in by who loads this; without them numba compiles the text as it is. These are ways of
-# kind 2: of another kind would be another text, so machine code on disk is never that of older ways.
+# kind 3: of another kind would be another text, so machine code on disk is never that of older ways.
 UC_GIVEN = globals().get("uc_given") or {{"inner": {{}}, "entry": {{}}, "drive": lambda *given: None}}
 UC = dict(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, **UC_GIVEN["inner"])
 

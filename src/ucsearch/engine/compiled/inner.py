@@ -62,8 +62,9 @@ class _InnerLibrary(JITCodeLibrary):
 
 class _EntryLibrary(JITCodeLibrary):
     def finalize(self) -> None:
-        # numba's own names are mangled; ours, of operations, are for the driver alone
-        self._own = {f.name for f in self._final_module.functions if not f.name.startswith("uc_")}
+        # What is made here and called from outside; our own names, of operations, are for the driver alone.
+        made = (f.name for f in self._final_module.functions if not f.is_declaration)
+        self._own = {name for name in made if not name.startswith("uc_")}
         super().finalize()
 
     def _optimize_final_module(self) -> None:

@@ -247,7 +247,9 @@ def _operation(name: str, space: dict[str, Any]) -> Any:
     elif name == "uc_ready":
         call = f"keep_tables(p, {call})"
     own = {
-        "__name__": __name__,
+        # A name of the kernel's own: under one that kernels share, machine code that another process made of another
+        # task's rules would be taken for this one's where both are loaded.
+        "__name__": space["__name__"],
         template: space[template],
         "of_parameters": _part(0),
         "of_tables": _part(1),
