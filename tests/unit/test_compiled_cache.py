@@ -6,6 +6,7 @@ compile a task.
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import inspect
 import linecache
@@ -29,6 +30,7 @@ import ucsearch.engine.plain.run
 from tests.kit.templates import TEMPLATES
 from ucsearch.engine.compiled import cache, engine
 from ucsearch.engine.compiled.codegen import kernel_text
+from ucsearch.engine.compiled.loading import load_or_compile
 from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import UncompilableWarning
 from ucsearch.layout import Layout
@@ -519,3 +521,23 @@ ensure_blas()
 assert "scipy.linalg" in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_the_garbage_collector_rests_while_a_kernel_is_made_and_is_then_as_it_was(collects: bool) -> None:
+    seen: list[bool] = []
+
+    def made(given: Any) -> Any:
+        seen.append(gc.isenabled())
+        raise ValueError("no kernel")
+
+    kept, frozen = gc.isenabled(), gc.get_freeze_count()
+    (gc.enable if collects else gc.disable)()
+    try:
+        with pytest.raises(ValueError, match="no kernel"):
+            load_or_compile(None, made, lambda kernel: None, "nothing")
+        assert seen == [False, False]  # in both ways to compile
+        assert gc.isenabled() is collects
+        assert gc.get_freeze_count() <= frozen
+    finally:
+        (gc.enable if kept else gc.disable)()

@@ -320,19 +320,19 @@ def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> l
         lines += _yes_or_no("uc_end(s, p)", f"{names['allowed_end']}({'s[0]' if task.timed else 's'}, p)")
     else:
         lines += _function("uc_end(s, p)", "return True")
-    arguments = "w, reach, risk, spread, use_bound, p, mean, members, weights, wrow"
+    arguments = "w, reach, risk, spread, use_bound, p, mean, members, weights, wrow, own_mean, own_members, own_room"
     if not bounded:
-        lines += _function(f"uc_tables({arguments})", "return np.zeros((1, 1))")
+        lines += _function(f"uc_tables({arguments})", "return 0.0")
         lines += _function("uc_table(tables, r)", "return tables", wrap="uc_pasted")
         return [*lines, *_function("uc_bound(s, h, table, p)", "return 0.0")]
     lines += _on_state("uc_bound", "h, table, p", names["bound"], task)
-    pick = ", 0" if task.outcome is None else ""
     view = "View = collections.namedtuple('View', ('members', 'weights', 'risk', 'spread'))"
     call, one_call = f"{names['prepare']}({{}}, p)", ""
     if task.risk_aware_bound:
         lines.append(view)
         call = f"{names['prepare']}({{}}, p, View({{}}, {{}}, {{}}, spread[0]))"
     if members:
+        pick = ", 0" if task.outcome is None else ""
         own = f"np.ascontiguousarray(members[w, {{}}, :reach{pick}])"
         block = f"np.ascontiguousarray(members[w, {{0}}:{{0}} + 1, :reach{pick}])"
         one_call = call.format(own.format("j"), block.format("j"), "np.ones(1)", "0.0")
@@ -346,12 +346,21 @@ def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> l
             "return tables",
         ]
     else:
-        whole = f"np.ascontiguousarray(members[w, :, :reach{pick}])"
-        if task.by_step and task.risk_aware_bound and task.outcome is None:
+        scalar = task.outcome is None
+        sees = scalar and task.risk_aware_bound
+        if scalar:
             lines.append(_part("by_step.py"))
-            whole = "uc_by_step(members, w, reach, weights, wrow)"
-        one_call = call.format(f"np.ascontiguousarray(mean[w, :reach{pick}])", whole, "weights[wrow]", "risk")
-        body = [f"return {one_call}"]
+        parts = (
+            ("own_mean", "own_members")
+            if scalar
+            else ("np.ascontiguousarray(mean[w, :reach])", "np.ascontiguousarray(members[w, :, :reach])")
+        )
+        body = [
+            *(["uc_mean_of(mean, w, own_mean)"] if scalar else []),
+            *(["uc_members_of(members, w, own_members)"] if sees else []),
+            *(["uc_by_step(own_members, weights, wrow, own_room)"] if sees and task.by_step else []),
+            f"return {call.format(*parts, 'weights[wrow]', 'risk')}",
+        ]
     lines += _function(f"uc_tables({arguments})", *body)
     own = "return tables[r]" if members else "return tables"
     return [*lines, *_function("uc_table(tables, r)", own, wrap="uc_pasted")]

@@ -35,17 +35,17 @@ def borrowing(context: Any) -> Any:
 
 
 def borrows(state: Any) -> bool:
-    """Whether a typed function makes nothing that is counted and returns nothing of the kind."""
-    held = _Held(state.targetctx, state.typemap)
-    if state.func_ir.is_generator or held.type_counts(state.return_type) or not held.all_known():
+    """Whether a typed function makes nothing that is counted, and returns nothing of the kind but what it was handed by
+    a function that made it: that is passed on as it is."""
+    held = _Held(state.targetctx, state.typemap, state.func_ir.blocks)
+    if state.func_ir.is_generator or not held.all_known():
         return False
-    statements = (s for block in state.func_ir.blocks.values() for s in block.body)
-    return all(held.is_lent(s) for s in statements if isinstance(s, ir.Assign))
+    return all(held.is_lent(s) for block in state.func_ir.blocks.values() for s in block.body)
 
 
 class _Held:
-    def __init__(self, context: Any, typemap: dict[str, Any]) -> None:
-        self.models, self.typemap = context.data_model_manager, typemap
+    def __init__(self, context: Any, typemap: dict[str, Any], blocks: dict[int, Any]) -> None:
+        self.models, self.typemap, self.blocks = context.data_model_manager, typemap, blocks
 
     def type_counts(self, kind: Any) -> bool:
         return bool(self.models[kind].contains_nrt_meminfo())
@@ -63,11 +63,19 @@ class _Held:
         return isinstance(kind, types.Array | types.StringLiteral)
 
     def is_lent(self, statement: Any) -> bool:
+        if isinstance(statement, ir.Return):
+            return not self.counts(statement.value) or self._is_passed_on(statement.value.name)
+        if isinstance(statement, ir.SetItem | ir.StaticSetItem):
+            return not self.counts(statement.value)  # an array put into an array may be copied first
+        if not isinstance(statement, ir.Assign):
+            return True
         value, made = statement.value, self.counts(statement.target)
         if not isinstance(value, ir.Expr):
             return True  # an argument, another name, a constant
         if value.op == "call":
-            return self._makes_nothing(self.typemap[value.func.name], made)
+            return self._makes_nothing(self.typemap[value.func.name], made) or (
+                made and self._is_made(statement) and self._is_passed_on(statement.target.name)
+            )
         if made:
             of_tuple = value.op == "getattr" and isinstance(self.typemap[value.value.name], types.BaseTuple)
             return of_tuple or value.op in _VIEWS
@@ -84,3 +92,56 @@ class _Held:
             return False
         lends = getattr(function.typing_key, "uc_lends", None)  # of ours, see split.py
         return bool(lends) or (not made and (lends is not None or function.typing_key in _MAKE_NOTHING))
+
+    def _is_made(self, statement: Any) -> bool:
+        """By a function of ours or the user's, which has counted it for whoever called."""
+        value = statement.value
+        of_call = isinstance(value, ir.Expr) and value.op == "call"
+        return of_call and isinstance(self.typemap[value.func.name], types.Dispatcher)
+
+    def _is_passed_on(self, name: str) -> bool:
+        """Whether a value that was made here goes one way: straight on to the caller, or to what takes it over."""
+        made = [(b, s) for b in self.blocks.values() for s in b.find_insts(ir.Assign) if s.target.name == name]
+        if len(made) != 1:
+            return False
+        block, statement = made[0]
+        while not self._is_made(statement):  # names that it was given on its way
+            value = statement.value
+            source = value if isinstance(value, ir.Var) else value.value if _is_cast(value) else None
+            found = [] if source is None else [s for s in block.find_insts(ir.Assign) if s.target.name == source.name]
+            if len(found) != 1:
+                return False
+            statement = found[0]
+        return self._ends_well(statement.target.name, block)
+
+    def _ends_well(self, name: str, block: Any) -> bool:
+        uses = [
+            (b, s) for b in self.blocks.values() for s in b.body if not isinstance(s, ir.Del) and name in _read_by(s)
+        ]
+        if len(uses) != 1 or uses[0][0] is not block:
+            return False
+        statement = uses[0][1]
+        if isinstance(statement, ir.Return):
+            return True
+        if not isinstance(statement, ir.Assign):
+            return False
+        value = statement.value
+        if isinstance(value, ir.Var) or _is_cast(value):
+            return self._ends_well(statement.target.name, block)
+        if not isinstance(value, ir.Expr) or value.op != "call":
+            return False
+        return bool(getattr(getattr(self.typemap[value.func.name], "typing_key", None), "uc_takes", False))
+
+
+def _is_cast(value: Any) -> bool:
+    return isinstance(value, ir.Expr) and value.op == "cast"
+
+
+def _read_by(statement: Any) -> list[str]:
+    """Names that a statement reads, as often as it does."""
+    if not isinstance(statement, ir.Assign):
+        return [v.name for v in statement.list_vars()]
+    value = statement.value
+    if isinstance(value, ir.Var):
+        return [value.name]
+    return [v.name for v in value.list_vars()] if isinstance(value, ir.Expr) else []

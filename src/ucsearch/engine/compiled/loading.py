@@ -6,6 +6,7 @@ While a kernel is compiled (a few seconds) the logger "ucsearch" says so, and a 
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import logging
 import os
@@ -52,7 +53,7 @@ def load_or_compile(
         found = _loaded.get(name) if name else None
         if found is not None:
             return found
-        with _file_lock(name):
+        with _file_lock(name), _uncollected():
             cached = text is not None and is_cached(text)
             with _said(what, cached):
                 try:
@@ -66,6 +67,22 @@ def load_or_compile(
         if name:
             _loaded[name] = made
         return made
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without garbage collections: importing numba and compiling make so many objects that stay, that looking through
+    them again and again takes a tenth of the time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            if gc.get_freeze_count() == 0:  # else somebody keeps objects there, which are not ours to move
+                gc.freeze()
+                gc.unfreeze()  # all are old now: the next collection of new ones does not look through them
+            gc.enable()
 
 
 def _ways() -> dict[str, Any] | None:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import llvmlite
 import numba
 import numba.core.cgutils
+import numba.core.runtime.context
 import numba.core.types
 from llvmlite import ir
 from numba.core.registry import cpu_target
@@ -32,6 +33,7 @@ from ucsearch.engine.compiled.inner import OF_ENTRY, OF_INNER, linked, simplifie
 __all__ = ["WAYS", "make_drive"]
 
 cgutils: Any = numba.core.cgutils  # typed in part only
+runtime: Any = numba.core.runtime.context
 types: Any = numba.core.types
 _FORMAT = 2  # of the file in which a driver is kept, and of what is agreed between driver and operations
 _ENTRY = "uc_driver_panel"
@@ -202,13 +204,14 @@ def _number(name: str) -> Any:
     return _intrinsic([], typed)
 
 
-def _intrinsic(names: list[str], typed: Callable[..., Any], lends: bool = False) -> Any:
-    """numba wants arguments by name. `lends`: what it gives stays its own, see lean.py."""
+def _intrinsic(names: list[str], typed: Callable[..., Any], lends: bool = False, takes: bool = False) -> Any:
+    """numba wants arguments by name. `lends`: what it gives stays its own; `takes`: what it gets becomes its own where
+    nothing is counted. See lean.py."""
     space: dict[str, Any] = {"__name__": __name__, "typed": typed}
     listed = ", ".join(["typingctx", *names])
     exec(f"def operation({listed}):\n    return typed({listed})", space)
     made: Any = intrinsic(space["operation"])
-    made.uc_lends = lends
+    made.uc_lends, made.uc_takes = lends, takes
     return made
 
 
@@ -284,15 +287,15 @@ def _keep(at: int) -> Any:
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             where = cgutils.gep_inbounds(builder, arguments[0], 0, at)
-            if context.enable_nrt:
+            if context.enable_nrt:  # else who calls has no reference of its own to let go
                 context.nrt.incref(builder, value, arguments[1])
-                context.nrt.decref(builder, value, builder.load(where))
+            runtime.NRTContext(context, True).decref(builder, value, builder.load(where))
             builder.store(arguments[1], where)
             return arguments[0]
 
         return own(own, value), generate
 
-    return _intrinsic(["own", "value"], typed)
+    return _intrinsic(["own", "value"], typed, takes=True)
 
 
 # ---- both together

@@ -149,6 +149,8 @@ def _heap(body: _Body, settings: Settings, inputs: Inputs, columns: int) -> int:
                     (room, top), w, s.depth, s.reach, s.risk, (s.spread, s.tail), s.use_bound,
                     body.space["uc_params"](inputs.params, row["params"]), inputs.mean, inputs.members, inputs.weights,
                     row["weights"], inputs.q, inputs.u, inputs.actions, row["actions"], np.empty(s.depth + 1),
+                    np.empty(s.reach), np.empty((inputs.members.shape[1], s.reach)),
+                    np.empty(inputs.members.shape[1] * ((s.reach + 3) // 4 * 4)),
                 )  # fmt: skip
             except MemoryError:
                 raise NotOnDevice(f"the tables of its bound take more than {LOCAL_LIMIT:,} bytes a window") from None

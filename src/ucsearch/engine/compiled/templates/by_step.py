@@ -1,64 +1,60 @@
-# Kernel text: a window's members for `prepare`, each step's by itself in ascending order, of tasks that say that order is
-# nothing to them (`Task.by_step`). Such a `prepare` sorts by insertion, which takes one pass of what is sorted already.
+# Kernel text: a window's forecast for `prepare`, in arrays of the kernel's own that every window fills anew. Tasks that
+# say that the order of a step's members is nothing to them (`Task.by_step`) get each step's by itself in ascending
+# order: such a `prepare` sorts by insertion, which takes one pass of what is sorted already.
 
 
-@uc_inner
-def uc_by_step(members, w, reach, weights, wrow):
-    """(J, reach); unsorted where few members are sorted as fast by themselves, or weights go with them."""
-    J = members.shape[1]
-    rows = np.empty((J, reach))
-    room = np.empty((2, J))
-    block = np.empty(64)
+@uc_lean_call
+def uc_mean_of(mean, w, own_mean):
+    for k in range(own_mean.shape[0]):
+        own_mean[k] = mean[w, k, 0]
+
+
+@uc_lean_call
+def uc_members_of(members, w, own_members):
+    for j in range(own_members.shape[0]):
+        for k in range(own_members.shape[1]):
+            own_members[j, k] = members[w, j, k, 0]
+
+
+@uc_lean_call
+def uc_by_step(own_members, weights, wrow, room):
+    """As they are where few members are sorted as fast by themselves, or weights go with them. Else all steps at once,
+    by comparisons whose order does not depend on what is found: Batcher's merging of odd and even places. Members that
+    are compared with others equally far apart lie side by side in `room`, as wide as whole vectors."""
+    J = own_members.shape[0]
+    steps = own_members.shape[1]
+    wide = room.shape[0] // J
     sorts = J > 16
     for j in range(1, J):
         if weights[wrow, j] != weights[wrow, 0]:
             sorts = False
-    for k in range(reach):
-        side = 0
-        width = 64
-        for begin in range(0, J, width):
-            count = min(width, J - begin)
-            for i in range(count):
-                block[i] = members[w, begin + i, k, 0]
-                room[0, begin + i] = block[i]
-            for i in range(count if sorts else 0):
-                # Its place is how many are smaller: more work than sorting, and all of it in lanes.
-                place = begin
-                value = block[i]
-                for x in range(count):
-                    place += block[x] < value
-                for x in range(i):
-                    place += block[x] == value
-                room[0, place] = value
-        while sorts and width < J:
-            other = 1 - side
-            begin = 0
-            while begin < J:
-                middle = min(begin + width, J)
-                end = min(begin + 2 * width, J)
-                x = begin
-                y = middle
-                t = begin
-                while x < middle and y < end:
-                    # Without a branch on the comparison, which nothing can predict.
-                    first = room[side, x]
-                    second = room[side, y]
-                    left = first <= second
-                    room[other, t] = first if left else second
-                    x += 1 if left else 0
-                    y += 0 if left else 1
-                    t += 1
-                while x < middle:
-                    room[other, t] = room[side, x]
-                    x += 1
-                    t += 1
-                while y < end:
-                    room[other, t] = room[side, y]
-                    y += 1
-                    t += 1
-                begin = end
-            side = other
-            width = 2 * width
-        for j in range(J):
-            rows[j, k] = room[side, j]
-    return rows
+    if not sorts:
+        return
+    for j in range(J):
+        for k in range(wide):
+            room[j * wide + k] = own_members[j, k] if k < steps else 0.0
+    size = 1
+    double = 1  # 2 * size are 2 ** double
+    while size < J:
+        apart = size
+        while apart > 0:
+            begin = apart & (size - 1)
+            while begin + apart < J:
+                if begin >> double == (begin + apart) >> double:
+                    # Unsigned, for an index that may be below 0 is looked at again at every use.
+                    low = np.uint64(begin * wide)
+                    high = np.uint64((begin + apart) * wide)
+                    for k in range(min(apart, J - apart - begin) * wide):
+                        x = np.uint64(k)
+                        first = room[low + x]
+                        second = room[high + x]
+                        swap = second < first
+                        room[low + x] = second if swap else first
+                        room[high + x] = first if swap else second
+                begin += 2 * apart
+            apart = apart >> 1
+        size = 2 * size
+        double += 1
+    for j in range(J):
+        for k in range(steps):
+            own_members[j, k] = room[j * wide + k]

@@ -17,6 +17,17 @@ def uc_squares(values, row, weights, wrow, first, shift, below):
     return total
 
 
+@uc_lean
+def uc_all_finite(mean, values, row):
+    """Whether values[row, :] are, given their weighted mean: that is finite only if all of them are."""
+    if np.isfinite(mean):
+        return True
+    for j in range(values.shape[1]):
+        if not np.isfinite(values[row, j]):
+            return False
+    return True
+
+
 @uc_lean_call
 def uc_tail(values, row, n, weights, wrow, at, tail):
     """Mean of the worst `tail` share of values[row, 0:n] under weights[wrow, at:at + n]."""
@@ -92,7 +103,10 @@ def uc_same(cq, cu, cst, crew, x, y, rows):
 
 
 @uc_inner
-def uc_ready(w, d, reach, risk, spread, use_bound, p, mean, members, weights, wrow, q, u, actions, arow, suffix):
+def uc_ready(
+    w, d, reach, risk, spread, use_bound, p, mean, members, weights, wrow, q, u, actions, arow, suffix, own_mean,
+    own_members, own_room,
+):
     """Once per window: the task's tables (or, for scores, the suffix bound)."""
     if SCORES:
         suffix[d] = 0.0
@@ -103,7 +117,9 @@ def uc_ready(w, d, reach, risk, spread, use_bound, p, mean, members, weights, wr
                 if actions[arow, x] == actions[arow, x]:
                     best = max(best, q[w, h, x] - risk * u[w, h, x])
             suffix[h] = suffix[h + 1] + best
-    return uc_tables(w, reach, risk, spread, use_bound, p, mean, members, weights, wrow)
+    return uc_tables(
+        w, reach, risk, spread, use_bound, p, mean, members, weights, wrow, own_mean, own_members, own_room
+    )
 
 
 @uc_inline
@@ -141,61 +157,74 @@ def uc_togo(st, i, rows, at, d, continues, tables, suffix, p, weights, wrow, wor
 def uc_score(
     w, h, st, i, rows, d, risk, prune, bonus, spread, use_bound, continues, *UC_SCORING, only,
 ):
-    """Score every feasible action of node i (or `only` one) into the candidate arrays: count, fault kind, action."""
+    """Score every feasible action of node i (or `only` one) into the candidate arrays: count, fault kind, action.
+
+    Of a few candidates first what the rules say of each, then their spreads at once: sums in a given order wait for one
+    another, those of different candidates do not. A fault ends the count at its candidate; one that is found later but
+    lies further ahead takes its place, as if candidates had been done one by one."""
     count = 0
-    for x in range(actions.shape[1]):
-        a = actions[arow, x]
-        if only >= 0 and x != only:
-            continue
-        if a != a or not uc_allowed(st, i, rows, a, p):
-            continue
-        qq = 0.0
-        uu = 0.0
-        if SCORES:
-            qq = q[w, h, x]
-            uu = u[w, h, x]
-            if not uc_store(cst, count, 0, uc_step(uc_load(st, i, 0), a, uc_outcome(mean, w, h), p)):
-                return count, Fault.STATE, x
-        elif MEMBERS:
-            for r in range(rows):
-                value = float(uc_reward(uc_load(st, i, r), a, uc_member(members, w, r, h), p))
-                if not np.isfinite(value):
-                    return count, Fault.REWARD, x
-                crew[count, r] = value
-            qq, uu = uc_spread(crew, count, weights, wrow, spread)
-            for r in range(rows):
-                if not uc_store(cst, count, r, uc_step(uc_load(st, i, r), a, uc_member(members, w, r, h), p)):
-                    return count, Fault.STATE, x
-        else:
-            s = uc_load(st, i, 0)
-            y = uc_outcome(mean, w, h)
-            qq = float(uc_reward(s, a, y, p))
-            if not np.isfinite(qq):
-                return count, Fault.REWARD, x
-            for j in range(members.shape[1]):
-                value = float(uc_reward(s, a, uc_member(members, w, j, h), p))
-                if not np.isfinite(value):
-                    return count, Fault.REWARD, x
-                edge[0, j] = value
-            _, uu = uc_spread(edge, 0, weights, wrow, spread)
-            if not uc_store(cst, count, 0, uc_step(s, a, y, p)):
-                return count, Fault.STATE, x
-        if not (np.isfinite(qq) and np.isfinite(uu)):
-            return count, Fault.VALUE, x
-        rank = qq - prune * uu + bonus * uu
+    fault = 0
+    fault_action = 0
+    x = 0
+    while x < actions.shape[1] and fault == 0:
+        begin = count
+        while x < actions.shape[1] and count - begin < edge.shape[0]:
+            a = actions[arow, x]
+            if (only >= 0 and x != only) or a != a or not uc_allowed(st, i, rows, a, p):
+                x += 1
+                continue
+            if SCORES:
+                cq[count] = q[w, h, x]
+                cu[count] = u[w, h, x]
+                if not uc_store(cst, count, 0, uc_step(uc_load(st, i, 0), a, uc_outcome(mean, w, h), p)):
+                    fault = Fault.STATE
+            elif MEMBERS:
+                for r in range(rows):
+                    crew[count, r] = float(uc_reward(uc_load(st, i, r), a, uc_member(members, w, r, h), p))
+                cq[count], cu[count] = uc_spread(crew, count, weights, wrow, spread)
+                if not uc_all_finite(cq[count], crew, count):
+                    fault = Fault.REWARD
+                for r in range(rows if fault == 0 else 0):
+                    if not uc_store(cst, count, r, uc_step(uc_load(st, i, r), a, uc_member(members, w, r, h), p)):
+                        fault = Fault.STATE
+                        break
+            else:
+                s = uc_load(st, i, 0)
+                y = uc_outcome(mean, w, h)
+                cq[count] = float(uc_reward(s, a, y, p))
+                for j in range(members.shape[1]):
+                    edge[count - begin, j] = float(uc_reward(s, a, uc_member(members, w, j, h), p))
+                if not np.isfinite(cq[count]):
+                    fault = Fault.REWARD
+                elif not uc_store(cst, count, 0, uc_step(s, a, y, p)):
+                    fault = Fault.STATE if uc_all_finite(np.nan, edge, count - begin) else Fault.REWARD
+            if fault != 0:
+                fault_action = x
+                break
+            ci[count] = x
+            count += 1
+            x += 1
+        if not SCORES and not MEMBERS and count > begin:
+            uc_spreads(edge, begin, count, weights, wrow, spread, crank, cu)
+            for c in range(begin, count):
+                if not uc_all_finite(crank[c], edge, c - begin):
+                    count = c
+                    fault = Fault.REWARD
+                    fault_action = ci[c]
+                    break
+    for c in range(count):
+        if not (np.isfinite(cq[c]) and np.isfinite(cu[c])):
+            return c, Fault.VALUE, ci[c]
+        rank = cq[c] - prune * cu[c] + bonus * cu[c]
         togo = 0.0
         if use_bound:
-            togo, fault = uc_togo(cst, count, rows, h + 1, d, continues, tables, suffix, p, weights, wrow, work)
-            if fault != 0:
-                return count, fault, x
+            togo, code = uc_togo(cst, c, rows, h + 1, d, continues, tables, suffix, p, weights, wrow, work)
+            if code != 0:
+                return c, code, ci[c]
             rank = rank + togo
-        ci[count] = x
-        cq[count] = qq
-        cu[count] = uu
-        crank[count] = rank
-        ctogo[count] = togo
-        count += 1
-    return count, 0, 0
+        crank[c] = rank
+        ctogo[c] = togo
+    return count, fault, fault_action
 
 
 @uc_inner

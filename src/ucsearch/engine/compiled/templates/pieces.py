@@ -13,16 +13,21 @@ rows = J if MEMBERS else 1
 continues = MEMBERS and CONTINUATIONS > 0
 suffix = np.empty(d + 1)
 work = np.empty((1, rows))
-edge = np.empty((1, max(J, 1)))
+edge = np.empty((1 if MEMBERS else 4, max(J, 1)))
 total = np.empty((1, rows))
 walk = np.empty((d + 1, rows, N))
 # </piece>
 
-# What a beam, a tree and an exact search have beyond that: how candidates are ranked.
+# What a beam, a tree and an exact search have beyond that: how candidates are ranked, and the forecast as a bound's
+# tables are made of it.
 # <piece ranking>
 use_bound = iset[ISet.USE_BOUND] != 0
 prune = fset[FSet.PRUNE_RISK]
 bonus = fset[FSet.INFO_BONUS]
+tabled = J if use_bound and not MEMBERS else 1
+own_mean = np.empty(reach)
+own_members = np.empty((tabled, reach))
+own_room = np.empty(tabled * ((reach + 3) // 4 * 4))
 # </piece>
 
 # The candidates of one node, scored.
@@ -45,7 +50,8 @@ wrow = w if weights.shape[0] > 1 else 0
 
 # <piece ready>
 tables = uc_ready(
-    w, d, reach, risk, spread, use_bound, p, mean, members, weights, wrow, q, u, actions, arow, suffix
+    w, d, reach, risk, spread, use_bound, p, mean, members, weights, wrow, q, u, actions, arow, suffix, own_mean,
+    own_members, own_room,
 )
 # </piece>
 
