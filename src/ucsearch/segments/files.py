@@ -47,6 +47,8 @@ SHARED, MANIFEST, LEAVES = "shared.json", "manifest.json", "leaves.bin"
 PART = re.compile(r"part-[0-9a-f]{6,64}\.parquet")
 _SHARED_KEY, _WORKER_KEY, _ROWS_KEY = b"ucsearch.shared", b"ucsearch.worker", b"ucsearch.rows"
 _ROW_GROUP = 1 << 20
+_DIGEST_BYTES = 32
+_FREE_BYTES, _MOST_BLOWN_UP = 64 << 20, 200  # a part is a third to a tenth of what it holds
 
 
 class Part(NamedTuple):
@@ -182,6 +184,7 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> ReadPart:
                     raise RecordError(f"{path.name}, column {field.name}: there twice, expected it once")
                 if (seen := held.field(field.name).type) != field.type:
                     raise RecordError(f"{path.name}, column {field.name}: saw {seen}, expected {field.type}")
+            _fits(path.name, file.metadata, len(data))
             table = file.read(columns=None if columns is None else list(columns))
     except (OSError, pa.ArrowException) as error:
         raise RecordError(f"{path.name}: cannot be read as a part ({' '.join(str(error).split())[:200]})") from error
@@ -191,6 +194,15 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> ReadPart:
         said = {}
     shared, rows = (marks.get(key, b"").decode("ascii", "replace") for key in (_SHARED_KEY, _ROWS_KEY))
     return ReadPart(table, shared, dict(said), sha, held, rows)
+
+
+def _fits(name: str, said: Any, size: int) -> None:
+    """Refuse what would be blown up in memory: every row has a digest of its own, which nothing can compress."""
+    if said.num_rows * _DIGEST_BYTES > size:
+        raise RecordError(f"{name}: saw {said.num_rows} rows in {size} bytes, fewer than their digests take")
+    whole = sum(said.row_group(i).total_byte_size for i in range(said.num_row_groups))
+    if whole > max(_FREE_BYTES, _MOST_BLOWN_UP * size):
+        raise RecordError(f"{name}: saw {whole} bytes packed into {size}, more than any part's")
 
 
 def rows_of_part(path: Path) -> tuple[ReadPart, list[tuple[Any, Batch]]]:
