@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ from ucsearch.evaluation.kinds.lost_sales.chain import (
     stationary,
 )
 from ucsearch.evaluation.kinds.lost_sales.members import Planner, demand_paths, plan_often_visited
+from ucsearch.evaluation.manifest import read_evidence
 from ucsearch.evaluation.recheck import verify_evidence
+from ucsearch.evaluation.rerun import rerun
 from ucsearch.evaluation.rows import row_bytes
 from ucsearch.evaluation.run import Run
 from ucsearch.evaluation.suite import Suite, load_suite, parse_suite
@@ -300,6 +303,20 @@ def test_costs_are_those_of_the_literature(rows: list[dict[str, Any]]) -> None:
 def test_another_run_gives_the_same_bytes(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     again = lost_sales.run(one_instance(), job_in(tmp_path))
     assert row_bytes(again.rows) == row_bytes([r for r in rows if r["family"] == "poisson-p4"])
+
+
+def test_a_share_is_run_again_instance_by_instance(done: Run) -> None:
+    """Only what was drawn is planned, and a figure that was written by hand is named."""
+    evidence, told = read_evidence(done.folder), list[str]()
+    problems, notes = rerun(evidence, 0.01, progress=lambda what, n, total: told.append(f"{what} {n}/{total}"))
+    assert problems == []
+    assert notes[0] == f"1 of {len(evidence.rows)} series were run again from the data"
+    assert [text[-4:] for text in told] == [" 0/1"]
+    edited = json.loads(json.dumps(evidence.rows))
+    for row in edited:
+        row["policies"]["uc"]["cost"] *= 0.999
+    found, _ = rerun(replace(evidence, rows=edited), 0.01)
+    assert {"policies uc" in problem.where for problem in found} == {True}
 
 
 def test_a_repeated_instance_is_refused(tmp_path: Path) -> None:

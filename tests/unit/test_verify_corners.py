@@ -17,13 +17,26 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
+from tests.kit import hostile, stories
 from tests.kit.problems import random_problem
 from tests.kit.templates import Clock, Stock, Tank, battery, clock, followed, tank
 from ucsearch.records import AuditLog as RawLog
 from ucsearch.records import blob_id, encode_array, seal
 from ucsearch.records.canonical import canonical
 from ucsearch.records.decisions import decision_record
-from ucsearch.verify import BUDGET, NoTask, Verdict, find_task, formats, verify_file, verify_record
+from ucsearch.verify import (
+    BUDGET,
+    NoTask,
+    Verdict,
+    _Terms,
+    _verify,
+    find_task,
+    formats,
+    tasks,
+    verify_file,
+    verify_record,
+)
+from ucsearch.verify.clock import OutOfTime
 
 Made = tuple[dict[str, Any], dict[str, bytes], uc.Task]
 
@@ -571,3 +584,35 @@ def test_a_continuation_that_gives_no_number_is_a_failure() -> None:
         record, blobs = decision_record(decision)
         assert record["outcome"]["cause"] == "task_error"
         assert verdict((record, blobs, task)).code == 0
+
+
+def test_what_could_not_be_looked_up_in_time_is_in_doubt_and_looked_up_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time that is up while another line is read says nothing about that line, and nothing read is forgotten."""
+    (target, blobs), calls = hostile.decision("beam"), [0]
+    lines = hostile.exported((target, blobs), *((hostile.override(target, why=why), {}) for why in "abc"))
+    (tmp_path / "file").write_bytes(hostile.text(*lines))
+    right = formats._parsed
+
+    def parsed(line: bytes, find: Any) -> Any:
+        calls[0] += 1
+        if calls[0] in (4, 7):  # while lines are listed for the first override, then while the target is read
+            raise OutOfTime
+        return right(line, find)
+
+    monkeypatch.setattr(formats, "_parsed", parsed)
+    found = [(v.status, v.where) for v in verify_file(tmp_path / "file")]
+    assert found == [("valid", ""), ("weaker", "time"), ("weaker", "time"), ("valid", "")]
+
+
+def test_an_allocation_names_every_decision_once(tmp_path: Path) -> None:
+    """Before any is looked for: a thousand members that are one decision would have it read a thousand times."""
+    *decisions, (allocation, blobs) = stories.shared()
+    twice = {**allocation, "members": [allocation["members"][0], *allocation["members"][:2]]}
+    (tmp_path / "file").write_bytes(hostile.text(*hostile.exported(*decisions, (hostile.resealed(twice), blobs))))
+    *_, entry = formats.read_entries(tmp_path / "file")
+    asked: list[str] = []
+    entry = entry._replace(find=lambda name, number: asked.append(name))
+    assert _verify(entry, _Terms(tasks(), BUDGET, None)).where == "members"
+    assert asked == []

@@ -122,13 +122,15 @@ def _run_again(report: Report, share: float, data_dir: Path | None, threads: int
     """The report with what a drawn share shows when it is run again; what is not valid is not run."""
     from dataclasses import replace
 
+    from ucsearch.cli.progress import told_or_shown
     from ucsearch.errors import UCSearchError
     from ucsearch.evaluation.rerun import rerun
 
     if not report.ok or report.evidence is None:
         return report
     try:
-        problems, notes = rerun(report.evidence, share, data_dir=data_dir, threads=threads)
+        with told_or_shown() as progress:
+            problems, notes = rerun(report.evidence, share, data_dir=data_dir, threads=threads, progress=progress)
     except UCSearchError as error:
         return replace(report, code=MALFORMED, malformed=f"cannot be run again: {error}")
     return replace(report, code=FALSE if problems else 0, problems=tuple(problems), notes=(*report.notes, *notes))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["rich_bar"]
+__all__ = ["rich_bar", "told_or_shown"]
 
 
 @contextmanager
@@ -32,3 +32,18 @@ def rich_bar(first: str = "preparing") -> Iterator[Callable[[str, int, int], Non
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         row = bar.add_task(first, total=None)
         yield lambda what, done, total: bar.update(row, description=what, completed=done, total=total)
+
+
+@contextmanager
+def told_or_shown() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar, or, where stderr is no terminal, a line for every tenth of what is done."""
+    told: set[tuple[str, int]] = set()
+
+    def tell(what: str, done: int, total: int) -> None:
+        tenth = (what, 10 * done // max(1, total))
+        if tenth not in told:
+            told.add(tenth)
+            print(f"{what}: {done} of {total}", file=sys.stderr, flush=True)
+
+    with rich_bar() as bar:
+        yield tell if bar is None else bar

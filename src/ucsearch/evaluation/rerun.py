@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ucsearch.errors import InputError
 from ucsearch.evaluation.differences import Problem, differences
 from ucsearch.evaluation.drawn import draw_series
-from ucsearch.evaluation.job import Job
+from ucsearch.evaluation.job import Job, Progress
 from ucsearch.evaluation.kinds import again_of
 from ucsearch.evaluation.ledger import LEDGER
 from ucsearch.evaluation.manifest import Evidence, read_part
@@ -36,8 +36,9 @@ class Again(NamedTuple):
 
 
 def rerun(
-    evidence: Evidence, share: float, *, data_dir: Path | None = None, threads: int | None = None
-) -> tuple[list[Problem], list[str]]:
+    evidence: Evidence, share: float, *, data_dir: Path | None = None, threads: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[list[Problem], list[str]]:  # fmt: skip
     """What differs, and what was done."""
     if not 0.0 < share <= 1.0:
         raise InputError("--rerun", share, "a share above 0 and at most 1")
@@ -52,7 +53,7 @@ def rerun(
         # A look that repeats a selection shows nothing new, and this one is nobody's evidence: its ledger goes.
         ledger = Path(folder) / LEDGER
         if again is None or evidence.selection is None:
-            run = evaluate(suite, folder, data_dir=data_dir, threads=threads, ledger=ledger)
+            run = evaluate(suite, folder, data_dir=data_dir, threads=threads, ledger=ledger, progress=progress)
             body = read_part(run.folder, "rows.jsonl")
             found = Again([loads(line) for line in body.splitlines()], run.statement["predicate"]["data"])
             wanted = sorted({(row["family"], row["series"]) for row in evidence.rows})
@@ -62,7 +63,8 @@ def rerun(
                 "settings": suite.as_json(),
                 "suite_sha256": hashlib.sha256(suite.text.encode()).hexdigest(),
             }
-            job = Job(Path(folder) / suite.name, identity, data_dir=data_dir, threads=threads, ledger=ledger)
+            at = Path(folder) / suite.name
+            job = Job(at, identity, data_dir=data_dir, threads=threads, ledger=ledger, progress=progress)
             job.select(evidence.selection)
             made = again(suite, job, evidence.selection, wanted, any(row["split"] == "test" for row in evidence.rows))
             files = [{"name": f.name, "sha256": f.sha256, "bytes": f.bytes, "status": f.status} for f in made.data]

@@ -28,6 +28,7 @@ from ucsearch.verify.formats import (
     expect,
     read_entries,
     read_record,
+    require,
 )
 from ucsearch.verify.inputs import FOREIGN, verify_control, verify_event, verify_override, verify_refusal, verify_report
 from ucsearch.verify.monitor import Watch
@@ -227,7 +228,10 @@ def _verify(entry: Entry, terms: _Terms) -> Verdict:
         elif kind in UNCHECKED.values():
             return Verdict("weaker", name, "kind", f"no rule here derives a {kind} entry")
         elif kind == "allocation":
-            targets: Targets = [_decision(entry, m, i) for i, m in enumerate(record["members"])]
+            members = record["members"]
+            once = len({m["decision"] for m in members}) == len(members)  # before any of them is looked for
+            require("members", once, "a decision twice", "every decision once")
+            targets: Targets = [_decision(entry, m, i) for i, m in enumerate(members)]
             doubts = verify_allocation(record, targets, terms.task_of, entry.blobs, budget)
         else:
             version = version_of(record)

@@ -16,6 +16,7 @@ from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ucsearch.verify.clock import OutOfTime
 from ucsearch.verify.opening import lines, opened
 from ucsearch.verify.verdict import Malformed as Malformed
 
@@ -237,26 +238,33 @@ def _fault(message: str) -> Entry:
 
 
 def _lines(path: Path) -> Iterator[Entry]:
-    # Of the records that a line holds, by id and by number too; filled when an override asks.
+    # Of the records that a line holds, by id and by number too; filled when an override asks, from where the time of
+    # the entry that asked before was up.
     places: dict[tuple[str, int | None], int] = {}
+    seen: list[int | None] = [0]  # up to which place of the file; None: to its end
     last: list[Blobs] = [lambda name: None]  # of the line that was found last: an outcome is ranked by its decision's
 
     def find(name: str, number: int | None) -> tuple[int, bytes] | None:
-        if not places:
-            for place, line in lines(path):
+        if seen[0] is not None:
+            for place, line in lines(path, seen[0]):
+                seen[0] = place
                 entry = _exported(line, find)
                 content = None if entry.fault else loads(entry.body)
                 if isinstance(content, dict) and isinstance(content.get("id"), str):
                     for key in (None, entry.seq):
                         places.setdefault((content["id"], key), place)
-            places.setdefault(("", None), 0)
+            seen[0] = None
         if (at := places.get((name, number))) is None:
             return None
         with path.open("rb") as file:
             file.seek(at)
-            entry = _exported(file.readline().rstrip(b"\r\n"), find)
+            line = file.readline().rstrip(b"\r\n")
+        try:  # a lack of memory or time here says nothing about the line
+            entry = _parsed(line, find)
+        except Malformed:
+            return None
         last[:] = [entry.blobs]
-        return None if entry.fault else (entry.seq or 0, entry.body)
+        return entry.seq or 0, entry.body
 
     def both(own: Blobs) -> Blobs:
         return lambda name: own(name) or last[0](name)
@@ -273,6 +281,8 @@ def _exported(line: bytes | None, find: Find) -> Entry:
         return _parsed(line, find)
     except Malformed as error:
         return _fault(str(error))
+    except OutOfTime:
+        raise
     except MemoryError:
         return _fault("it does not fit into the memory that is allowed")
 

@@ -76,11 +76,12 @@ _LIMITS = {
 MOST_SKIPPED = 4 * LONGEST_LINE  # bytes
 
 
-def lines(path: Path) -> Iterator[tuple[int, bytes | None]]:
-    """Place and bytes of every line, without its end; None for one that is too long to look at. Beyond one whose end is
-    not found nearby nothing is looked at: a hole of a terabyte takes no room on a disk, but hours to read."""
+def lines(path: Path, place: int = 0) -> Iterator[tuple[int, bytes | None]]:
+    """Place and bytes of every line from a place on, without its end; None for one that is too long to look at. Beyond
+    one whose end is not found nearby nothing is looked at: a hole of a terabyte takes no room on a disk, but hours to
+    read."""
     with path.open("rb") as file:
-        place = 0
+        file.seek(place)
         while line := file.readline(LONGEST_LINE + 1):
             long = len(line) > LONGEST_LINE
             yield place, None if long else line.rstrip(b"\r\n")

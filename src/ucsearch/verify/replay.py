@@ -198,6 +198,8 @@ class Problem:
         answer = self.call(getattr(self.task, role), *args)
         try:
             return yes_or_no(answer)
+        except MemoryError:
+            raise
         except Exception:
             raise Fault(f"{role} gave neither True nor False") from None
 

@@ -25,6 +25,7 @@ from ucsearch.evaluation.job import Findings, Job
 from ucsearch.evaluation.kinds.declaring import declaration
 from ucsearch.evaluation.kinds.lost_sales.chain import Tabulated, chain_space, exact_orders, most_orders, pairs_of
 from ucsearch.evaluation.kinds.lost_sales.members import Planner, demand_paths, plan_often_visited
+from ucsearch.evaluation.rerun import Again
 from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.tables import cell_check
 from ucsearch.inventory.classics import CappedBaseStock, MyopicOne, MyopicTwo
@@ -120,6 +121,22 @@ def run(suite: Suite, job: Job) -> Findings:
         data=files,
         splits={"test": _series_of(instances)},
     )
+
+
+def again(
+    suite: Suite, job: Job, selection: Mapping[str, Any], series: Sequence[tuple[str, str]], opened: bool
+) -> Again:
+    """The rows of some instances once more: nothing was selected, and each stands for itself."""
+    s: LostSalesSettings = suite.settings
+    every = [load_instance(name) for name in s.instances]
+    wanted = [i for i in every if (family_of(i), series_of(i)) in set(series)]
+    saved, files = _saved_tables(s.ppo, job.data_dir)
+    job.open_test({family: {one: [0, 1] for one in names} for family, names in _series_of(wanted).items()})
+    rows = []
+    for n, instance in enumerate(wanted):
+        job.progress(instance.name, n, len(wanted))
+        rows.append(_row(suite, job, instance, saved)["row"])
+    return Again(rows, files)
 
 
 def _series_of(instances: Sequence[Instance]) -> dict[str, list[str]]:
