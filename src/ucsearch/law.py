@@ -19,17 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
+from ucsearch.law_classes import Class, markov_classes, plain_sum, tree_classes, whole_shares
 from ucsearch.layout import own_row
 
-__all__ = ["Declared", "Law", "Laws", "check_declared", "law_arrays", "law_of", "variance_ratio", "whole_shares"]
+__all__ = ["Declared", "Law", "Laws", "check_declared", "law_arrays", "law_of", "variance_ratio"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 MEMBERS_PER_BIN = 30  # fewer leave the shares between bins to chance
 RATIO_STEPS = (2, 3, 7)  # over which the variance ratio is reported
-NEVER = 1 << 40  # a step that does not come
 SNAP = 1e-9  # a block mean this close to the lattice, in units, lies on it
-_SCALE = 1 << 40  # shares as whole numbers, so that block and bin edges do not hang on rounding
 MOST_POINTS = 4_096  # blocks of a lattice
 _FAR = float(1 << 52)  # multiples of the unit beyond this are not told apart
 
@@ -169,8 +168,10 @@ def law_arrays(members: Floats, weights: Floats, kind: str, declared: Declared, 
         return _independent(values, np.ascontiguousarray(shares))
     one = [own_row(weights, w) for w in range(members.shape[0])]
     if kind == "tree" and node is not None:
-        return _stack([_tree(members[w], one[w].tolist(), node[w]) for w in range(members.shape[0])])
-    return _stack([_markov(members[w, :, :, 0], one[w].tolist(), declared.bins) for w in range(members.shape[0])])
+        return _stack([tree_classes(members[w], one[w].tolist(), node[w]) for w in range(members.shape[0])])
+    return _stack(
+        [markov_classes(members[w, :, :, 0], one[w].tolist(), declared.bins) for w in range(members.shape[0])]
+    )
 
 
 # -------------------------------------------------------------------- independent steps
@@ -275,91 +276,10 @@ def _block_means(values: Floats, mass: Ints, block: int, points: int) -> Floats:
     return means
 
 
-def whole_shares(weights: list[float]) -> list[int]:
-    """Weights as small whole numbers: equal weights are 1 each."""
-    if all(w == weights[0] for w in weights):
-        return [1] * len(weights)
-    return [max(1, round(w * _SCALE)) for w in weights]
-
-
 # -------------------------------------------------------------------- trees and chains
 
 
-_Class = list[tuple[tuple[float, ...], float, int]]  # outcome, weight, following class
-
-
-def _tree(members: Floats, weights: list[float], node: Ints) -> tuple[list[_Class], int]:
-    """A class for the start and for every node but the last step's, in order of appearance, step by step."""
-    size, horizon, _ = members.shape
-    rows = members.tolist()
-    classes: list[_Class] = []
-    groups: list[list[int]] = [list(range(size))]
-    learns = NEVER
-    for h in range(horizon):
-        following: list[list[int]] = []
-        base = len(classes) + len(groups)
-        for group in groups:
-            parts: dict[int, list[int]] = {}
-            for j in group:
-                parts.setdefault(int(node[j, h]), []).append(j)
-            mass = _plain_sum([weights[j] for j in group])
-            learns = min(learns, h) if h > 0 and len(parts) > 1 else learns
-            points = [
-                (tuple(rows[part[0]][h]), _plain_sum([weights[j] for j in part]) / mass, base + len(following) + n)
-                for n, part in enumerate(parts.values())
-            ]
-            following.extend(parts.values())
-            classes.append(sorted(points))
-        groups = following
-    return classes, learns
-
-
-def _markov(values: Floats, weights: list[float], bins: int) -> tuple[list[_Class], int]:
-    """A class for the start and for every bin of every step but the last."""
-    size, horizon = values.shape
-    columns = values.T.tolist()
-    classes: list[_Class] = []
-    before = [0] * size  # the bin of each member at the step before
-    for h in range(horizon):
-        here = bins_of(columns[h], weights, bins)
-        names = sorted(set(here))
-        base = len(classes) + len(set(before))
-        mass = {b: _plain_sum([weights[j] for j in range(size) if here[j] == b]) for b in names}
-        for b in sorted(set(before)):
-            own = [j for j in range(size) if before[j] == b]
-            all_own = _plain_sum([weights[j] for j in own])
-            points: _Class = []
-            for n, to in enumerate(names):
-                flow = _plain_sum([weights[j] for j in own if here[j] == to])
-                if not flow > 0.0:
-                    continue
-                share = flow / all_own
-                inside: dict[float, float] = {}
-                for j in range(size):
-                    if here[j] == to:
-                        inside[columns[h][j]] = inside.get(columns[h][j], 0.0) + weights[j]
-                points += [((y,), share * (inside[y] / mass[to]), base + n) for y in sorted(inside)]
-            classes.append(points)
-        before = here
-    return classes, 0
-
-
-def bins_of(values: list[float], weights: list[float], bins: int) -> list[int]:
-    """The bin of each member by its rank in weight; equal values share the bin of the first, because an outcome tells
-    no more than its value."""
-    shares = whole_shares(weights)
-    total, passed = sum(shares), 0
-    found = [0] * len(values)
-    last, last_bin = math.nan, 0
-    for j in sorted(range(len(values)), key=lambda j: values[j]):
-        if values[j] != last:
-            last, last_bin = values[j], passed * bins // total
-        found[j] = last_bin
-        passed += shares[j]
-    return found
-
-
-def _stack(built: list[tuple[list[_Class], int]]) -> Laws:
+def _stack(built: list[tuple[list[Class], int]]) -> Laws:
     size = max(sum(len(c) for c in classes) for classes, _ in built)
     most = max(len(classes) for classes, _ in built)
     fields = len(built[0][0][0][0][0])
@@ -375,13 +295,6 @@ def _stack(built: list[tuple[list[_Class], int]]) -> Laws:
     return Laws(points, weights, after, starts, np.array([learns for _, learns in built]))
 
 
-def _plain_sum(values: list[float]) -> float:
-    total = 0.0
-    for value in values:
-        total += value
-    return total
-
-
 # -------------------------------------------------------------------- what the reader is told
 
 
@@ -394,7 +307,7 @@ def variance_ratio(members: Floats, weights: list[float], steps: int) -> float:
         single = 0.0
         for column in columns:
             single += _variance(column, weights)
-        paths = [_plain_sum([column[j] for column in columns]) for j in range(len(weights))]
+        paths = [plain_sum([column[j] for column in columns]) for j in range(len(weights))]
         if single > 0.0:
             ratio = _variance(paths, weights) / single
             worst = ratio if not worst >= ratio else worst

@@ -32,6 +32,7 @@ LAYERS = {
     "reach": 3,
     "ensembles": 2,
     "marginals": 3,
+    "law_classes": 2,
     "law": 3,
     "spreads": 3,
     "lint": 3,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from ucsearch.data.registry import DataFile
+    from ucsearch.data.published import DataFile
 
 from ucsearch.cli.codes import NEEDS_A_PERSON, UNUSABLE
 
