@@ -16,9 +16,9 @@ from ucsearch.certificate import keeping
 from ucsearch.certificate import warm as warming
 from ucsearch.errors import InputError
 from ucsearch.verify import monitor, segments
-from ucsearch.verify.allocation import _use
 from ucsearch.verify.excused import _nothing_found
 from ucsearch.verify.formats import Invalid
+from ucsearch.verify.later import amount_used
 
 
 class S(NamedTuple):
@@ -29,9 +29,9 @@ class S(NamedTuple):
     ("amount", "times"), [(-1.0, 1.0), (1.0, -1.0), (math.inf, 1.0), (math.nan, 1.0), (1e308, 1e9)]
 )
 def test_a_shared_use_is_a_finite_amount_of_at_least_nothing(amount: float, times: float) -> None:
-    assert _use(lambda s, a, p: 2.0, S(0.0), 1.0, None, 1.5, "use") == 3.0
+    assert amount_used(lambda s, a, p: 2.0, S(0.0), 1.0, None, 1.5, "use") == 3.0
     with pytest.raises(Invalid):
-        _use(lambda s, a, p: amount, S(0.0), 1.0, None, times, "use")
+        amount_used(lambda s, a, p: amount, S(0.0), 1.0, None, times, "use")
 
 
 ENDED: dict[str, Any] = {

@@ -18,11 +18,11 @@ from ucsearch.certificate.api import _PATH, _put_in, _route, _select
 from ucsearch.certificate.compute import Claims, Evidence, derive
 from ucsearch.certificate.route import choose
 from ucsearch.engine.arrays import Col, OutI
-from ucsearch.verify.allocation import _use
 from ucsearch.verify.claims import _Decision
 from ucsearch.verify.excused import _nothing_found
 from ucsearch.verify.formats import Invalid, shown
 from ucsearch.verify.gate import _age, _site, certificate
+from ucsearch.verify.later import amount_used
 from ucsearch.verify.monitor import _alike, _close
 
 WINDOWS, M, HIGH = 4000, 4, 4.0
@@ -260,11 +260,11 @@ def test_figures_of_the_monitor_are_close() -> None:
 
 
 def test_what_is_used_is_a_finite_amount() -> None:
-    assert _use(lambda s, a, p: a, None, 2.0, None, 1.5, "use") == 3.0
-    assert _use(lambda s, a, p: -1.0, None, math.nan, None, 1.0, "use") == 0.0  # an action that is not there
+    assert amount_used(lambda s, a, p: a, None, 2.0, None, 1.5, "use") == 3.0
+    assert amount_used(lambda s, a, p: -1.0, None, math.nan, None, 1.0, "use") == 0.0  # an action that is not there
     for amount in (-1e-300, math.inf, math.nan, "x", None):
         with pytest.raises(Invalid, match="use"):
-            _use(lambda s, a, p, amount=amount: amount, None, 2.0, None, 1.0, "use")
+            amount_used(lambda s, a, p, amount=amount: amount, None, 2.0, None, 1.0, "use")
 
 
 def test_a_figure_of_a_site_is_a_finite_number() -> None:
