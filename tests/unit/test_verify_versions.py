@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.kit.hostile import exported, text
 from tests.kit.templates import TEMPLATES
 from ucsearch.records import seal
 from ucsearch.verify import Verdict, verify_record
+from ucsearch.verify.__main__ import main
 
 LINES = (Path(__file__).parents[1] / "golden" / "decision-1.jsonl").read_text(encoding="utf-8").splitlines()
 OLD = {line["name"]: line for line in map(json.loads, LINES)}
@@ -72,3 +74,13 @@ def test_a_false_claim_of_version_1_is_found() -> None:
 def test_other_versions_are_not_known() -> None:
     assert verdict("released", schema="ucsearch.decision/0").status == "malformed"
     assert verdict("released", schema="ucsearch.decision/3").status == "malformed"
+
+
+def test_the_program_says_what_is_valid_by_older_rules_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever writes a record today may call it version 1, whose tolerance was wider."""
+    line = OLD["released"]
+    blobs = {name: base64.b64decode(data) for name, data in line["blobs"].items()}
+    record = seal({k: v for k, v in line["record"].items() if k != "id"})
+    (tmp_path / "log.jsonl").write_bytes(text(*exported((record, blobs), (record, blobs))))
+    code = main([str(tmp_path / "log.jsonl"), "--task", "tests.kit.templates:battery"])
+    assert (code, capsys.readouterr().out) == (0, "2 valid\n2 of the valid: version 1 rules\n")

@@ -111,6 +111,7 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
         except Malformed as error:
             parser.error(f"--key: {error}")
     seen: Counter[str] = Counter()
+    notes: Counter[str] = Counter()  # what valid entries are valid by, where that is less than all rules of today
     with ExitStack() as stack:
         stack.enter_context(current_folder_off_path())
         stack.enter_context(_interrupted_at_once())
@@ -139,8 +140,12 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
                 gc.collect()  # tracebacks do make cycles
             if verdict.code:
                 _say(_advised(verdict))
+            elif verdict.message:
+                notes[verdict.message] += 1
     counts = [f"{seen[s]} {SUMMARY.get(s, s)}" for s in CODES if seen[s]]
     _say(", ".join(counts) or "no entries")
+    for note, count in sorted(notes.items()):
+        _say(f"{count} of the valid: {note}")
     return next((CODES[status] for status in WORST_FIRST if seen[status]), 0)
 
 
