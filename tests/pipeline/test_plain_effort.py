@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
+from ucsearch.pipeline import plain_effort
 from ucsearch.pipeline.cases import Case, Kinds
 from ucsearch.pipeline.plain_effort import is_too_much
 from ucsearch.pipeline.scaffold_storage import SETTINGS
+from ucsearch.policies import Exact
 from ucsearch.settings import parse_settings
+from ucsearch.tasks import CapacityPlan
+from ucsearch.trace import Trace
 
 QUARTERS = SETTINGS.replace('period = "hour"', 'period = "15min"').replace("depth = 24 ", "depth = 96 ")
 
@@ -27,3 +34,18 @@ def test_limits_that_remember_make_a_plan_too_much(text: str, expected: bool) ->
     config = settings.task
     case = Case(Kinds(settings).kind(config, {}), config.state(level=1.0), config.params(), config)
     assert is_too_much(case, settings) is expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "budget", "expected"), [("members", 1, "compiled"), ("members", 8_000, "python"), ("mean", 1, "python")]
+)
+def test_a_tree_over_members_is_tried_before_an_engine_is_chosen(
+    monkeypatch: pytest.MonkeyPatch, mode: Any, budget: int, expected: str
+) -> None:  # fmt: skip
+    monkeypatch.setattr(plain_effort, "TRIED", budget)
+    monkeypatch.setattr(plain_effort, "_LEAST", 1)
+    config = CapacityPlan(changes=(-1.0, 0.0, 1.0), largest=4)
+    trace = Trace.from_members(np.random.default_rng(1).gamma(4.0, 3.0, (1, 8, 4)))
+    policy = Exact(depth=4, mode=mode, risk=0.0)
+    found = plain_effort.engine_after_a_try(config.task(), [config.state(2)], trace, policy, config.params(), None)
+    assert found == expected

@@ -32,6 +32,7 @@ from ucsearch.pipeline.decide_page import DecidePage
 from ucsearch.pipeline.folder import JobRun, SameRun, fingerprint_of, keep, kept, read_part, work_folder
 from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.gathered import Group, ahead, gathered
+from ucsearch.pipeline.plain_effort import engine_after_a_try
 from ucsearch.pipeline.recalibrated import correction_for, recalibrated_trace, recorded_changes
 from ucsearch.pipeline.rows import COLUMNS, PLACE, REFUSED, Rows, shown_columns
 from ucsearch.pipeline.segmented import Segment, is_segmented, resolve_reach
@@ -262,10 +263,13 @@ def _decide_group(plan: Work, settings: Settings, group: Group, now: datetime | 
     if keep is not None:
         hashed = hash_traces(trace)
         trace = shortened(trace, kept_steps(trace, resolve_reach(kind.task, kind.policy, trace.horizon), keep))
+    engine = plan.engines[kind.number]
+    if engine == "python" and settings.run.engine == "auto":
+        engine = engine_after_a_try(kind.task, states, trace, kind.policy, params, actions)
     panel = decide_panel(
         kind.task, states, trace, kind.policy, gate=settings.gate, now=now, calibration=calibration,
         paused=known is not None and known.paused, proof=settings.proof, params=params, actions=actions,
-        run=Run(engine=plan.engines[kind.number], threads=settings.run.threads),
+        run=Run(engine=engine, threads=settings.run.threads),
     )  # fmt: skip
     names = [v.series for v in values]
     sources = [plan.forecasts.source(name) for name in names] if keep == "reference" else None
