@@ -6,8 +6,9 @@ Both engines and the records use the same order: fields as declared, tuples expa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from ucsearch.errors import InputError
 __all__ = ["Layout", "is_named_tuple_type", "own_row"]
 
 Floats = NDArray[np.float64]
-_FLOATS = {float}
 
 
 def is_named_tuple_type(kind: object) -> bool:
@@ -29,6 +29,27 @@ def own_row(rows: NDArray[Any], w: int) -> NDArray[Any]:
     """Row w, or the one that all windows share."""
     found: NDArray[Any] = rows[w if rows.shape[0] > 1 else 0]
     return found
+
+
+@lru_cache(maxsize=256)
+def _quick(lengths: tuple[int, ...]) -> Callable[[Any], list[float] | None]:
+    """`Layout.quick` without loops, made for these lengths: every single search asks."""
+    cells = [[f"x{i}_{k}" for k in range(n)] if n else [f"x{i}"] for i, n in enumerate(lengths)]
+    row = ", ".join(name for own in cells for name in own) + ","
+    tuples = [i for i, n in enumerate(lengths) if n]
+    lines = [
+        f"{', '.join(f'x{i}' for i in range(len(lengths)))}, = value",
+        *(f"if type(x{i}) is not tuple: return None" for i in tuples),
+        *(f"{', '.join(cells[i])}, = x{i}" for i in tuples),
+        f"good = {' and '.join(f'type({name}) is float' for own in cells for name in own)}",
+        # A finite sum has finite parts; one that overflows is looked at part by part.
+        f"return [{row}] if good and isfinite(sum(({row}))) else None",
+    ]
+    body = "".join(f"        {line}\n" for line in lines)
+    space: dict[str, Any] = {"isfinite": math.isfinite}
+    exec(f"def quick(value):\n    try:\n{body}    except ValueError:  # of another length\n        return None", space)
+    made: Callable[[Any], list[float] | None] = space["quick"]
+    return made
 
 
 @dataclass(frozen=True)
@@ -73,17 +94,7 @@ class Layout:
 
     def quick(self, value: Any) -> list[float] | None:
         """The flat row where all is as it should be; None where something has to be looked at, or refused."""
-        row: list[float] = []
-        for length, item in zip(self.lengths, value, strict=False):
-            if length == 0:
-                row.append(item)
-            elif type(item) is tuple and len(item) == length:
-                row += item
-            else:
-                return None
-        # A finite sum has finite parts; one that overflows is looked at part by part.
-        good = len(value) == len(self.lengths) and set(map(type, row)) == _FLOATS and math.isfinite(sum(row))
-        return row if good else None
+        return _quick(self.lengths)(value)
 
     def flatten(self, value: Any, field: str) -> list[float]:
         """A flat row of finite floats, or an `InputError` naming the field at fault."""

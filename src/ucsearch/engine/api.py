@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ucsearch.effort import Engine, Run
 from ucsearch.engine.arrays import Inputs, OutI, Outputs
 from ucsearch.engine.choose import WORTH_COMPILING, choose_kernel, edges_asked
-from ucsearch.engine.compiled.engine import call_single, ready_kernel
+from ucsearch.engine.compiled.engine import Single, ready_kernel, single
 from ucsearch.engine.compiled.engine import run as run_compiled
 from ucsearch.engine.given import (
     action_grid,
@@ -66,14 +66,14 @@ def search(
     inputs = Inputs(row_of(row), known.params, known.grid, *forecast_arrays(trace, settings))
     closed = settings.mode == _CLOSED
     outputs = Outputs.empty(1, known.grid.shape[1], settings.depth, True, branches(settings))
-    faults = Faults()
+    faults: Faults = {}
     if closed and unstructured(trace, settings).any():
         outputs.blank(0, Status.NO_STRUCTURE)
     elif kernel is None:
         run_window(task, settings, layout, inputs, outputs, 0, faults)
     else:
         try:
-            call_single(kernel, settings, inputs, outputs)
+            kernel(inputs, outputs)
         except Exception:  # a rule raised in compiled code: the plain engine says where
             run_window(task, settings, layout, inputs, outputs, 0, faults)
     plan = Plan.trusted(
@@ -220,7 +220,7 @@ class _Known(NamedTuple):
     settings: Settings
     params: Floats
     grid: Floats
-    kernel: Any  # None: the plain engine
+    kernel: Single | None  # None: the plain engine
     reach: Any  # the rules of which the kernel was made
     edges: int  # of one call
     total: int = 0  # evaluated by the plain engine so far
@@ -253,7 +253,8 @@ def _known(
                 before = known.total - known.edges
                 kernel = choose_kernel(task, known.layout, known.settings, engine, known.edges, before)
                 known = known._replace(total=0)
-            calls[key] = known = known._replace(kernel=kernel, reach=task.reach())
+            ready = None if kernel is None else single(kernel, known.settings)
+            calls[key] = known = known._replace(kernel=ready, reach=task.reach())
             return known, row
     known, row = _prepare(task, state, trace, policy, params, actions, engine)
     if len(calls) >= _PREPARED:
@@ -288,7 +289,8 @@ def _prepare(
     edges = edges_asked(policy, task, settings, inputs)
     reach = task.reach()
     kernel = choose_kernel(task, layout, settings, engine, edges)
-    return _Known(policy, layout, settings, inputs.params, inputs.actions, kernel, reach, edges), row
+    ready = None if kernel is None else single(kernel, settings)
+    return _Known(policy, layout, settings, inputs.params, inputs.actions, ready, reach, edges), row
 
 
 def thread_count(threads: int | None) -> int:

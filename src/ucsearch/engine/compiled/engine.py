@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from ucsearch.reach import Reach
 from ucsearch.sources import Unsourced
 from ucsearch.task import Task
 
-__all__ = ["call_single", "find_kernel", "name_of", "on_disk", "ready_kernel", "run"]
+__all__ = ["Single", "find_kernel", "name_of", "on_disk", "ready_kernel", "run", "single"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -233,6 +233,21 @@ def run(
                 progress(count)
 
 
-def call_single(kernel: Any, settings: Settings, inputs: Inputs, outputs: Outputs) -> None:
-    """One window whose arrays are known to be read-only and contiguous."""
-    _call(kernel, settings, inputs, outputs, 0, 1)
+class Single(NamedTuple):
+    """A kernel as searches of one window call it, each time with other states and traces of the same shapes."""
+
+    entry: Callable[..., Any]
+    packed: tuple[Ints, Floats, Floats]
+
+    def __call__(self, inputs: Inputs, outputs: Outputs) -> None:
+        """The arrays are known to be read-only and contiguous."""
+        iset, fset, discounts = self.packed
+        self.entry(iset, fset, *inputs, discounts, *outputs, 0, 1)
+
+
+def single(kernel: Kernel, settings: Settings) -> Single:
+    """Behind a dispatcher is the one function that it was compiled to; asking for the types of two dozen arguments
+    again takes as long as handing them over. What `Inputs` and `Outputs` hold has one type each."""
+    made = list(getattr(kernel, "overloads", {}).values())
+    entry = getattr(made[0], "entry_point", None) if len(made) == 1 else None
+    return Single(entry or kernel, _pack(settings))
