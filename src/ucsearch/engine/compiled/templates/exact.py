@@ -34,12 +34,7 @@ def uc_panel(*UC_PANEL):
     spot = np.empty(d + 1, np.int64)
     starts = np.empty(d + 2, np.int64)
     # <members>
-    pool = np.empty((1, N))
-    tags = np.empty(1, np.int64)
-    value = np.empty(1)
-    second = np.empty(1)
-    succ = np.empty((1, 2), np.int64)
-    slots = np.empty(1, np.int64)
+    # <insert room rows=1 slots=1>
     bits = pool.view(np.uint64)
     # </members>
     for w in range(lo, hi):

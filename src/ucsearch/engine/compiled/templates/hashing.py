@@ -82,12 +82,7 @@ def uc_probe_start(pool, states, w):
 @uc_inner
 def uc_new_room():
     """A first allocation, with empty slots."""
-    pool = np.empty((1025, N))
-    tags = np.empty(1025, np.int64)
-    value = np.empty(1025)
-    second = np.empty(1025)
-    succ = np.empty((1025, 2), np.int64)
-    slots = np.empty(2048, np.int64)
+    # <insert room rows=1025 slots=2048>
     for x in range(slots.shape[0]):
         slots[x] = -1
     return pool, tags, value, second, succ, slots

@@ -67,6 +67,16 @@ UC_n_U[UC_at_] = 0.0
 UC_n_G[UC_at_] = 0.0
 # </piece>
 
+# Room for distinct states, see hashing.py.
+# <piece room>
+pool = np.empty((UC_rows_, N))
+tags = np.empty(UC_rows_, np.int64)
+value = np.empty(UC_rows_)
+second = np.empty(UC_rows_)
+succ = np.empty((UC_rows_, 2), np.int64)
+slots = np.empty(UC_slots_, np.int64)
+# </piece>
+
 # <piece counters>
 expansions = 0
 scored = 0
