@@ -12,7 +12,7 @@ from tests.kit.hostile import Case, _digest, decision, exported, genuine_log, ov
 from tests.kit.stories import STORIES, a_row, renamed, rows_with
 
 CODES = frozenset({0, 1, 2, 3, 64})
-KINDS = ("beam", "members", "route", "exact", "mcts")
+KINDS = ("beam", "members", "route", "exact", "mcts", "cvar", "closed", "lattice")
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 3, 7, 255, 2**31, 2**40, 2**53, -(2**53), 0.5, -0.5, 1e-308, 1e-9, 1e9, 1e300,
     1e308, -1e308, "", "inf", "-inf", "nan", "0" * 64, "f" * 64, "x", "\0", "\u202e", "\x1b[2J", "\ud7ff", "é" * 1000,

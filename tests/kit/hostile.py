@@ -56,7 +56,14 @@ def decision(kind: str) -> tuple[Record, dict[str, bytes]]:
         "route": uc.ConstrainedBeam(depth=2, width=4, top_k=3, risk=1.0, near_equal=5.0, band=0.5),
         "exact": uc.Exact(depth=2, risk=0.25),
         "mcts": uc.MCTS(depth=2, simulations=30, risk=0.25),
+        "cvar": uc.Exact(depth=2, risk=0.5, mode="members", spread="cvar", tail=0.5),
+        "closed": uc.Exact(depth=2, mode="closed"),
+        "lattice": uc.Exact(depth=2, mode="closed", risk=0.5, spread="cvar", tail=0.5),
     }[kind]
+    if kind == "closed":
+        trace = uc.Trace.from_members([[2.0, 3.0, 1.0], [4.0, 2.0, 3.0]], coupling="independent")
+    elif kind == "lattice":
+        trace = trace.on_lattice(1.0, 2)
     gate = uc.Gate(max_trace_age_s=1e6) if kind == "mcts" else uc.Gate()
     made = uc.decide(
         config.task(),

@@ -1,4 +1,5 @@
-"""Ten minutes of mutated records, exports and logs: no hang, no traceback, no exit code outside the list.
+"""Ten minutes of processor time of mutated records, exports and logs: no hang, no traceback, no exit code outside the
+list. On a busy machine it ends after four times that by the clock on the wall.
 
 UCSEARCH_FUZZ_S sets another time in seconds, UCSEARCH_FUZZ_SEED another beginning. What fails is named by its seed:
 `tests.kit.fuzz.mutated(seed)` makes the same file again.
@@ -24,6 +25,7 @@ FIRST_SEED = int(os.environ.get("UCSEARCH_FUZZ_SEED", "1"))
 LONGEST_S = 10.0
 MOST_WAITS = 30  # of so long: something else than the processor is waited for
 LEAST_CASES_A_SECOND = 5
+MOST_ON_THE_WALL = 4.0
 
 
 def verify_all(results: Connection, folder: str, first: int) -> None:
@@ -67,8 +69,8 @@ def test_mutated_files_get_a_verdict_in_time(tmp_path: Path) -> None:
     wrong, seen, waits, name, begun, cpu = [], 0, 0, "the start", 0.0, 0.0
     try:
         assert ours.poll(600)
-        end = time.monotonic() + SECONDS
-        while time.monotonic() < end and len(wrong) < 20:
+        end = time.monotonic() + MOST_ON_THE_WALL * SECONDS
+        while cpu < SECONDS and time.monotonic() < end and len(wrong) < 20:
             if not ours.poll(LONGEST_S):
                 waits += 1
                 if process.is_alive() and waits < MOST_WAITS and not had_its_time(process.pid or 0, begun):
