@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.service.kit import Client, Clock, running
+from tests.service.kit import Client, Clock, body, running
 from ucsearch.records.audit import AuditReader
 from ucsearch.verify import verify_log
 
@@ -219,6 +221,23 @@ def test_a_revoked_token_is_forgotten(tmp_path: Path, monkeypatch: pytest.Monkey
         assert (await client.get("/v1/decisions")).status_code == 401
         (tmp_path / "tokens.toml").chmod(0o644)
         assert (await client.get("/v1/decisions", role="operator")).status_code == 401
+
+    run(tmp_path, go)
+
+
+def test_a_token_that_is_revoked_while_a_body_is_sent_decides_nothing(tmp_path: Path) -> None:
+    async def go(client: Client) -> None:
+        raw = json.dumps(body("A")).encode()
+
+        async def slowly() -> AsyncIterator[bytes]:
+            yield raw[:20]
+            client.service.tokens.revoke("the agent")
+            yield raw[20:]
+
+        headers = {**client.headers("agent"), "Idempotency-Key": "k", "Content-Type": "application/json"}
+        made = await client.http.post("/v1/plans/orders/decisions", content=slowly(), headers=headers)
+        assert (made.status_code, made.json()["code"]) == (401, "unauthorized")
+        assert (await client.get("/v1/decisions")).json()["items"] == []
 
     run(tmp_path, go)
 

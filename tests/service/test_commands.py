@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import math
 import random
+import socket
 import threading
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 from tests.kit.postgres import Server
 from tests.service.kit import CONFIG, PLAN, make_folder, open_service
 from ucsearch.cli.main import app
-from ucsearch.errors import InputError
+from ucsearch.errors import InputError, UCSearchError
 from ucsearch.monitor import Settings, rank_of
 from ucsearch.pipeline.scaffold import write_scaffold
 from ucsearch.records.backup import restore
@@ -23,7 +24,7 @@ from ucsearch.records.chain import Checkpoint
 from ucsearch.service.arming import arm, replayed
 from ucsearch.service.config import PlanTable, load_config
 from ucsearch.service.plans import load_plan
-from ucsearch.service.start import backup_log
+from ucsearch.service.start import backup_log, init, run
 
 
 def command(*arguments: str) -> tuple[int, str]:
@@ -44,12 +45,27 @@ def test_a_new_service_is_right_and_shows_its_token_once(tmp_path: Path) -> None
     settings.write_text(settings.read_text() + '\n[run]\nengine = "python"\n')
     assert command("check", str(tmp_path / "s"))[0] == 0
     assert command("init", str(tmp_path / "s"))[0] != 0
+    (tmp_path / "a file").write_text("")
+    for place in ("a file", "a file/within"):
+        with pytest.raises(UCSearchError, match="folder"):
+            init(tmp_path / place)
     code, text = command("token", "add", str(tmp_path / "s"), "bot", "--role", "agent")
     assert (code, text[:4]) == (0, "ucs_")
     assert "bot\tagent" in command("token", "list", str(tmp_path / "s"))[1]
     assert command("token", "add", str(tmp_path / "s"), "bot")[0] != 0
     assert command("token", "revoke", str(tmp_path / "s"), "bot")[0] == 0
     assert "bot" not in command("token", "list", str(tmp_path / "s"))[1]
+
+
+def test_an_address_that_is_taken_is_told_before_anything_is_opened(tmp_path: Path) -> None:
+    make_folder(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(InputError) as told:
+            run(tmp_path, bind=f"127.0.0.1:{port}")
+    assert f"server.bind: saw 127.0.0.1:{port} (Address already in use)" in str(told.value)
+    assert "--bind ADDRESS:PORT" in str(told.value)
+    assert not (tmp_path / "log").exists() or not list((tmp_path / "log").iterdir())
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,32 @@ def test_a_second_request_on_a_connection_is_timed_too(server: Server) -> None:
         assert answer(wire)[0] == 408
 
 
+def test_headers_right_behind_another_request_are_timed_too(server: Server) -> None:
+    with server.connect() as wire:
+        wire.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET /healthz HTTP/1.1\r\nHost: 12")
+        parts = []
+        while part := wire.recv(65536):
+            parts.append(part)
+    assert re.findall(rb"HTTP/1.1 (\d+)", b"".join(parts)) == [b"200", b"408"]
+
+
+def test_what_stands_behind_a_body_in_pieces_is_no_header(server: Server) -> None:
+    data = json.dumps(body("A")).encode()
+    pieces = b"%x\r\n%s\r\n0\r\nIdempotency-Key: behind\r\n\r\n" % (len(data), data)
+    head = server.head("behind", "chunked", Connection="close")
+    with server.connect() as wire:
+        wire.sendall(head.replace(b"Idempotency-Key: behind\r\n", b"") + pieces)
+        status, content = answer(wire)
+    assert (status, json.loads(content)["code"]) == (400, "no_idempotency_key")
+    with server.connect() as wire:
+        wire.sendall(head + pieces)
+        assert answer(wire)[0] == 200
+    with server.connect() as wire:
+        wire.sendall(server.head("squeezed", "gzip, chunked", Connection="close") + pieces)
+        status, content = answer(wire)
+    assert (status, json.loads(content)["code"]) == (415, "not_json_type")
+
+
 def test_a_body_that_does_not_come_is_408(server: Server) -> None:
     with server.connect() as wire:
         wire.sendall(server.head("slow", 1000) + b'{"items":')

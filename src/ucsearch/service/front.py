@@ -22,6 +22,7 @@ from ucsearch.service.problems import Answered, Refusal
 __all__ = ["Front", "Rates", "bug", "principal_of", "problem", "proxy_principal", "raw_body"]
 
 _log = logging.getLogger("ucsearch.service")
+PROXIED = "proxy:"  # of principals that have no token of ours
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PORT = re.compile(r":\d+$")
 _ONCE = frozenset({b"authorization", b"content-encoding", b"content-type", b"host", b"idempotency-key", b"origin"})
@@ -197,7 +198,7 @@ def principal_of(request: Request, needed: str) -> Principal:
     if found is None:
         service.metrics.auth_failures.inc()
         raise Refusal("unauthorized", "expected Authorization: Bearer with a token of this service")
-    request.state.principal = found.name
+    request.state.principal, request.state.token = found.name, found
     limits = service.config.limits
     request.app.state.rates.take(found.token, limits.per_agent if found.role == "agent" else limits.per_token)
     if not allows(found.role, needed):
@@ -223,7 +224,7 @@ def proxy_principal(request: Request, service: Service) -> Principal | None:
         except ValueError:
             return None
         if name and name.isprintable() and any(address in ipaddress.ip_network(p) for p in server.proxies):
-            return Principal(name[:100], server.proxy_role, f"proxy:{name[:100]}")
+            return Principal(name[:100], server.proxy_role, f"{PROXIED}{name[:100]}")
     return None
 
 
@@ -235,7 +236,14 @@ async def raw_body(request: Request) -> bytes:
         raise Refusal("not_json_type", "expected Content-Type: application/json")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Refusal("not_json_type", "compressed bodies are not read")
-    return await counted(request, limits.body_bytes, limits.body_s)
+    if request.headers.get("transfer-encoding", "chunked").lower() != "chunked":
+        raise Refusal("not_json_type", "of transfer encodings only chunked is read")
+    raw = await counted(request, limits.body_bytes, limits.body_s)
+    found: Principal | None = getattr(request.state, "token", None)
+    tokens = request.app.state.service.tokens
+    if found is not None and not found.token.startswith(PROXIED) and not tokens.stands(found):
+        raise Refusal("unauthorized", "the token was revoked while the body was sent")
+    return raw
 
 
 async def counted(request: Request, most: int, seconds: float) -> bytes:

@@ -81,6 +81,10 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
                 self._within, self._taken = True, 0
             super().on_message_begin()
 
+        def on_header(self, name: bytes, value: bytes) -> None:
+            if self._within:  # not what comes behind a body in pieces: whoever asks was judged by what came before it
+                super().on_header(name, value)
+
         def on_headers_complete(self) -> None:
             self._within = False
             self._disarm()

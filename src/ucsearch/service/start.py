@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -84,8 +85,15 @@ certificate = true
 def init(folder: str | Path) -> str:
     """Files of a new service and its log; returns the text of the one admin token, which is kept nowhere."""
     place = Path(folder)
-    if place.exists() and any(place.iterdir()):
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise InputError("DIR", str(place), "a new or empty folder")
+    try:
+        return _made(place)
+    except OSError as error:
+        raise RecordError(f"{place}: cannot be written ({error.strerror}); choose another folder") from error
+
+
+def _made(place: Path) -> str:
     place.mkdir(parents=True, exist_ok=True)
     for name, text in ((FILE, SERVICE), ("orders.toml", ORDERS)):
         with whole_file(place / name) as file:
@@ -178,6 +186,7 @@ def run(
         content: dict[str, Any] = json.loads(config.model_dump_json())
         content["server"]["bind"] = bind
         config = Config.model_validate_json(json.dumps(content), strict=True)
+    _check_free(config)
     started = time.monotonic()
     service = Service.open(config, place)
     ready_plans(service.plans)
@@ -198,6 +207,21 @@ def run(
     _log.info("start", extra={"fields": {**fields, "after_s": round(time.monotonic() - started, 2)}})
     server.run()
     _log.info("stop", extra={"fields": fields})
+
+
+def _check_free(config: Config) -> None:
+    """Before kernels are compiled and the log is opened: whether the address can be listened to."""
+    host, port = config.server.host, config.server.port
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as trial:
+            if os.name == "posix":  # as the server itself does
+                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(address)
+    except OSError as error:
+        seen = f"{config.server.bind} ({error.strerror or error})"
+        hint = "Stop what listens there, or take another one: server.bind in service.toml, or --bind ADDRESS:PORT."
+        raise InputError("server.bind", seen, "an address and port that are free", hint=hint) from error
 
 
 def _reload(service: Service) -> None:

@@ -157,6 +157,8 @@ async def checked_form(request: Request, session: Session | None) -> dict[str, s
     if kind != "application/x-www-form-urlencoded":
         raise Refusal("not_json_type", "expected a form")
     raw = await counted(request, _FORM_BYTES, request.app.state.service.config.limits.body_s)
+    if session is not None and request.app.state.sessions.find(session.id) is None:  # ended while the form was sent
+        raise LoginNeeded
     try:
         pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, strict_parsing=False, max_num_fields=50)
         fields = dict(pairs)
