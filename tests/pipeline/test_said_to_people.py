@@ -30,6 +30,9 @@ CERTAIN = TOML.replace("risk = 0.25", "risk = 0.0")
         (-8.55, "", 0.5, "scores -8.55"),
         (-8.55, "EUR", 0.0, "is expected to cost 8.55 EUR"),
         (8.55, "EUR", 0.0, "is expected to earn 8.55 EUR"),
+        (-5158431.6, "EUR", 0.0, "is expected to cost 5,158,432 EUR"),
+        (-5158431.6, "", 0.0, "scores -5.15843e+06"),
+        (-1e18, "EUR", 0.0, "is expected to cost 1e+18 EUR"),
         (-8.55, "EUR", 0.5, "costs 8.55 EUR, its risk counted,"),
     ],
 )

@@ -21,6 +21,7 @@ __all__ = [
     "scores",
 ]
 
+_MILLION, _UNREADABLE = 1e6, 1e15
 STRONG_RATIO = 1.5  # above it the variance of a sum is far from what independent steps give
 _CONDITIONS = {one.name: one.words for one in BUILT_IN}
 
@@ -69,15 +70,20 @@ def scores(score: float, money: str = "", risk: float = 0.0) -> str:
         return f"scores {score:.6g}"
     verb = "cost" if score < 0.0 else "earn"
     if risk != 0.0:
-        return f"{verb}s {abs(score):.6g} {money}, its risk counted,"
-    return f"is expected to {verb} {abs(score):.6g} {money}"
+        return f"{verb}s {_shown(score)} {money}, its risk counted,"
+    return f"is expected to {verb} {_shown(score)} {money}"
 
 
 def at_most(upper: float, money: str = "") -> str:
     """What a plan cannot score."""
     if not money:
         return f"cannot score more than {upper:.6g}"
-    return f"cannot {'cost less' if upper < 0.0 else 'earn more'} than {abs(upper):.6g} {money}"
+    return f"cannot {'cost less' if upper < 0.0 else 'earn more'} than {_shown(upper)} {money}"
+
+
+def _shown(value: float) -> str:
+    """Without its sign; millions as people write them, not as powers of ten."""
+    return f"{abs(value):,.0f}" if _MILLION <= abs(value) < _UNREADABLE else f"{abs(value):.6g}"
 
 
 def _amount(value: float, money: str) -> str:
