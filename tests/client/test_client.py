@@ -339,6 +339,27 @@ def test_frames_that_mean_two_things_are_refused(change: dict[str, Any], words: 
         items_of([1], frame)
 
 
+def test_odd_frames_of_pandas_are_told_in_words_or_read() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"unique_id": ["A", "A"], "ds": [1, 2], "mean": [1.0, 2.0], "std": [1.0, 1.0]})
+    states = pd.DataFrame({"unique_id": ["A"], "on_hand": [1.0]})
+    for odd, words in (
+        (pd.concat([frame, frame[["mean"]]], axis=1), "each once"),
+        (frame.rename(columns={"std": 5}), "a column named 5"),
+        (frame.iloc[:0], "no rows"),
+        (frame.set_index("unique_id"), "reset_index"),
+    ):
+        with pytest.raises(InputError, match=words):
+            items_of(odd, states)
+    with pytest.raises(InputError, match="reset_index"):
+        items_of(frame, states.set_index("unique_id"))
+    missing = frame.assign(mean=pd.array([1, None], "Int64"))
+    (item,) = items_of(missing, states)
+    assert item.content()["forecast"]["mean"] == [1.0, None]
+    with pytest.raises(InputError, match="Forecast"):
+        Item("A", {}, {"mean": [1.0], "std": [1.0]}).content()  # type: ignore[arg-type]
+
+
 def test_what_libraries_have_for_nothing_is_nothing() -> None:
     pd = pytest.importorskip("pandas")
     np = pytest.importorskip("numpy")

@@ -96,10 +96,26 @@ def frame_rows(frame: Any, what: str) -> list[dict[str, Any]]:
 
     try:
         native = nw.from_native(frame)
+    except nw.exceptions.NarwhalsError as error:  # columns of one name
+        raise InputError(what, str(error)[:200], "columns with names that are texts, each once") from error
     except TypeError as error:
         raise InputError(what, type(frame).__name__, "a data frame of pandas, polars, pyarrow, ...") from error
+    columns = native.collect_schema().names() if isinstance(native, nw.LazyFrame) else list(native.columns)
+    wrong = [name for name in columns if not isinstance(name, str)]
+    if wrong or len(set(columns)) < len(columns):
+        seen = f"a column named {wrong[0]!r}" if wrong else f"columns {', '.join(columns)}"
+        raise InputError(what, seen[:200], "columns with names that are texts, each once")
     eager = native.collect() if isinstance(native, nw.LazyFrame) else native
-    return [dict(row) for row in eager.iter_rows(named=True)]
+    given = eager.iter_rows(named=True)
+    rows = [{name: None if _missing(_plain(x)) else x for name, x in row.items()} for row in given]
+    if what == "outcomes":  # there may be none yet
+        return rows
+    if not rows:
+        raise InputError(what, "no rows", "at least one")
+    if not set(columns).intersection(_SERIES):
+        hint = "An index is no column: frame.reset_index() makes it one." if hasattr(frame, "reset_index") else ""
+        raise InputError(what, f"columns {', '.join(columns)}"[:200], "a column series or unique_id", hint=hint)
+    return rows
 
 
 _TEXTS = ("series", "unique_id", "date", "ds", "cutoff", "issued", "model", "decision", "observed_at")
@@ -146,6 +162,11 @@ def _said(rows: Sequence[dict[str, Any]], layout: Layout, names: Columns) -> dic
             if text := seen.pop():
                 out[ours] = text
     return out
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's, of list columns and numbers, as Python's."""
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _missing(value: Any) -> bool:
@@ -201,7 +222,7 @@ def _state(row: Mapping[str, Any]) -> dict[str, Any]:
     skip = next(name for name in _SERIES if name in row)
     out: dict[str, Any] = {}
     for name, value in row.items():
-        plain = value.tolist() if hasattr(value, "tolist") else value  # numpy's, of list columns and numbers
+        plain = _plain(value)
         if name == skip or _missing(plain):
             continue
         out[name] = list(plain) if isinstance(plain, list | tuple) else plain

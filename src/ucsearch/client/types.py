@@ -81,6 +81,8 @@ class Item:
 
     def content(self) -> dict[str, Any]:
         """As JSON has it."""
+        if not isinstance(self.forecast, Forecast):
+            raise InputError("forecast", type(self.forecast).__name__, "a ucsearch.client.Forecast")
         state = {name: _state(value, f"state.{name}") for name, value in self.state.items()}
         return {"series": self.series, "state": state, "forecast": self.forecast.content()}
 
