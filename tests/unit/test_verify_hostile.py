@@ -30,6 +30,8 @@ from ucsearch.tasks import CapacityPlan, LeadTimeInventory
 from ucsearch.verify import NoTask, opening, verify_file, verify_record
 from ucsearch.verify import __main__ as program_module
 from ucsearch.verify.__main__ import main
+from ucsearch.verify.demands import read_gate
+from ucsearch.verify.formats import Malformed
 from ucsearch.verify.trust import built_in_task
 from ucsearch.verify.verdict import Verdict, printable
 
@@ -408,6 +410,14 @@ def test_a_gate_at_least_as_strict(text: str, code: int, tmp_path: Path, capsys:
         seen = stopped.code
     assert seen == code
     assert ("weaker gate" in capsys.readouterr().out) == (code == 1)
+
+
+def test_a_gate_of_dots_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "gate.toml").write_text("a" + ".d" * 100_000 + "=1", encoding="utf-8")
+    begun = time.process_time()
+    with pytest.raises(Malformed, match="too long"):
+        read_gate(tmp_path / "gate.toml")
+    assert time.process_time() - begun < 5.0
 
 
 def test_limits_of_a_gate_are_compared(tmp_path: Path) -> None:

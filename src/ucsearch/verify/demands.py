@@ -13,6 +13,7 @@ from ucsearch.verify.schema import KINDS, LIMITS
 DEFAULTS = {"certificate": True}  # as a gate has it when a settings file says nothing; all else is not asked for
 LOOSENING = ("near",)  # lets something pass that else would not
 LONGEST = 1 << 20  # bytes of a settings file
+MOST_DOTS = 10_000  # in all of it: a key of many takes tomllib time by more than the square of their number
 
 
 def read_gate(path: Path) -> dict[str, Any]:
@@ -20,7 +21,7 @@ def read_gate(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             data = file.read(LONGEST + 1)
-        if len(data) > LONGEST:
+        if len(data) > LONGEST or data.count(b".") > MOST_DOTS:
             raise ValueError("too long for settings")
         content = tomllib.loads(data.decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:  # tomllib's error is a ValueError
