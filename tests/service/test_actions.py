@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.service.kit import Client, Clock, body, running
-from ucsearch.records.audit import AuditReader
+from ucsearch.errors import RecordError
+from ucsearch.records.audit import AuditLog, AuditReader
 from ucsearch.verify import verify_log
 
 
@@ -223,6 +224,31 @@ def test_a_revoked_token_is_forgotten(tmp_path: Path, monkeypatch: pytest.Monkey
         assert (await client.get("/v1/decisions", role="operator")).status_code == 401
 
     run(tmp_path, go)
+
+
+def test_what_a_person_does_while_the_log_fails_counts_only_when_it_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def go(client: Client) -> None:
+        made = await one(client)
+        asked = {"action": 5.0, "why": "a delivery is late", "expects": made["id"]}
+        steps = [(f"/v1/decisions/{made['id']}/override", asked), ("/v1/plans/orders/pause", {"why": "stocktaking"})]
+        for i, (path, content) in enumerate(steps):
+            with monkeypatch.context() as failing:
+                failing.setattr(AuditLog, "_append", _no_space)
+                told = await client.post(path, content, role="operator", key=f"k{i}")
+            assert (told.status_code, told.json()["code"]) == (503, "audit_unavailable")
+            assert (await client.get("/v1/series/A")).json()["effective"] == made["action"]
+            assert (await client.get("/v1/plans")).json()["items"][0]["paused"] is False
+        for i, (path, content) in enumerate(steps):
+            assert (await client.post(path, content, role="operator", key=f"k{i}")).status_code == 201
+        assert (await client.get("/v1/series/A")).json()["effective"] == 5.0
+
+    run(tmp_path, go)
+
+
+def _no_space(*_: object) -> None:
+    raise RecordError("no space left")
 
 
 def test_a_token_that_is_revoked_while_a_body_is_sent_decides_nothing(tmp_path: Path) -> None:
