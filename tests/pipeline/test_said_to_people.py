@@ -15,6 +15,7 @@ from tests.pipeline.kit import STATE_HEAD, TOML, decide, make_settings, read_csv
 from ucsearch.cli import app
 from ucsearch.dispatch.words import at_most, scores
 from ucsearch.errors import DataError, InputError
+from ucsearch.pipeline.decide import run_decide
 from ucsearch.pipeline.explain import explain_series
 from ucsearch.pipeline.forecasts import ForecastFile, make_trace
 from ucsearch.pipeline.tables import open_table
@@ -153,3 +154,36 @@ def test_a_record_names_the_model_that_the_file_names() -> None:
     tables, how = np.ones((1, 2, 3)), Forecast(model="sample")
     assert make_trace(tables, "members", (), how, None, None, "ridge-paths").model == "ridge-paths"
     assert make_trace(tables, "members", (), how, None, None).model == "sample"
+
+
+CLOSED = """
+period = "day"
+[task]
+name = "lead_time_inventory"
+lead_time = 0
+holding = 0.1
+shortage = 2.0
+[actions]
+lots = 4
+[policy]
+name = "exact"
+mode = "closed"
+risk = 0.0
+depth = 2
+[run]
+engine = "python"
+"""
+
+
+@pytest.mark.parametrize(("spread", "said"), [(50.0, True), (90_000.0, False), (0.0, False)])
+def test_sizes_that_are_far_too_coarse_for_a_steady_demand_are_told(
+    tmp_path: Path, spread: float, said: bool
+) -> None:  # fmt: skip
+    rng = np.random.default_rng(3)
+    rows = [["A", h + 1, *(100_000.0 + spread * rng.uniform(-1.0, 1.0, 12)).tolist()] for h in range(3)]
+    forecasts = write_csv(tmp_path / "f.csv", ["series", "step", *(f"member_{j + 1}" for j in range(12))], rows)
+    states = write_csv(tmp_path / "s.csv", ["series", "on_hand"], [["A", 10.0]])
+    report = run_decide(parse_settings(CLOSED.encode()), forecasts, states, tmp_path / "d.csv", tmp_path / "d.db")
+    note = read_csv(tmp_path / "d.csv")[0]["note"]
+    assert ("sizes are offered in steps far wider than demand varies" in note) is said
+    assert report.coarse_words.startswith("1 series: sizes are offered") is said

@@ -144,6 +144,8 @@ def decide(
         typer.echo(report.fallback_words)
     if report.horizon_words:
         typer.echo(f"Note: {report.horizon_words}", err=True)
+    if report.coarse_words:
+        typer.echo(f"Note: {report.coarse_words}", err=True)
     if html is not None:
         typer.echo(f"page in {html}")
     typer.echo(f"decisions in {report.out}, records in {report.log}")

@@ -28,6 +28,7 @@ from ucsearch.pipeline.cases import (
     panel_inputs,
     planned_trace,
 )
+from ucsearch.pipeline.coarse import COARSE
 from ucsearch.pipeline.decide_page import DecidePage
 from ucsearch.pipeline.folder import JobRun, SameRun, fingerprint_of, keep, kept, read_part, work_folder
 from ucsearch.pipeline.forecasts import ForecastFile
@@ -73,6 +74,7 @@ class DecideReport:
     resumed: int  # series taken over from a run that was cut off
     fallback_cost: float  # expected cost of falling back, all series for which it is known
     fallback_unknown: int  # series that fell back without a usable forecast or a valued plan, so that nobody knows
+    coarse: int  # series whose order sizes lie far wider apart than their demand varies
     outlasting: int  # orders that last past the periods planned, and what is left then counts for nothing
     settings: Settings
     out: Path
@@ -106,6 +108,16 @@ class DecideReport:
         return (
             f"{self.outlasting} orders last past the {depth} periods planned; a larger [policy] depth, or "
             "[task] end_stock = 'cycle', might save money"
+        )
+
+    @property
+    def coarse_words(self) -> str:
+        """Whether sizes on a lattice are too coarse for some series; "" where they are not."""
+        if not self.coarse:
+            return ""
+        return (
+            f"{self.coarse} series: {COARSE}; settings of their own with [task] orders = 'level', [actions] multiples "
+            "= [-1, 0, 1, 2, 3] for lots, and [policy] mode = 'members', depth = 3 would fit them"
         )
 
     @property
@@ -321,13 +333,13 @@ def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: 
     outcomes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     losses: list[float] = []
-    unknown = outlasting = 0
+    unknown = outlasting = coarse = 0
     found = list(plan.problems)
     shown = shown_columns(plan.has_orders)
     places, page = tuple(shown.values()), DecidePage()
 
     def rows() -> Iterator[Sequence[Any]]:
-        nonlocal unknown, outlasting
+        nonlocal unknown, outlasting, coarse
         for number in range(len(plan.chunks)):
             part = read_part(folder, number)
             found.extend(Problem(**p) for p in part["problems"])
@@ -336,6 +348,7 @@ def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: 
                 reasons[row[PLACE["reason"]]] += 1
                 if row[PLACE["fallback_cost"]] is not None:
                     losses.append(row[PLACE["fallback_cost"]])
+                coarse += COARSE in row[PLACE["note"]]
                 outlasting += OUTLASTS in row[PLACE["note"]]
                 unknown += row[PLACE["outcome"]] == "FALLBACK" and row[PLACE["fallback_cost"]] is None
                 if html is not None:
@@ -346,7 +359,7 @@ def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: 
     write_table(out, {name: kinds[i] for name, i in shown.items()}, rows)
     report = DecideReport(
         dict(sorted(outcomes.items())), dict(sorted(reasons.items())), tuple(found[:_SHOWN]),
-        max(0, len(found) - _SHOWN), resumed, math.fsum(losses), unknown, outlasting, plan.settings, out, log,
+        max(0, len(found) - _SHOWN), resumed, math.fsum(losses), unknown, coarse, outlasting, plan.settings, out, log,
     )  # fmt: skip
     if html is not None:
         cost = (report.fallback_cost, report.fallback_unknown)

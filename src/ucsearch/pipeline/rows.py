@@ -10,6 +10,7 @@ from ucsearch.dispatch.gate import Reason
 from ucsearch.dispatch.view import label_of, score_of
 from ucsearch.dispatch.words import explain_fallback, explain_release
 from ucsearch.pipeline.cases import ORDERING_TASK, Case, StateFile, expected_loss, order_size, ordered_by, row_note
+from ucsearch.pipeline.coarse import coarse_note
 from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
 from ucsearch.pipeline.periods import day_text, later
@@ -94,7 +95,9 @@ class Rows:
             "fallback_cost": expected_loss(d),
             "next_orders": " ".join(f"{x:.12g}" for x in plan_orders(d)[1:]) if d.action is not None else "",
             "sentence": sentence_in(d, self.files.settings.currency),
-            "note": "; ".join(filter(None, (row_note(d, order, self.files.settings.units), self._binds(d)))),
+            "note": "; ".join(
+                filter(None, (row_note(d, order, self.files.settings.units), coarse_note(d), self._binds(d)))
+            ),
         }
         return self._row(series, case, d.outcome.value, id, given)
 
