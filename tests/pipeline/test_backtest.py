@@ -246,6 +246,9 @@ def test_the_headline_is_about_the_best_rule_with_its_interval() -> None:
     assert "95 % interval over 30 series" in ahead.headline()
     few = made_up({"policy": [10.0, 11.0], "base-stock": [20.0, 20.0]})
     assert "no interval: 2 series, at least 3 are needed" in few.headline()
+    far = made_up({"policy": [10.0, 10.0, 16000.0], "base-stock": [10.0, 10.0, 900.0]})
+    assert "(no interval: 3 series are too few, they differ too much)" in far.headline()
+    assert "inf" not in far.against("base-stock").text()
 
 
 def test_every_rule_has_an_interval_and_evidence_is_plain(result: BacktestResult) -> None:

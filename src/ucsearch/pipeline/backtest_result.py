@@ -86,7 +86,7 @@ class Against:
     def text(self) -> str:
         if not math.isfinite(self.share):
             return ""
-        if not math.isfinite(self.low):
+        if not (math.isfinite(self.low) and math.isfinite(self.high)):
             return f"{100.0 * self.share:+.1f} %"
         return f"{100.0 * self.share:+.1f} % [{100.0 * self.low:+.1f}, {100.0 * self.high:+.1f}]"
 
@@ -138,8 +138,11 @@ class BacktestResult:
             return ""
         found = self.against(best)
         over = f"95 % interval over {found.series} series"
-        if not math.isfinite(found.low):
+        if not (math.isfinite(found.low) and math.isfinite(found.high)):
             few = f"no interval: {found.series} series, at least {LEAST} are needed"
+            few = (
+                few if found.series < LEAST else f"no interval: {found.series} series are too few, they differ too much"
+            )
             return f"policy against the best rule, {best}: {found.text() or 'equal'} ({few})"
         change = f"{100.0 * abs(found.share):.1f} %"
         interval = f"[{100.0 * found.low:+.1f}, {100.0 * found.high:+.1f}] % saved, {over}"
