@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import math
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ucsearch.backtest.intervals import Interval
 from ucsearch.backtest.linear import has_solver, storage_programme
 from ucsearch.pipeline import backtest_any
 from ucsearch.pipeline.any_page import write_any_page
@@ -150,6 +152,9 @@ def test_storage_is_replayed_against_its_own_rules(tmp_path: Path) -> None:
     assert "bought [MWh]" in text
     assert "mean charge [MWh]" in text
     assert result.write(tmp_path / "out.csv") == 2 * len(result.tracks)
+    object.__setattr__(result, "difference", lambda name: Interval(1.0, -1.0, math.inf))
+    assert "inf" not in result.text()
+    assert "too short for an interval" in result.headline()
 
 
 def test_hindsight_is_what_a_solver_finds(tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ def test_backtest_exit_codes(job: Path) -> None:
     assert (job / "p.svg").exists()
     write_csv(job / "sales.csv", ["series", "step", "demand"], [*rows, ["B", 1, 5.0]])
     result = run("backtest", "job.toml", "--data", "sales.csv", "--no-plot", code=1)
-    assert "Refused: sales.csv, column step, series B: saw 1 periods" in result.stderr
+    assert "Refused: sales.csv, series B: saw 1 periods" in result.stderr
     run("backtest", "job.toml", "--data", "nowhere.csv", code=2)
 
 
