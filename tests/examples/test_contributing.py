@@ -86,7 +86,7 @@ SPREAD = Recipe(
             (
                 "_TABLE = (\n",
                 '    Spread("half", 4, lambda v, w, f, s, t: 0.5 * math.sqrt(_squares(v, w, f, s, False)),\n'
-                '           f"0.5 * math.sqrt({_SQUARES.format(False)})", _EVERYWHERE, math.inf, False),\n',
+                '           "0.5 * math.sqrt(square)", "all", _EVERYWHERE, math.inf, False),\n',
             ),
         ],
         "src/ucsearch/verify/replay.py": [

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 __all__ = ["rich_bar", "told_or_shown"]
+
+_SHORT_S = 5.0  # who waits less than this needs no telling
 
 
 @contextmanager
@@ -36,12 +39,13 @@ def rich_bar(first: str = "preparing") -> Iterator[Callable[[str, int, int], Non
 
 @contextmanager
 def told_or_shown() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar, or, where stderr is no terminal, a line for every tenth of what is done."""
+    """A bar, or, where stderr is no terminal, a line for every tenth of what is done, once it takes its time."""
     told: set[tuple[str, int]] = set()
+    began = time.monotonic()
 
     def tell(what: str, done: int, total: int) -> None:
         tenth = (what, 10 * done // max(1, total))
-        if tenth not in told:
+        if tenth not in told and time.monotonic() - began > _SHORT_S:
             told.add(tenth)
             print(f"{what}: {done} of {total}", file=sys.stderr, flush=True)
 
