@@ -22,6 +22,7 @@ from ucsearch.dispatch.last_look import _Look, last_look
 from ucsearch.engine.compiled.cache import load_kernel
 from ucsearch.engine.compiled.codegen import kernel_text
 from ucsearch.engine.compiled.engine import find_kernel, run
+from ucsearch.engine.compiled.split import WAYS
 
 OUT = Path(__file__).parent / "out"
 ICEM, PYTORCH_MPPI = "pytorch-icem 256 x 5", "pytorch-mppi 1024 x 5"
@@ -103,13 +104,14 @@ def rule_checks() -> dict[str, float]:
 
 
 def bounds_checks() -> float:
-    """Time of a panel with checked indices in the user's functions against the same kernel without."""
+    """Time of a panel with checked indices in the user's functions against the same kernel without, compiled alike."""
     problem, policy = make_problem(2000, 6), policies(6)[PLAIN]
     plan = uc.search_panel(problem.task, problem.states, problem.trace, policy, threads=1, engine="compiled")
     s = plan.settings
     text = kernel_text(problem.task, plan.layout, s.mode, s.algorithm, s.use_bound)
-    bare = load_kernel(text.replace("boundscheck=True", "boundscheck=False"))
-    kernels = {"checked": find_kernel(problem.task, plan.layout, s), "bare": None if bare is None else bare.uc_panel}
+    checked: Any = find_kernel(problem.task, plan.layout, s)
+    bare = load_kernel(text.replace("boundscheck=True", "boundscheck=False"), WAYS)
+    kernels = {"checked": checked, "bare": getattr(bare, checked.py_func.__name__)}
 
     def job(kernel: Any) -> None:
         run(kernel, s, plan.inputs, plan.outputs, lambda w: None)
