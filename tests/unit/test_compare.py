@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import ucsearch as uc
 from ucsearch.backtest.choosers import Searched
-from ucsearch.backtest.intervals import by_series, paired
+from ucsearch.backtest.intervals import Interval, by_series, paired
 from ucsearch.backtest.metrics import cvar20, max_drawdown
 from ucsearch.backtest.panel import Panel
 from ucsearch.backtest.roster import Budget, Entry, ordering_rules
@@ -88,6 +88,15 @@ def test_the_table_names_the_reference_and_the_svg_has_a_point_per_policy(board:
     assert len(circles) == 2 * len(board.rows)  # in the plot and in the legend
     words = [t.text or "" for t in root.findall("{http://www.w3.org/2000/svg}text")]
     assert all(any(row.name in word for word in words) for row in board.rows)
+
+
+@pytest.mark.parametrize("ends", [(-math.inf, math.inf), (-1.0, math.inf), (-math.inf, 2.0)])
+def test_an_interval_without_an_end_is_none(board: Board, ends: tuple[float, float]) -> None:
+    """Few series, or very unequal ones."""
+    rows = tuple(r if r.versus is None else replace(r, versus=Interval(0.5, *ends)) for r in board.rows)
+    table = board_text(replace(board, rows=rows))
+    assert table.count("+0.5 (no interval)") == len(rows) - 1
+    assert "inf" not in table
 
 
 def test_two_runs_differ_in_times_only_and_seeds_matter(board: Board) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -26,6 +27,11 @@ class Interval(NamedTuple):
     def side(self) -> int:
         """1 when the policy is better than the reference, -1 when it is worse, 0 when that is open."""
         return int(self.low > 0.0) - int(self.high < 0.0)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it has both ends: few or very unequal series leave one of them infinite, or both."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
 
 
 def by_series(values: Floats, series: Sequence[str]) -> Floats:

@@ -50,7 +50,7 @@ def write_any_page(result: AnyResult, path: str | Path) -> None:
     for name in result.tracks:
         found = None if name == POLICY else result.difference(name)
         mean, low, high = (math.nan,) * 3 if found is None else found
-        known = math.isfinite(low)
+        known = found is not None and found.is_known
         rows.append({
             "name": name, "ours": name == POLICY, "total": result.total(name), "mean": mean if found else None,
             "low": low if known else None, "high": high, "figures": [x for _, _, x in result.figures(name)],

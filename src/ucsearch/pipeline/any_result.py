@@ -98,7 +98,7 @@ class AnyResult:
         ahead = self.sign * (self.total(POLICY) - self.total(best)) + 0.0  # no difference has no sign
         size = abs(self.total(best))
         share = f" ({100.0 * ahead / size:+.1f} %)" if size > 0.0 else ""
-        if found is None or not (math.isfinite(found.low) and math.isfinite(found.high)):
+        if found is None or not found.is_known:
             return f"policy against the best rule, {best}: {ahead:+,.2f} {self.money}{share}; too short for an interval"
         told = f"{found.mean:+,.2f} {self.money} per {self.unit} [{found.low:+,.2f}, {found.high:+,.2f}]{share}"
         if found.side > 0:
@@ -127,7 +127,7 @@ class AnyResult:
         for name in self.tracks:
             found = None if name == POLICY else self.difference(name)
             ahead = "" if found is None else f"{found.mean:+,.2f}"
-            if found is not None and math.isfinite(found.low) and math.isfinite(found.high):
+            if found is not None and found.is_known:
                 ahead += f" ({found.low:+,.2f} to {found.high:+,.2f})"
             figures = ["" if x is None else f"{x:,.1f}" for _, _, x in self.figures(name)]
             rows.append([name, f"{self.total(name):,.2f}", ahead, *figures])

@@ -84,7 +84,7 @@ def write_backtest_page(result: BacktestResult, path: str | Path) -> None:
         summary=[("Series", f"{len(result.series):,}"), ("Periods", f"{periods} of one {word}"),
                  ("Released", f"{100.0 * result.released:.1f} %")],
         rows=rows, revenue=any(t.revenue.any() for t in result.tracks.values()), count=len(result.series),
-        few=any(r["name"] != POLICY and not math.isfinite(r["low"]) for r in rows),
+        few=any(not math.isfinite(low) for _, _, low, _ in against),
         # Made of escaped text by the helpers themselves.
         bars=Markup(bars), legend=Markup(key(parts)),
         forest=Markup(intervals("saves", "What the policy saves, %", against, " %", caption) if against else ""),
@@ -102,12 +102,12 @@ def write_backtest_page(result: BacktestResult, path: str | Path) -> None:
 def _row(result: BacktestResult, name: str) -> dict[str, Any]:
     f = result.tracks[name].figures()
     a = None if name == POLICY else result.against(name)
+    low, high = (a.low, a.high) if a is not None and a.is_known else (math.nan, math.nan)
     return {
         "name": name, "ours": name == POLICY, "cost": f["cost"], "profit": f["revenue"] - f["cost"],
         "parts": [f[k] for k in _PARTS], "fill": 100.0 * f["fill_rate"], "service": 100.0 * f["service_level"],
         "stock": f["average_stock"], "orders": f["orders"],
-        "share": math.nan if a is None else 100.0 * a.share, "low": math.nan if a is None else 100.0 * a.low,
-        "high": math.nan if a is None else 100.0 * a.high,
+        "share": math.nan if a is None else 100.0 * a.share, "low": 100.0 * low, "high": 100.0 * high,
     }  # fmt: skip
 
 

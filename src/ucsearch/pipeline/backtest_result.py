@@ -83,10 +83,15 @@ class Against:
         """1: the policy was cheaper beyond chance; -1: dearer; 0: open."""
         return int(self.low > 0.0) - int(self.high < 0.0)
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it has both ends: few or very unequal series leave one of them infinite, or both."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
     def text(self) -> str:
         if not math.isfinite(self.share):
             return ""
-        if not (math.isfinite(self.low) and math.isfinite(self.high)):
+        if not self.is_known:
             return f"{100.0 * self.share:+.1f} %"
         return f"{100.0 * self.share:+.1f} % [{100.0 * self.low:+.1f}, {100.0 * self.high:+.1f}]"
 
@@ -138,11 +143,9 @@ class BacktestResult:
             return ""
         found = self.against(best)
         over = f"95 % interval over {found.series} series"
-        if not (math.isfinite(found.low) and math.isfinite(found.high)):
-            few = f"no interval: {found.series} series, at least {LEAST} are needed"
-            few = (
-                few if found.series < LEAST else f"no interval: {found.series} series are too few, they differ too much"
-            )
+        if not found.is_known:
+            why = f", at least {LEAST} are needed" if found.series < LEAST else " are too few, they differ too much"
+            few = f"no interval: {found.series} series{why}"
             return f"policy against the best rule, {best}: {found.text() or 'equal'} ({few})"
         change = f"{100.0 * abs(found.share):.1f} %"
         interval = f"[{100.0 * found.low:+.1f}, {100.0 * found.high:+.1f}] % saved, {over}"

@@ -56,8 +56,8 @@ def _held(block: Block, columns: list[str], names: Columns) -> _Held:
         order = names.dates if names.dates != "auto" else "dmy"  # 05/06/2024 is a date whichever way it is meant
         if not texts:
             continue
-        values = block.numbers(column)[0]
-        if np.isfinite(values).any() and not block.numbers(column)[1]:
+        values, others = block.numbers(column)
+        if np.isfinite(values).any() and not others:
             held.numbers.append(column)
         elif not np.isnat(parse_dates(texts, order, wall_clock=True)).all():
             held.dates.append(column)

@@ -73,7 +73,7 @@ def key(parts: Iterable[str]) -> str:
 
 
 def _told(middle: float, low: float, high: float) -> str:
-    return f"{middle:+.3g}" + (f" ({low:+.3g} to {high:+.3g})" if math.isfinite(low) else "")
+    return f"{middle:+.3g}" + (f" ({low:+.3g} to {high:+.3g})" if math.isfinite(high - low) else "")
 
 
 def _round(value: float) -> float:

@@ -76,7 +76,7 @@ def draw(board: Board) -> str:
         colour = _COLOURS[row.family]
         point = _Point(x(row.expansions), y(row.regret), number)
         points.append(point)
-        if row.versus is not None and math.isfinite(row.versus.low) and math.isfinite(row.versus.high):
+        if row.versus is not None and row.versus.is_known:
             ends = y(base - row.versus.high), y(base - row.versus.low)
             out.append(f"<path d='M{point.x:.1f} {ends[0]:.1f}V{ends[1]:.1f}' stroke='{colour}' stroke-opacity='0.4'/>")
         out.append(f"<circle cx='{point.x:.1f}' cy='{point.y:.1f}' r='4.5' fill='{colour}' fill-opacity='0.85'/>")

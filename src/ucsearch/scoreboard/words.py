@@ -50,7 +50,8 @@ def _cells(row: Row) -> list[str]:
         versus = "reference"
     else:
         sign = {1: "+", -1: "-", 0: " "}[row.versus.side]
-        versus = f"{row.versus.mean:+.3g} [{row.versus.low:+.3g}, {row.versus.high:+.3g}] {sign}"
+        ends = f"[{row.versus.low:+.3g}, {row.versus.high:+.3g}] {sign}" if row.versus.is_known else "(no interval)"
+        versus = f"{row.versus.mean:+.3g} {ends}"
     return [
         row.name, _figure(row.reward), versus, _figure(row.regret), _figure(row.cvar20), _figure(row.drawdown),
         str(row.violations), f"{row.expansions:,.0f}", f"{row.micros:,.0f}",
