@@ -28,7 +28,7 @@ import pytest
 import ucsearch as uc
 import ucsearch.engine.plain.run
 from tests.kit.templates import TEMPLATES
-from ucsearch.engine.compiled import cache, engine
+from ucsearch.engine.compiled import cache, engine, quick
 from ucsearch.engine.compiled.codegen import kernel_text
 from ucsearch.engine.compiled.loading import load_or_compile
 from ucsearch.engine.simulate import Simulator
@@ -232,6 +232,68 @@ def test_processes_that_compile_the_same_kernel_at_once_both_succeed(folder: Pat
         finish(process)
     assert finish(start()) == ["1", "0"]  # loaded, not compiled
     assert len(list(folder.glob("*.py"))) == 1
+
+
+SECOND = """\
+import sys
+import numpy as np
+from ucsearch.engine.compiled.loading import load_or_compile
+
+loaded = load_or_compile(open(sys.argv[1]).read(), None, lambda kernel: kernel(0.0), "a kernel")
+hits, misses = (sum(x.values()) for x in (loaded.call.stats.cache_hits, loaded.call.stats.cache_misses))
+print(loaded.call(4.0), hits, misses, "numba.np.arraymath" in sys.modules)
+
+from numba import njit
+
+print(njit(lambda a: a[a > 1.0].sum())(np.arange(4.0)))  # numba then gets ready to compile as it always does
+"""
+
+
+def test_machine_code_on_disk_is_loaded_without_what_compiles(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.py").write_text(TINY)
+    module = cache.load_kernel(TINY)
+    assert module is not None
+    assert module.uc_panel(4.0) == 9.0
+    done = subprocess.run(
+        [sys.executable, "-c", SECOND, str(tmp_path / "text.py")], capture_output=True, text=True, timeout=120,
+        env={**os.environ, "UCSEARCH_CACHE_DIR": str(folder)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["9.0", "1", "0", "False", "5.0"]
+
+
+def test_machine_code_that_is_not_as_expected_is_left_to_numba(folder: Path) -> None:
+    def again() -> Any:
+        sys.modules.pop(cache.kernel_name(TINY), None)
+        module = cache.load_kernel(TINY)
+        assert module is not None
+        return module.uc_panel
+
+    assert not quick.load_machine_code(again())  # none there yet
+    assert again()(4.0) == 9.0
+    found = again()
+    assert quick.load_machine_code(found)
+    assert len(found.overloads) == 1
+    assert found(4.0) == 9.0
+    again()(np.arange(2.0))  # a second signature: which one is asked for is not known
+    assert not quick.load_machine_code(again())
+    (index,) = (folder / "__pycache__").glob("*.nbi")
+    index.write_bytes(index.read_bytes()[:-20])
+    assert not quick.load_machine_code(again())
+    assert not quick.load_machine_code(len)
+
+
+def test_a_name_that_is_not_in_the_process_is_seen_before_llvm_looks_for_it() -> None:
+    import llvmlite.binding as ll
+
+    def bitcode(name: str) -> bytes:
+        text = f"declare double @{name}(double)\ndefine double @f(double %x) {{\n"
+        return bytes(
+            ll.parse_assembly(f"{text}  %y = call double @{name}(double %x)\n  ret double %y\n}}").as_bitcode()
+        )
+
+    assert quick._all_there(bitcode("numba_gil_ensure"))
+    assert not quick._all_there(bitcode("uc_nowhere_to_be_found"))
 
 
 # -------------------------------------------------------------------- tasks

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ucsearch.engine.compiled.cache import cache_dir, forget_kernel, is_cached, kernel_name, load_kernel
+from ucsearch.engine.compiled.quick import load_machine_code
 
 __all__ = ["LOCK", "Loaded", "load_or_compile"]
 
@@ -57,13 +58,13 @@ def load_or_compile(
             cached = text is not None and is_cached(text)
             with _said(what, cached):
                 try:
-                    made = _make(text, in_memory, warm, _ways())
+                    made = _make(text, in_memory, warm, _ways(), cached)
                 except Exception as error:
                     # Damaged machine code, or an inside of numba that has changed: once more, as numba does it.
                     _log.debug("compiling %s as a whole after %r", what, error)
                     if text is not None:
                         forget_kernel(text)
-                    made = _make(text, in_memory, warm, None)
+                    made = _make(text, in_memory, warm, None, False)
         if name:
             _loaded[name] = made
         return made
@@ -87,7 +88,6 @@ def _uncollected() -> Iterator[None]:
 
 def _ways() -> dict[str, Any] | None:
     """How kernels are compiled faster than numba would; None where this numba is built in another way."""
-    _spare_scipy()
     try:
         from ucsearch.engine.compiled.split import WAYS
     except ImportError:
@@ -124,9 +124,12 @@ def _make(
     in_memory: Callable[[dict[str, Any] | None], Callable[..., Any]],
     warm: Callable[[Callable[..., Any]], None],
     ways: dict[str, Any] | None,
+    cached: bool,
 ) -> Loaded:
     module = None if text is None else load_kernel(text, ways)
     made = Loaded(in_memory(ways)) if module is None else Loaded(module.uc_panel, module.__name__)
+    if not (cached and load_machine_code(made.call)):
+        _spare_scipy()
     warm(made.call)
     return made
 
