@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,10 @@ import pytest
 from tests.kit.postgres import Server
 from tests.service.kit import CONFIG, Client, make_folder, open_service, running
 from ucsearch.errors import RecordError
+from ucsearch.records.audit import AuditLog
 from ucsearch.records.chain import Checkpoint
 from ucsearch.records.place import open_reader
+from ucsearch.records.postgres import AnotherService
 
 
 def config_of(place: str) -> str:
@@ -162,8 +166,6 @@ def test_a_full_log_is_503_and_nothing_leaves(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_written_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ucsearch.records.audit import AuditLog
-
     real = AuditLog.append_bodies
     failing = {"on": False}
 
@@ -185,6 +187,124 @@ def test_a_log_that_cannot_be_written_is_tried_again(tmp_path: Path, monkeypatch
             assert (await client.http.get("/readyz")).status_code in (200, 401)
 
     asyncio.run(go())
+
+
+def _deleted(*ends: str) -> Callable[[Path], None]:
+    def hurt(log: Path) -> None:
+        for end in ends:
+            log.with_name(log.name + end).unlink()
+
+    return hurt
+
+
+def _another(log: Path) -> None:
+    for path in log.parent.iterdir():
+        path.unlink()
+    AuditLog(log).close()
+
+
+@pytest.mark.parametrize(
+    "hurt",
+    [
+        _deleted("", "-wal", "-shm", ".service"), _deleted(""), _deleted("-wal"), _another,
+        lambda log: os.truncate(log, 0), lambda log: log.parent.rename(log.parent.with_name("elsewhere")),
+    ],
+    ids=["deleted", "database", "wal", "another", "emptied", "moved"],
+)  # fmt: skip
+def test_a_log_that_is_gone_while_it_is_open_takes_nothing(tmp_path: Path, hurt: Callable[[Path], None]) -> None:
+    """The open file would take it, and nobody would ever find it there."""
+
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            assert (await client.decide("A", key="a")).status_code == 200
+            hurt(tmp_path / "log/decisions.db")
+            for key in ("a", "b", "c"):  # what was asked before too: its record is gone
+                answer = await client.decide("A", key=key)
+                assert (answer.status_code, answer.json()["code"]) == (503, "audit_unavailable")
+            assert client.service.not_ready() == ["log not writable"]
+
+    asyncio.run(go())
+
+
+def test_a_log_that_was_gone_goes_on_when_it_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ucsearch.service.writer._AGAIN_S", 0.05)
+    log, away = tmp_path / "log", tmp_path / "away"
+
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            first = await client.decide("A", key="a")
+            log.rename(away)
+            for _ in range(100):  # seen without anybody asking
+                if client.service.not_ready():
+                    break
+                await asyncio.sleep(0.05)
+            assert client.service.not_ready() == ["log not writable"]
+            away.rename(log)
+            assert await ready_again(client, "b") == 2
+            assert (await client.decide("A", key="a")).content == first.content
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("end", [".service", "-shm"])
+def test_what_keeps_others_out_is_made_again_where_it_was_deleted(tmp_path: Path, end: str) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            assert (await client.decide("A")).status_code == 200
+            beside = tmp_path / f"log/decisions.db{end}"
+            beside.unlink()
+            assert await ready_again(client, "b") == 2
+            assert beside.exists()
+            with pytest.raises(AnotherService):
+                open_service(tmp_path)._open_log()
+
+    asyncio.run(go())
+
+
+def test_a_database_that_lost_its_tail_while_the_service_ran_takes_nothing(tmp_path: Path, postgres: Server) -> None:
+    import psycopg
+
+    place, other = postgres.fresh(), postgres.fresh()
+    name, copy = (url.split("@/")[1].split("?")[0] for url in (place, other))
+
+    async def go() -> None:
+        async with running(tmp_path, config_of(place)) as client:
+            assert (await client.decide("A")).status_code == 200
+            with psycopg.connect(postgres.url(), autocommit=True) as server:
+                leave = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+                server.execute(f"DROP DATABASE {copy}")
+                server.execute(leave)
+                server.execute(f"CREATE DATABASE {copy} TEMPLATE {name}")
+                await ready_again(client, "b")
+                server.execute(leave)
+                server.execute(f"DROP DATABASE {name}")
+                server.execute(f"ALTER DATABASE {copy} RENAME TO {name}")
+            for _ in range(4):
+                answer = await client.decide("A")
+                assert (answer.status_code, answer.json()["code"]) == (503, "audit_unavailable")
+
+    asyncio.run(go())
+
+
+def test_a_service_that_was_killed_often_does_not_start_ever_slower(tmp_path: Path) -> None:
+    tokens, log = make_folder(tmp_path), tmp_path / "log/decisions.db"
+
+    async def go() -> None:
+        async with running(tmp_path, tokens=tokens) as client:
+            for n in range(20):
+                assert (await client.decide(f"S{n}", members=40)).status_code == 200
+            shutil.copytree(log.parent, tmp_path / "killed")
+
+    asyncio.run(go())
+    shutil.rmtree(log.parent)
+    (tmp_path / "killed").rename(log.parent)
+    before = log.stat().st_size
+    service = open_service(tmp_path)
+    service.start()
+    try:
+        assert log.stat().st_size > before
+    finally:
+        service.stop()
 
 
 def test_a_nearly_full_disk_is_not_ready(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from ucsearch.records.chain import (
     next_head,
     target_of,
 )
+from ucsearch.records.held import Held
 from ucsearch.records.reader import AuditReader, closed_by, find, tail
 from ucsearch.records.requests import Request, as_request, check_request
 
@@ -118,6 +119,8 @@ class AuditLog(AuditReader):
     Reads like an `AuditReader`.
     """
 
+    last: Entry | None = None  # that was added by this object
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -128,6 +131,16 @@ class AuditLog(AuditReader):
     ) -> None:
         self._clock = clock
         self._open(path, timeout_s, read_only=False, max_pages=max_pages)
+        try:
+            self._held: Held | None = Held(self.path)
+        except RecordError:
+            self.close()
+            raise
+
+    def check_place(self) -> None:
+        """Raise where the log's files are no longer those that were opened: what is written now would be lost."""
+        if self._held is not None:
+            self._held.check()
 
     def write(
         self,
@@ -201,6 +214,8 @@ class AuditLog(AuditReader):
             connection.execute("COMMIT")
             if all(entry.repeated for entry in entries):
                 self._sync_wal()
+            self.check_place()
+            self.last = next((entry for entry in reversed(entries) if not entry.repeated), self.last)
         return tuple(entries)
 
     def append_last(self, record: Mapping[str, Any], before: Callable[[int, str], None]) -> Entry:
@@ -216,6 +231,7 @@ class AuditLog(AuditReader):
             before(seq + 1, next_head(head, seq + 1, entry_digest(draft.body), written_at))
             (entry,) = self._insert(connection, [draft], {}, written_at)
             connection.execute("COMMIT")
+            self.check_place()
         return entry
 
     def _insert(
@@ -269,6 +285,7 @@ class AuditLog(AuditReader):
         """Move what the write-ahead log holds into the file, so that the file alone is the log."""
         with self._guarded() as connection:
             connection.execute("PRAGMA journal_mode = DELETE").fetchall()
+            self._held = None  # there is one file now, and whoever settles a log is done with it
 
     def take_over(self, rows: Sequence[Row], blobs: Mapping[str, bytes]) -> None:
         """Append entries of another log as they are, numbers, times and heads included; they must follow the last one
@@ -286,6 +303,7 @@ class AuditLog(AuditReader):
             stored = [(r.seq, r.id, r.digest, r.head, r.written_at, r.body.decode("utf-8")) for r in rows]
             self._insert_rows(connection, stored)
             connection.execute("COMMIT")
+            self.check_place()
 
     def _answered(
         self, connection: sqlite3.Connection, drafts: Sequence[_Draft]

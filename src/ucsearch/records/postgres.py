@@ -244,6 +244,9 @@ class PostgresLog(PostgresReader, AuditLog):
             [(*row, *columns_of(row[5].encode("utf-8"))) for row in rows],
         )
 
+    def check_place(self) -> None:
+        """A server that is another one answers on another connection only."""
+
     def _sync_wal(self) -> None:
         """What a query can see was synced before it could."""
 

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from ucsearch.errors import RecordError
 from ucsearch.records.audit import AuditLog
+from ucsearch.records.chain import Checkpoint
 from ucsearch.records.inputs import built_in_task
 from ucsearch.records.postgres import AnotherService
 from ucsearch.records.reader import AuditReader
@@ -33,7 +34,7 @@ from ucsearch.service.problems import Refusal
 from ucsearch.service.reads import Tally, Verified, find_row
 from ucsearch.service.realised import Realised
 from ucsearch.service.standing import Standing
-from ucsearch.service.store import confirm, open_earlier, open_log, open_reader
+from ucsearch.service.store import confirm, confirm_seen, open_earlier, open_log, open_reader
 from ucsearch.service.writer import Desk, Writer
 from ucsearch.task import Task
 
@@ -95,6 +96,7 @@ class Service:
             self._open_log, self._open_reader, self.standing, self.clock, self.metrics,
             queue_items=config.limits.queue_items, queue_s=config.limits.queue_s,
             batch_items=config.limits.batch_items, after=self.chores.after, open_earlier=self.earlier_files,
+            confirm=self._confirm_seen,
         )  # fmt: skip
 
     @classmethod
@@ -133,6 +135,9 @@ class Service:
     def _open_log(self) -> AuditLog:
         self._generation += 1  # readers of the file before are opened anew
         return open_log(self.config.store, self.folder, self.clock)
+
+    def _confirm_seen(self, seen: Checkpoint) -> None:
+        confirm_seen(self.config.store, self.folder, seen, "what this service recorded, the last of it")
 
     def _open_reader(self) -> AuditReader:
         return open_reader(self.config.store, self.folder)

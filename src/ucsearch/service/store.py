@@ -18,7 +18,7 @@ from ucsearch.records.rotation import check_files, earlier_files, newest_file
 from ucsearch.service.chores import NET
 from ucsearch.service.config import Store
 
-__all__ = ["confirm", "open_earlier", "open_log", "open_reader"]
+__all__ = ["confirm", "confirm_seen", "open_earlier", "open_log", "open_reader"]
 
 
 def open_log(store: Store, folder: Path, clock: Callable[[], datetime]) -> AuditLog:
@@ -32,8 +32,10 @@ def open_log(store: Store, folder: Path, clock: Callable[[], datetime]) -> Audit
     lock = _alone(path)
     try:
         log = Locked(newest_file(path), clock=clock, max_pages=store.max_pages)
-        log.lock = lock
+        log.lock, log.lock_path = lock, _lock_path(path)
         log.set_autocheckpoint(NET * store.wal_autocheckpoint)  # `Chores` moves them before
+        if store.wal_autocheckpoint:
+            log.move_pages()  # a service that is killed again and again would never come to it, and start ever slower
     except BaseException:
         os.close(lock)
         raise
@@ -43,7 +45,17 @@ def open_log(store: Store, folder: Path, clock: Callable[[], datetime]) -> Audit
 class Locked(AuditLog):
     """A log that no second service opens: what a service knows of pauses and monitors, it knows from its own writes."""
 
-    lock = -1
+    lock, lock_path = -1, Path()
+
+    def check_place(self) -> None:
+        super().check_place()
+        if self.lock >= 0:
+            try:
+                is_ours = os.path.samestat(os.fstat(self.lock), self.lock_path.stat())
+            except OSError:
+                is_ours = False
+            if not is_ours:  # a second service would take the new one
+                raise RecordError(f"{self.lock_path}: deleted or replaced while the service ran")
 
     def close(self) -> None:
         super().close()
@@ -52,10 +64,14 @@ class Locked(AuditLog):
             self.lock = -1
 
 
+def _lock_path(log: Path) -> Path:
+    return log.with_name(log.name + ".service")
+
+
 def _alone(path: Path) -> int:
     """A lock beside the log, let go with the process that holds it."""
     try:
-        handle = os.open(path.with_name(path.name + ".service"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise RecordError(f"{path}: its folder cannot be written ({error.strerror})") from error
     try:
@@ -85,9 +101,12 @@ def open_earlier(store: Store, folder: Path) -> list[AuditReader]:
 def confirm(store: Store, folder: Path) -> None:
     """The log must hold what the last checkpoint saw: a tail that is shorter, or another one, is refused."""
     kept = folder / store.checkpoint
-    if not kept.exists():
-        return
-    seen = Checkpoint.read(kept)
+    if kept.exists():
+        confirm_seen(store, folder, Checkpoint.read(kept), f"the checkpoint {kept}, taken")
+
+
+def confirm_seen(store: Store, folder: Path, seen: Checkpoint, what: str) -> None:
+    """The log must hold what was `seen` of it before, however it came back."""
     if seen.count == 0:
         return
     try:
@@ -101,10 +120,10 @@ def confirm(store: Store, folder: Path) -> None:
             if found and len(readers) > 1 and (wrong := check_files(folder / store.log)):
                 raise RecordError(wrong)
     except RecordError as error:
-        raise RecordError(f"the log does not confirm its checkpoint: {error}") from error
+        raise RecordError(f"the log does not confirm {what} at entry {seen.count}: {error}") from error
     if found != seen.head:
-        what = f"ends at {count}" if count < seen.count else "is another one"
+        end = f"ends at {count}" if count < seen.count else "is another one"
         raise RecordError(
-            f"the log does not confirm the checkpoint {kept}, taken at entry {seen.count}: it {what}; "
+            f"the log does not confirm {what} at entry {seen.count}: it {end}; "
             "restore the newest copy, and look for what was released since"
         )

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from ucsearch.errors import DataError, InputError, RecordError
 from ucsearch.records.audit import AuditLog, Entry, LogClosed
-from ucsearch.records.chain import Row
+from ucsearch.records.chain import GENESIS, Checkpoint, Row
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request
 from ucsearch.records.writer import Body
@@ -47,8 +47,9 @@ class Writer:
         self, open_log: Callable[[], AuditLog], open_reader: Callable[[], AuditReader], standings: Standings,
         clock: Callable[[], datetime], meter: Meter, *, queue_items: int = 512, queue_s: float = 0.15,
         batch_items: int = 64, after: Callable[[AuditLog, Entry], None] | None = None,
-        open_earlier: Callable[[], list[AuditReader]] = list,
+        open_earlier: Callable[[], list[AuditReader]] = list, confirm: Callable[[Checkpoint], None] | None = None,
     ) -> None:  # fmt: skip
+        """`confirm` raises where the log does not hold what was seen of it."""
         self._open_reader = open_reader  # deciding must not wait for the commit's connection
         self._reader: AuditReader | None = None
         self._open_earlier, self._earlier = open_earlier, list[AuditReader]()
@@ -56,6 +57,7 @@ class Writer:
         self._after = after
         self.queue = Queue(queue_items, queue_s, batch_items)
         self._log: AuditLog | None = None
+        self._confirm, self._seen = confirm, Checkpoint(0, GENESIS)
         self._stale = False  # the log was reopened, or a call failed half-way: what is known comes from the log again
         self._pending: Future[None] | None = None
         self._pool = ThreadPoolExecutor(1, "ucsearch-commit")
@@ -139,8 +141,18 @@ class Writer:
             self._opened()
 
     def _opened(self) -> AuditLog:
+        if self._log is not None:
+            try:
+                self._log.check_place()
+            except RecordError as error:
+                _log.error("the log is given up: %s", error)
+                self._lost()
         if self._log is None:
+            # However it came back (a folder put in its place, a server that took over): what was answered is in it.
+            if self._confirm is not None:
+                self._confirm(self._seen)
             self._log = self._open_log()
+            self._seen = self._log.checkpoint(max_marks=0)
             self._stale = True
         if self._stale:
             self._forget_readers()
@@ -159,10 +171,17 @@ class Writer:
         """The log failed: it is opened again before it is used again."""
         log, self._log = self._log, None
         if log is not None:
+            if log.last is not None:
+                self._seen = Checkpoint(log.last.seq, log.last.head)
             try:
                 log.close()
             except Exception:  # it is given up in any case
                 _log.warning("the log could not be closed", exc_info=True)
+
+    def _sent_on(self) -> None:
+        """The log itself said that it goes on in another file, which says what it follows."""
+        self._lost()
+        self._seen = Checkpoint(0, GENESIS)
 
     def _run_call(self, call: Call) -> None:
         if not call.future.set_running_or_notify_cancel():
@@ -171,7 +190,7 @@ class Writer:
             try:
                 made = call.run(Desk(self._opened(), self._clock()))
             except LogClosed:  # rotated since: nothing was written, so it is done once more
-                self._lost()
+                self._sent_on()
                 made = call.run(Desk(self._opened(), self._clock()))
             call.future.set_result(made)
         except RecordError as error:
@@ -296,7 +315,7 @@ class Writer:
         try:
             return self._log.append_bodies(bodies)
         except LogClosed:
-            self._lost()
+            self._sent_on()
             self._log = self._open_log()
             self._stale = True  # numbers of entries are others now
             return self._log.append_bodies(bodies)
