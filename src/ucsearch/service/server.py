@@ -27,6 +27,7 @@ _HEADERS = 64 << 10  # bytes of a request's line and headers
 _BACKLOG = 2_048  # connections that wait to be accepted
 _ACCEPTED = 32  # of them in one turn of the loop: a crowd must not keep those waiting that are there already
 _PIECE = 64 << 10  # bytes that are sent at once
+_LINGER_S = 2.0  # that a refused request may still be sent: a client that is cut off meanwhile never sees why
 
 
 def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
@@ -43,6 +44,7 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
         _taken = 0  # bytes since then
         _problem = ("bad_request", "not a request of HTTP")
         _skips = False  # the body of a request that was refused is still coming
+        _unread = False  # headers that were refused may still be coming
 
         def connection_made(self, transport: Any) -> None:
             if len(open_now) >= limits.connections:
@@ -50,7 +52,7 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
                 transport.close()
                 self._too_many = True
                 return
-            super().connection_made(cast(asyncio.Transport, Together(transport, self.loop)))
+            super().connection_made(cast(asyncio.Transport, Together(transport, self.loop, self._is_coming)))
             open_now.add(id(self))
             self._within = True
             self._arm()
@@ -63,7 +65,7 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
-            if self._too_many:
+            if self._too_many or self.transport.is_closing():
                 return
             if not self._within and not self._skips and (self.cycle is None or self.cycle.response_complete):
                 self._within, self._taken = True, 0  # the first byte of the next request
@@ -136,7 +138,11 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
             self._timer = None
             self._refuse("too_slow", f"the headers did not arrive within {limits.header_s:g} s")
 
+        def _is_coming(self) -> bool:
+            return self._unread or (self.cycle is not None and self.cycle.more_body)
+
         def _refuse(self, code: str, detail: str) -> None:
+            self._unread = code == "too_large"
             self._last_words(_raw(Refusal(code, detail).answer(""), last=True))
 
         def _last_words(self, text: bytes) -> None:
@@ -149,10 +155,16 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
 
 class Together:
     """A transport that sends what is written during one turn of the loop in one piece. Headers and body are written one
-    after the other, and with each sending another thread may take the interpreter, for which the loop then waits."""
+    after the other, and with each sending another thread may take the interpreter, for which the loop then waits.
 
-    def __init__(self, inner: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._inner, self._loop = inner, loop
+    Closed while a request `is_coming`, it takes the rest for a while and throws it away: the system would answer what
+    nobody reads with a reset, and the client would lose the answer that it did not come to read yet."""
+
+    def __init__(
+        self, inner: asyncio.Transport, loop: asyncio.AbstractEventLoop, is_coming: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._inner, self._loop, self._is_coming = inner, loop, is_coming
+        self._ends = False
         self._parts: list[bytes] = []
         self._size = 0
 
@@ -172,9 +184,18 @@ class Together:
         if parts:
             self._inner.write(b"".join(parts))
 
+    def is_closing(self) -> bool:
+        return self._ends or self._inner.is_closing()
+
     def close(self) -> None:
         self._send()
-        self._inner.close()
+        if self._ends or self._inner.is_closing() or not self._is_coming() or not self._inner.can_write_eof():
+            self._inner.close()
+            return
+        self._ends = True
+        self._inner.write_eof()
+        self._inner.resume_reading()
+        self._loop.call_later(_LINGER_S, self._inner.close)
 
 
 def _raw(made: Answered, *, last: bool = False) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -290,7 +291,8 @@ class Writer:
             if len(group) > 1:  # one of them is to blame, the others are not
                 return {k: v for job in group for k, v in self._decide_group([job], now).items()}
             if not isinstance(error, Refusal):
-                error = Refusal("invalid", "the items cannot be decided", where=(shown(error),))
+                where = shown(re.sub(r"^rows\[", "items[", str(error)))  # as whoever asked knows them
+                error = Refusal("invalid", "the items cannot be decided", where=(where,))
             group[0].future.set_exception(error)
             return {}
         except Exception as error:
