@@ -69,6 +69,7 @@ LAYERS = {
     "client": 15,
     "service": 16,
     "cli": 20,
+    "__main__": 21,
 }
 ABOVE = 16
 FACADE = "ucsearch"  # `import ucsearch as uc` may load everything, so only the top may say it

@@ -12,7 +12,7 @@ __all__ = ["LEVELS", "bars", "fan", "quantiles"]
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _HEIGHT = 180.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 8.0, 8.0, 24.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 8.0, 20.0, 24.0  # the unit stands above the plot
 
 
 def quantiles(values: Sequence[float], weights: Sequence[float]) -> tuple[float, ...]:
@@ -82,7 +82,7 @@ def _grid(down: Scale, unit: str) -> list[str]:
         out.append(line(_LEFT, down(value), WIDTH - _RIGHT, down(value), "grid"))
         out.append(text(_LEFT - 5.0, down(value) + 3.5, label, "s", "end"))
     if unit:
-        out.append(text(WIDTH - _RIGHT, _TOP + 6.0, unit, "s", "end"))
+        out.append(text(WIDTH - _RIGHT, _TOP - 9.0, unit, "s", "end"))
     return out
 
 
