@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import tomllib
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.pipeline.kit import TOML, write_csv
 from ucsearch.errors import DataError
+from ucsearch.pipeline.backtest import run_backtest
 from ucsearch.pipeline.calibrating import run_calibrate
+from ucsearch.pipeline.contest import Contest
 from ucsearch.pipeline.forecasting import plan_forecast
+from ucsearch.pipeline.kept import Kept
 from ucsearch.pipeline.replay import Replay, read_histories
+from ucsearch.pipeline.sales import read_sales
 from ucsearch.pipeline.scaffold import KINDS, write_scaffold
 from ucsearch.pipeline.seasons import seasoned
-from ucsearch.pipeline.tuning import run_tune
+from ucsearch.pipeline.tables import open_table
+from ucsearch.pipeline.tuning import _Tuning, run_tune
 from ucsearch.settings import Settings, load_settings, parse_settings
 
 BEGIN = np.datetime64("2024-01-01")
 
 
-def settings_with(period: str = "day", season: str = "") -> Settings:
+def text_with(period: str = "day", season: str = "") -> str:
     text = TOML.replace("season = 1\n", f"season = {season}\n" if season else "")
-    return parse_settings(f"period = '{period}'\n{text}".encode())
+    return f"period = '{period}'\n{text}"
+
+
+def settings_with(period: str = "day", season: str = "") -> Settings:
+    return parse_settings(text_with(period, season).encode())
 
 
 def days(folder: Path, length: int, names: tuple[str, ...] = ("A",), wide: bool = False) -> Path:
@@ -91,3 +102,37 @@ def test_written_settings_leave_the_season_to_the_period(tmp_path: Path) -> None
     for kind in KINDS:
         (path, *_) = write_scaffold(kind, tmp_path / kind)
         assert load_settings(path).backtest.season is None
+
+
+class Enough(Exception):
+    pass
+
+
+@pytest.mark.parametrize("job", ["backtest", "tuning"])
+def test_a_sales_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str) -> None:
+    opened = []
+
+    def counted(*args: Any) -> Any:
+        opened.append(args)
+        return open_table(*args)
+
+    def stop(*_: Any) -> None:
+        raise Enough
+
+    monkeypatch.setattr("ucsearch.pipeline.sales.open_table", counted)
+    monkeypatch.setattr(f"ucsearch.pipeline.{job}.Contest.expect", stop)
+    data = days(tmp_path, 120)
+    (tmp_path / "job.toml").write_text(text_with())
+    run = partial(run_backtest, settings_with()) if job == "backtest" else partial(run_tune, tmp_path / "job.toml")
+    with pytest.raises(Enough):
+        run(data)
+    assert len(opened) == 1
+
+
+def test_a_way_to_plan_that_needs_a_longer_history_is_named_and_the_others_are_tried(tmp_path: Path) -> None:
+    data = read_sales(days(tmp_path, 60), settings_with())
+    tuning = _Tuning(text_with(), seasoned(settings_with(), data), data, None, 10, Contest(Kept(None, "", {}), None))
+    changes = {"forecast": {"recalibrate": "paths"}, "backtest": {"season": 7}}
+    assert tuning.run("second", [("error paths", changes)], tuning.found) == []
+    assert "saw 60 periods, expected at least" in tuning.skipped["error paths"]
+    assert "would do" not in tuning.skipped["error paths"]  # no smaller number of periods would

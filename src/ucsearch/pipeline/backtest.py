@@ -22,6 +22,7 @@ from ucsearch.pipeline.backtest_result import GIVEN, HINDSIGHT, POLICY, TUNED, B
 from ucsearch.pipeline.contest import Contest, Progress, with_service_level
 from ucsearch.pipeline.kept import Arrays, Kept, file_hash
 from ucsearch.pipeline.replay import CLASSICS, History, Replay, needed_periods, read_histories
+from ucsearch.pipeline.sales import Data, read_sales
 from ucsearch.pipeline.seasons import seasoned
 from ucsearch.settings import Settings
 
@@ -32,7 +33,7 @@ _WITHOUT_KNOBS = ("planning on the mean", "greedy")
 
 
 def run_backtest(
-    settings: Settings, data: str | Path, *, states: str | Path | None = None, progress: Progress | None = None,
+    settings: Settings, data: Data, *, states: str | Path | None = None, progress: Progress | None = None,
     earlier: int | None = None, tries: int = TRIES, service_level: float | None = None, keep: Path | None = None,
     given: Settings | None = None,
 ) -> BacktestResult:  # fmt: skip
@@ -44,11 +45,12 @@ def run_backtest(
     """
     before = settings.backtest.periods if earlier is None else earlier
     check_effort(before, tries)
+    data = read_sales(data, settings)
     settings = seasoned(settings, data)
     given = None if given is None else seasoned(given, data)
     found, problems = read_histories(settings, data, states)
     follows = {
-        "settings": repr(settings), "given": repr(given), "data": file_hash(data), "states": file_hash(states),
+        "settings": repr(settings), "given": repr(given), "data": file_hash(data.file), "states": file_hash(states),
         "earlier": before, "tries": tries, "service_level": service_level,
     }  # fmt: skip
     contest = Contest(Kept(keep, "backtest", follows), progress)

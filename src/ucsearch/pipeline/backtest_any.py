@@ -37,7 +37,7 @@ from ucsearch.pipeline.any_result import AnyResult, Outcomes
 from ucsearch.pipeline.backtest_result import GIVEN, HINDSIGHT, POLICY, TUNED
 from ucsearch.pipeline.cases import Case, Kinds, StateFile, panel_inputs, state_columns
 from ucsearch.pipeline.kept import Arrays, Kept, file_hash
-from ucsearch.pipeline.sales import read_sales
+from ucsearch.pipeline.sales import Data, read_sales
 from ucsearch.pipeline.seasons import seasoned, too_short
 from ucsearch.pipeline.tables import Problem, open_table
 from ucsearch.policies import Exact
@@ -65,7 +65,7 @@ Group = list[One]  # series of one kind
 
 
 def run_backtest_any(
-    settings: Settings, data: str | Path, *, states: str | Path | None = None, earlier: int | None = None,
+    settings: Settings, data: Data, *, states: str | Path | None = None, earlier: int | None = None,
     tries: int = TRIES, progress: Progress | None = None, keep: Path | None = None, given: Settings | None = None,
 ) -> AnyResult:  # fmt: skip
     """Replay the last `backtest.periods` of the history. `states` gives parameters and where everybody begins; without
@@ -73,12 +73,13 @@ def run_backtest_any(
     `tries` settings each. Finished walks are kept in the folder `keep`. `given`: settings to show beside, which also
     say what is left at the end is worth."""
     before = settings.backtest.periods if earlier is None else earlier
+    data = read_sales(data, settings)
     settings = seasoned(settings, data)
     given = None if given is None else seasoned(given, data)
     groups, problems = read_groups(settings, data, states)
     beside = None if given is None else read_groups(given, data, states)[0]
     follows = {
-        "settings": repr(settings), "given": repr(given), "data": file_hash(data), "states": file_hash(states),
+        "settings": repr(settings), "given": repr(given), "data": file_hash(data.file), "states": file_hash(states),
         "earlier": before, "tries": tries,
     }  # fmt: skip
     kept = Kept(keep, "backtest", follows)
@@ -101,7 +102,7 @@ def run_backtest_any(
 
 
 def read_groups(
-    settings: Settings, data: str | Path, states: str | Path | None
+    settings: Settings, data: Data, states: str | Path | None
 ) -> tuple[list[Group], list[Problem]]:  # fmt: skip
     """Series that can be replayed, by kind, and what is wrong with the others."""
     if getattr(settings.task, "is_planned", False):
@@ -114,11 +115,11 @@ def read_groups(
     for h in sales.histories:
         text = ""
         if len(h.y) < needed:
-            text = f"saw {len(h.y)} periods, expected at least {needed}{too_short(settings, len(h.y))}"
+            text = f"saw {len(h.y)} periods, expected at least {needed}{too_short(settings, len(h.y), needed)}"
         elif book is not None and h.series not in book.cases:
             text = f"not usable in {book.table.path}"
         if text:
-            problems.append(Problem(str(data), "", "", h.series, text))
+            problems.append(Problem(sales.file, "", "", h.series, text))
             continue
         config = settings.task
         if book is not None:
@@ -127,7 +128,7 @@ def read_groups(
             case = Case(kinds.kind(config, {}), _begin(config), config.params(), config)
         groups.setdefault(case.kind.number, []).append(One(h.series, h.y, case))
     if not groups:
-        raise DataError("\n".join([f"{data}: no series to replay", *map(str, problems[:20])]))
+        raise DataError("\n".join(map(str, problems[:20])) or f"{sales.file}: no series to replay")
     return list(groups.values()), problems
 
 

@@ -26,7 +26,7 @@ from ucsearch.forecast.streams import draw_key, series_stream
 from ucsearch.forecast.walked import walk_recalibrated
 from ucsearch.pipeline.cases import ORDERING_TASK, Case, Kinds, StateFile, panel_inputs, planned_trace
 from ucsearch.pipeline.lead_times import steps_wanted
-from ucsearch.pipeline.sales import Sales, read_sales
+from ucsearch.pipeline.sales import Data, Sales, read_sales
 from ucsearch.pipeline.seasons import too_short
 from ucsearch.pipeline.tables import Problem, open_table
 from ucsearch.settings import Settings
@@ -42,9 +42,7 @@ CLASSICS = (
 """What would be used instead, in the order of a table."""
 
 
-def read_histories(
-    settings: Settings, data: str | Path, states: str | Path | None
-) -> tuple[list[History], list[Problem]]:
+def read_histories(settings: Settings, data: Data, states: str | Path | None) -> tuple[list[History], list[Problem]]:
     """Every series that can be replayed, and what is wrong with the others."""
     if settings.task.task().name != ORDERING_TASK:
         raise InputError("task.name", settings.task.task().name, f"{ORDERING_TASK!r}: ordering rules are compared only")
@@ -53,9 +51,9 @@ def read_histories(
     decimal = settings.columns.decimal
     sales = read_sales(data, settings)
     book = None if states is None else StateFile(open_table(states, decimal), settings)
-    found, problems = _histories(sales, str(data), book, settings)
+    found, problems = _histories(sales, sales.file, book, settings)
     if not found:
-        lines = [str(p) for p in problems] or [f"{data}: no series to replay"]
+        lines = [str(p) for p in problems] or [f"{sales.file}: no series to replay"]
         raise DataError("\n".join(lines[:20]))
     return found, problems
 
@@ -93,7 +91,7 @@ def _histories(
         y = values.y
         text = column = ""
         if y.size < needed:
-            text = f"saw {y.size} periods, expected at least {needed}{too_short(settings, y.size)}"
+            text = f"saw {y.size} periods, expected at least {needed}{too_short(settings, y.size, needed)}"
         elif not (y >= 0.0).all():
             text, column = f"saw {y.min():g}, expected demand of at least 0", settings.columns.demand
         elif book is not None and values.series not in book.cases:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from ucsearch.pipeline.periods import day_text, is_regular
 from ucsearch.pipeline.tables import Problem, Table, open_table
 from ucsearch.settings import Columns, Settings
 
-__all__ = ["History", "Sales", "ended_early", "infer_period", "read_sales", "sales_of"]
+__all__ = ["Data", "History", "Sales", "ended_early", "infer_period", "read_sales", "sales_of"]
 
 Floats = NDArray[np.float64]
 PERIODS = ("15min", "30min", "hour", "day", "weekday", "week", "month")
@@ -50,11 +50,18 @@ class Sales:
     problems: tuple[Problem, ...]
     period: str  # "any" where it could not be told (steps)
     offset: str = ""  # from UTC, as the newest time is written; "" where it has none
+    file: str = ""  # where they were read
 
 
-def read_sales(path: str | Path, settings: Settings) -> Sales:
-    """Every series of the file; where the settings leave the period open, it is read off the dates."""
-    return sales_of(open_table(path, settings.columns.decimal), settings)
+Data = str | Path | Sales  # a file, or what was read of it
+
+
+def read_sales(data: Data, settings: Settings) -> Sales:
+    """Every series of the file; where the settings leave the period open, it is read off the dates. What was read
+    before is handed back, so that a job can pass it on instead of reading a large file again."""
+    if isinstance(data, Sales):
+        return data
+    return replace(sales_of(open_table(data, settings.columns.decimal), settings), file=str(data))
 
 
 def sales_of(table: Table, settings: Settings) -> Sales:

@@ -6,9 +6,8 @@ One rule for `forecast`, `calibrate`, `backtest` and `tune`, so that what is rep
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
-from ucsearch.pipeline.sales import Sales, read_sales
+from ucsearch.pipeline.sales import Data, Sales, read_sales
 from ucsearch.settings import Settings
 
 __all__ = ["SEASONS", "seasoned", "too_short", "usual_season"]
@@ -25,7 +24,7 @@ def usual_season(sales: Sales, settings: Settings) -> int:
     return season if longest >= _LEAST * season else 1
 
 
-def seasoned(settings: Settings, data: str | Path) -> Settings:
+def seasoned(settings: Settings, data: Data) -> Settings:
     """The settings with a season, from the history where they leave it out."""
     if settings.backtest.season is not None:
         return settings
@@ -33,10 +32,9 @@ def seasoned(settings: Settings, data: str | Path) -> Settings:
     return replace(settings, backtest=settings.backtest.model_copy(update={"season": season}))
 
 
-def too_short(settings: Settings, size: int) -> str:
+def too_short(settings: Settings, size: int, needed: int) -> str:
     """What to change where a history has `size` periods and a replay needs more."""
     test = settings.backtest
     told = f" ([backtest] periods = {test.periods}, warmup = {test.warmup}, and what the forecaster needs"
-    least = int(settings.forecaster.min_history(settings.replayed_season))
-    fewer = size - least - test.warmup
+    fewer = size - (needed - test.periods)
     return told + (f"; periods = {fewer} would do)" if fewer > 0 else ")")

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ucsearch.backtest.refine import TRIES
 from ucsearch.backtest.statistics import bootstrap_key, bounds
-from ucsearch.errors import InputError
+from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.any_result import AnyResult
 from ucsearch.pipeline.backtest import check_effort, run_backtest
 from ucsearch.pipeline.backtest_result import BacktestResult
@@ -31,11 +31,12 @@ from ucsearch.pipeline.contest import Contest, Progress, earlier_part, with_serv
 from ucsearch.pipeline.kept import Arrays, Kept, file_hash
 from ucsearch.pipeline.lead_times import steps_wanted
 from ucsearch.pipeline.replay import History, Replay, needed_periods, read_histories
+from ucsearch.pipeline.sales import Data, read_sales
 from ucsearch.pipeline.seasons import seasoned
 from ucsearch.pipeline.toml_edit import Changes, edited
 from ucsearch.settings import Settings, SettingsError, parse_settings
 
-__all__ = ["Trial", "TuneResult", "cheapest", "run_tune"]
+__all__ = ["Trial", "TuneResult", "cheapest", "reason_of", "run_tune"]
 
 Floats = NDArray[np.float64]
 FORMAT = "ucsearch.tune/1"
@@ -125,7 +126,7 @@ class TuneResult:
 
 
 def run_tune(
-    path: str | Path, data: str | Path, *, states: str | Path | None = None, progress: Progress | None = None,
+    path: str | Path, data: Data, *, states: str | Path | None = None, progress: Progress | None = None,
     earlier: int | None = None, tries: int = TRIES, service_level: float | None = None, keep: Path | None = None,
 ) -> TuneResult:  # fmt: skip
     """Tune the settings in the file `path` on the `earlier` periods before the counted ones (as many, if not given)."""
@@ -139,7 +140,8 @@ def run_tune(
     check_effort(before, tries)
     if before < 1:
         raise InputError("earlier", before, "at least 1 period to tune on")
-    inputs = {"settings": given.digest, "data": file_hash(data), "states": file_hash(states)}
+    data = read_sales(data, given)
+    inputs = {"settings": given.digest, "data": file_hash(data.file), "states": file_hash(states)}
     if given.backtest.season is None:  # every candidate knows the same one, and so does the file that is written
         text = edited(text, {"backtest": {"season": seasoned(given, data).backtest.season}})
         given = parse_settings(text.encode(), str(path))
@@ -188,11 +190,16 @@ def cheapest(trials: Sequence[Trial]) -> int:
     return totals.index(min(totals))
 
 
+def reason_of(error: Exception) -> str:
+    """Why a candidate cannot be tried, in one line: what was wrong with the first series, where no one is named."""
+    return str(error).splitlines()[0]
+
+
 class _Tuning:
     """The earlier part of a history, and candidates that are replayed over it."""
 
     def __init__(
-        self, text: str, given: Settings, data: str | Path, states: str | Path | None, earlier: int, contest: Contest
+        self, text: str, given: Settings, data: Data, states: str | Path | None, earlier: int, contest: Contest
     ) -> None:
         self.text, self.given, self.data, self.states = text, given, data, states
         self.earlier, self.contest = earlier, contest
@@ -247,8 +254,8 @@ class _Tuning:
             try:
                 settings = parse_settings(edited(self.text, changes).encode(), self.given.file)
                 own = {one.series: one for one in read_histories(settings, self.data, self.states)[0]}
-            except InputError as error:
-                self.skipped[label] = str(error).splitlines()[0]
+            except (InputError, DataError) as error:
+                self.skipped[label] = reason_of(error)
                 continue
             if not all(n in own and own[n].y.size >= needed_periods(settings) + self.earlier for n in self.names):
                 self.skipped[label] = "some histories are too short for it"

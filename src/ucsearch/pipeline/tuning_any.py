@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.errors import InputError
+from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.backtest_any import Group, Progress, Stage, least_history, read_groups, run_backtest_any
 from ucsearch.pipeline.kept import Arrays, Kept
+from ucsearch.pipeline.sales import Data
 from ucsearch.pipeline.toml_edit import Changes, edited
-from ucsearch.pipeline.tuning import Trial, TuneResult, cheapest
+from ucsearch.pipeline.tuning import Trial, TuneResult, cheapest, reason_of
 from ucsearch.settings import Settings, parse_settings
 
 __all__ = ["tune_any"]
@@ -29,7 +30,7 @@ _DRAWN = 40  # series that all candidates are tried on
 
 
 def tune_any(
-    text: str, given: Settings, data: str | Path, *, states: str | Path | None, progress: Progress | None, earlier: int,
+    text: str, given: Settings, data: Data, *, states: str | Path | None, progress: Progress | None, earlier: int,
     tries: int, keep: Path | None, inputs: dict[str, str],
 ) -> TuneResult:  # fmt: skip
     """Choose on the `earlier` periods before the counted ones, with `tries` candidates."""
@@ -61,7 +62,7 @@ class _Tuning:
     """The earlier part of a history, and candidates that are replayed over it."""
 
     def __init__(
-        self, text: str, given: Settings, data: str | Path, states: str | Path | None, earlier: int, tries: int,
+        self, text: str, given: Settings, data: Data, states: str | Path | None, earlier: int, tries: int,
         kept: Kept,
     ) -> None:  # fmt: skip
         self.text, self.given, self.data, self.states = text, given, data, states
@@ -70,7 +71,14 @@ class _Tuning:
         self.progress: Progress | None = None
         self.done = 0
         groups, _ = read_groups(given, data, states)
-        self.names = tuple(one.name for group in groups for one in group)
+        needed = self._needed(given)
+        self.names = tuple(one.name for group in groups for one in group if len(one.y) >= needed)
+        if not self.names:
+            longest = max(len(one.y) for group in groups for one in group)
+            raise InputError(
+                "--data", f"at most {longest} periods", f"{needed}: forecasting, {earlier} to tune on, then the report",
+                hint="A smaller --earlier or backtest.periods needs less.",
+            )  # fmt: skip
         self.drawn = {self.names[round(x)] for x in np.linspace(0, len(self.names) - 1, min(len(self.names), _DRAWN))}
         self.count = len(self.drawn)
         self.judges = [self._stage(group, given, None) for group in self._some(groups, given)]
@@ -78,15 +86,13 @@ class _Tuning:
     def _some(self, groups: Sequence[Group], settings: Settings) -> list[Group]:
         """The drawn series, where all of them are long enough."""
         found = [[one for one in group if one.name in self.drawn] for group in groups]
-        needed = settings.backtest.periods + self.earlier + least_history(settings) + 1
-        shortest = min(one.y.size for group in found for one in group)
-        if sum(map(len, found)) < len(self.drawn) or shortest < needed:
-            raise InputError(
-                "--data", f"histories of {shortest} periods",
-                f"{needed}: forecasting, {self.earlier} to tune on, then the report",
-                hint="A smaller --earlier or backtest.periods needs less.",
-            )  # fmt: skip
+        sizes = [len(one.y) for group in found for one in group]
+        if len(sizes) < len(self.drawn) or min(sizes) < self._needed(settings):
+            raise InputError("--data", f"{min(sizes)} periods", f"{self._needed(settings)} of every series for it")
         return [group for group in found if group]
+
+    def _needed(self, settings: Settings) -> int:
+        return settings.backtest.periods + self.earlier + least_history(settings) + 1
 
     def _stage(self, group: Group, settings: Settings, judge: Stage | None) -> Stage:
         return Stage(group, settings, settings.backtest.periods, self.earlier, judge)
@@ -98,8 +104,8 @@ class _Tuning:
             try:
                 settings = parse_settings(edited(self.text, changes).encode(), self.given.file)
                 groups = self._some(read_groups(settings, self.data, self.states)[0], settings)
-            except InputError as error:
-                self.skipped[label] = str(error).splitlines()[0]
+            except (InputError, DataError) as error:
+                self.skipped[label] = reason_of(error)
                 continue
 
             def work(groups: list[Group] = groups, settings: Settings = settings) -> Arrays:
