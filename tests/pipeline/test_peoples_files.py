@@ -58,10 +58,18 @@ def sales(folder: Path, text: str, settings: Settings | None = None) -> dict[str
         (",", b'a,b\n1,"1,234,567"\n', "."),
         (",", b'a,b\n"1,234","0,5"\n', ","),
         (";", b'a;b\n"x, 3";4\n', "."),
+        (";", b"a;b\n20.05.2024;1.234\n21.05.2024;950\n", None),  # 1234, or a little more than 1
+        (";", b"a;b\n1;1.234\n2;0.500\n", "."),
+        (";", b"a;b\n1;1.234.567\n", ","),
+        (";", b"a;b\n1;1 234,5\n", ","),
+        (";", "a;b\n1;1\u2019234,5\n".encode(), ","),
+        ("\t", b"a\tb\n1\t1.234\n", "."),
     ],
 )
 def test_how_a_file_writes_decimals(delimiter: str, data: bytes, expected: str | None) -> None:
-    assert sniff_decimal(data, delimiter) == expected
+    lines = data.decode().splitlines(keepends=True)[1:]
+    assert sniff_decimal([lines], delimiter) == expected
+    assert sniff_decimal([[line] for line in lines], delimiter) == expected  # however it comes
 
 
 @pytest.mark.parametrize(
@@ -81,6 +89,11 @@ def test_how_a_file_writes_decimals(delimiter: str, data: bytes, expected: str |
         ("12,5", ".", None),
         ("1,234", None, None),
         ("1.5", None, 1.5),
+        ("1.234", None, None),
+        ("1'234.5", ".", 1234.5),
+        ("1 2", ".", None),  # two numbers, not twelve
+        ("12 34", ",", None),
+        ("\u22125", ".", -5.0),
     ],
 )
 def test_a_number(text: str, decimal: Any, value: float | None) -> None:
@@ -126,12 +139,83 @@ def test_commas_that_could_be_either_are_refused_until_declared(tmp_path: Path) 
         ("", "auto", None),
         ("2024-05-20T02:00:00+02:00", "auto", "2024-05-20T00:00:00"),
         ("2024-05-20T02:00:00Z", "auto", "2024-05-20T02:00:00"),
+        ("2024/5/20", "auto", "2024-05-20T00:00:00"),
+        ("2024-W07", "auto", "2024-02-12T00:00:00"),
+        ("2020W53", "auto", "2020-12-28T00:00:00"),
+        ("2024-W54", "auto", None),
+        ("2021-W53", "auto", None),
+        ("29-Feb-2024", "auto", "2024-02-29T00:00:00"),
+        ("29 February 2023", "auto", None),
+        ("Feb 29, 2024 7:05 PM", "auto", "2024-02-29T19:05:00"),
+        ("Sept 2024", "auto", "2024-09-01T00:00:00"),
+        ("Mayor 2024", "auto", None),
+        ("05/2024", "auto", "2024-05-01T00:00:00"),
+        ("13/2024", "auto", None),
+        ("02/25/2024 12:00:00 AM", "mdy", "2024-02-25T00:00:00"),
+        ("02/25/2024 13:00 PM", "mdy", None),
+        ("45432", "auto", None),
+        ("25.02.24", "auto", None),
+        ("202405", "auto", None),
     ],
 )
 def test_a_date(text: str, order: Any, expected: str | None) -> None:
     found = parse_dates([text, "2024-01-01"], order, wall_clock=False)
     assert (None if np.isnat(found[0]) else str(found[0])) == expected
     assert str(found[1]) == "2024-01-01T00:00:00"
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (
+            "45432;3",
+            r"line 2, column date, .*saw '45432', expected .*a spreadsheet counts days so: 45432 is 2024-05-20",
+        ),
+        ("202405;3", r"saw '202405', expected .*a month as 2024-05, a week as 2024-W05"),
+        ("25.02.24;3", r"saw '25.02.24', expected .*the year with four digits"),
+        (
+            "2024-02-25;1.234",
+            r"column demand, .*saw '1.234', expected a number that can be read in one way; columns.dec",
+        ),
+        ("2024-02-25;n/a", r"saw 'n/a', expected a number, or no row \(columns.gaps = 'zero' counts it"),
+        ("2024-02-25;3\nA;2024-02-26;4\nA;2024-02-25;3", r"line 4, .*saw 2024-02-25 twice, expected one row for each"),
+        ("2024-02-26;3\nA;2024-02-25;4", r"line 3, .*saw 2024-02-25 after 2024-02-26, expected .*\(sort by date\)"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_what_to_do(tmp_path: Path, cells: str, said: str) -> None:
+    (tmp_path / "s.csv").write_text(f"series;date;demand\nA;{cells}\n")
+    (problem,) = read_sales(tmp_path / "s.csv", settings_with("day")).problems
+    assert re.search(said, str(problem))
+
+
+def test_wide_files_name_the_line_too(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("date,A\n2024-02-25,1\n2024-02-26,x\n2024-02-27,1\n")
+    (problem,) = read_sales(tmp_path / "s.csv", settings_with("day")).problems
+    assert "line 3, column A, series A: saw 'x', expected a number" in str(problem)
+    (tmp_path / "s.csv").write_text("date,A\n2024-02-25,1\nsoon,2\n")
+    with pytest.raises(InputError, match=r"line 3, column date: saw 'soon', expected a date"):
+        read_sales(tmp_path / "s.csv", settings_with("day"))
+
+
+def test_cells_without_a_number_are_gaps(tmp_path: Path) -> None:
+    text = "series,date,demand\nA,2024-05-20,1\nA,2024-05-21,-\nA,2024-05-22,#N/A\nA,2024-05-23,2\n"
+    assert sales(tmp_path, text, settings_with("day")) == {"A": []}
+    assert sales(tmp_path, text, settings_with("day", "[columns]\ngaps = 'zero'\n")) == {"A": [1.0, 0.0, 0.0, 2.0]}
+    text = text.replace("#N/A", "lots")
+    assert sales(tmp_path, text, settings_with("day", "[columns]\ngaps = 'zero'\n")) == {"A": []}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Sales of May\nseries;date;demand\nA;2024-05-20;1\n", "Line 1 has one column: take away what stands above"),
+        ("A,2024-05-20,1\nA,2024-05-21,2\n", "Line 1 holds data: put a line with column names above it"),
+    ],
+)
+def test_a_file_without_a_header_says_so(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "s.csv").write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_sales(tmp_path / "s.csv", settings_with("day"))
 
 
 def test_offsets_from_utc_across_the_clock_change(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ucsearch.errors import DataError, InputError
-from ucsearch.pipeline import tables, written
+from ucsearch.pipeline import tables, texts, written
 from ucsearch.pipeline.tables import Block, Table, open_table, whole_series
 from ucsearch.pipeline.written import check_writable, refuse_overwriting, write_table
 
@@ -50,7 +51,7 @@ def test_delimiters_marks_and_blanks_of_spreadsheets(tmp_path: Path) -> None:
 
 
 def test_numbers_that_are_missing_or_none(tmp_path: Path) -> None:
-    values, bad = only(csv_file(tmp_path, "a,b\n1.5,\nNA,\n,\nabc,\n-2e3,\n"), "a").numbers("a")
+    values, bad = only(csv_file(tmp_path, "a,b\n1.5,\nNA,\n,x\nabc,\n-2e3,\n"), "a").numbers("a")
     assert np.array_equal(values, [1.5, math.nan, math.nan, math.nan, -2000.0], equal_nan=True)
     assert bad == {3: "abc"}
 
@@ -122,15 +123,77 @@ def test_a_packed_text_is_read_as_it_is_and_never_written(tmp_path: Path) -> Non
     table = open_table(tmp_path / "t.csv.gz")
     (block,) = table.blocks(["a", "b"])
     assert (block.texts("a"), block.numbers("b")[0].tolist(), block.places.tolist()) == (["x", "y"], [1.5, 2.0], [2, 3])
-    for wrong in (gzip.compress(plain)[:-9], plain, gzip.compress(b"a,b\n1,2\n" * 9)[:20]):
+    packed = gzip.compress(plain)
+    damaged = packed[:-8] + b"abcd" + packed[-4:]
+    for wrong, said in (
+        (packed[:-9], "saw packed data that is cut off or damaged"),
+        (gzip.compress(b"a,b\n1,2\n" * 9)[:20], "saw packed data that is cut off or damaged"),
+        (damaged, "saw packed data that is cut off or damaged"),
+        (plain, "saw data that gzip did not pack; call it .csv"),
+        (b"PK\x03\x04" + plain, "saw a zip archive or a spreadsheet"),
+        (packed + b"more", "saw something else after the packed data"),
+        (gzip.compress(packed), "saw data packed by gzip inside what gzip packed, expected a text; unpack it first"),
+        (b"", "saw no header, expected column names in line 1"),
+        (gzip.compress(b""), "saw no header, expected column names in line 1"),
+    ):
         (tmp_path / "t.csv.gz").write_bytes(wrong)
-        with pytest.raises(DataError, match=r"t\.csv\.gz: cannot be read"):
+        with pytest.raises(DataError, match=rf"t\.csv\.gz: {re.escape(said)}"):
             list(open_table(tmp_path / "t.csv.gz").blocks(["a"]))
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n\xff,2\n"))
     with pytest.raises(DataError, match=r"line 2: not a text in UTF-8"):
         list(open_table(tmp_path / "t.csv.gz").blocks(["a"]))
     with pytest.raises(InputError, match=r"'\.gz', expected a file called \.csv"):
         write_table(tmp_path / "out.csv.gz", {"a": str}, lambda: iter([["x"]]))
+
+
+def test_what_is_no_text_is_named_for_what_it_is(tmp_path: Path) -> None:
+    for content, said in (
+        (gzip.compress(b"a,b\n1,2\n"), "saw data packed by gzip, expected a text; call it .csv.gz"),
+        (b"PK\x03\x04rest", "saw a zip archive or a spreadsheet, expected a text; save the sheet as CSV"),
+        (b"PAR1rest", "saw a Parquet file, expected a text; call it .parquet"),
+        ("a,b\n1,2\n".encode("utf-16-le"), "line 1: saw a NUL character, expected a text in UTF-8"),
+        (b"a,b\n1,2\nx\0,3\n", "line 3: saw a NUL character"),
+        (b"a;;b;;c\n1;;2;;3\n", "two columns have no name; expected column names in line 1"),
+    ):
+        (tmp_path / "t.csv").write_bytes(content)
+        with pytest.raises(DataError, match=re.escape(said)):
+            open_table(tmp_path / "t.csv")
+    with pytest.raises(InputError, match=r"'\.gz', expected .* A packed table is called \.csv\.gz"):
+        open_table(tmp_path / "sales.gz")
+
+
+def test_a_packed_file_cannot_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "_UNPACKED", 1 << 20)
+    row = b"x,1\n"
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n" + row * 1_000_000))
+    with pytest.raises(DataError, match=r"saw more than 1 MB unpacked, over 200 times its size.*gunzip"):
+        open_table(tmp_path / "t.csv.gz")
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n" + row * 1000))
+    assert len(only(open_table(tmp_path / "t.csv.gz"), "a")) == 1000
+    monkeypatch.setattr(tables, "_LONGEST", 1 << 12)
+    with pytest.raises(DataError, match="saw a first line of more than"):
+        csv_file(tmp_path, "a" * 10_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a;b;;;\nx;1;;;\n;;;;\n",
+        "a;b\nx;1;\n",
+        "sep=;\na;b\nx;1\n",
+        "a|b\nx|1\n",
+        "a,b\r\nx,1\n,\r\n",
+        "\ufeffa\tb\nx\t1\n",
+    ],
+)
+def test_separators_as_sheets_write_them(tmp_path: Path, text: str) -> None:
+    for encoding in ("utf-8", "utf-16"):
+        (tmp_path / "t.csv").write_bytes(text.removeprefix("\ufeff" * (encoding == "utf-16")).encode(encoding))
+        table = open_table(tmp_path / "t.csv")
+        block = only(table, "a", "b")
+        assert (table.columns, block.texts("a"), block.numbers("b")[0].tolist()) == (("a", "b"), ["x"], [1.0])
+        assert not block.ragged
+    assert only(csv_file(tmp_path, "a;b\nx;1;2\n"), "a").ragged == {2: 3}
 
 
 ROWS = [["x", 1.0, 3], ["y, z", math.nan, None], ['"q"', math.inf, -1], ["", 0.1 + 0.2, 0]]

@@ -25,7 +25,7 @@ from ucsearch.layout import own_row
 from ucsearch.pipeline.columns import like, near, usual_names
 from ucsearch.pipeline.grids import ORDERING_TASK, in_packs, panel_inputs, planned_trace, rounded_up
 from ucsearch.pipeline.lead_times import as_planned, planned_policy
-from ucsearch.pipeline.numbers import parse_dates
+from ucsearch.pipeline.numbers import number_words, parse_dates
 from ucsearch.pipeline.tables import Block, Problem, Table
 from ucsearch.policies import Policy
 from ucsearch.settings import Settings
@@ -277,7 +277,9 @@ class StateFile:
                 cells = block.ragged[int(block.places[i])]
                 self._refuse(name, place, "", f"saw {cells} cells, expected {len(self.table.columns)} as in the header")
             elif i in bad:
-                self._refuse(name, place, bad[i][0], f"saw {bad[i][1]!r}, expected a number")
+                self._refuse(
+                    name, place, bad[i][0], f"saw {bad[i][1]!r}, expected {number_words(bad[i][1], block.decimal)}"
+                )
             elif days is not None and np.isnat(days[i]):
                 seen = block.part(i, i + 1).texts(dated or "")[0]
                 self._refuse(name, place, dated or "", f"saw {seen!r}, expected a date such as 2024-05-20")

@@ -6,6 +6,8 @@ Only ever a hint in a message. Which column is the demand is for the person who 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from ucsearch.settings import Columns
 __all__ = ["column_hint"]
 
 _ROWS = 200  # looked at
+_FEW = 12  # columns of a long file
 
 
 class _Held(NamedTuple):
@@ -29,6 +32,10 @@ class _Held(NamedTuple):
 
 def column_hint(table: Table, names: Columns) -> str:
     """`Say what yours are called, under [columns]: ...`, as far as it can be told; else "" ."""
+    if len(table.columns) == 1:
+        return "Line 1 has one column: take away what stands above the header, or separate by , ; tab or |."
+    if table.unit == "line" and _is_data(table.columns):
+        return "Line 1 holds data: put a line with column names above it."
     block = next(table.blocks(list(table.columns)), None)
     if block is None or not len(block):
         return ""
@@ -47,6 +54,13 @@ def column_hint(table: Table, names: Columns) -> str:
         return ""
     said = ", ".join(f"{key} = {json.dumps(name, ensure_ascii=False)}" for key, name in found.items())
     return f"Say what yours are called, under [columns]{'; perhaps' if len(free) > len(found) else ':'} {said}."
+
+
+def _is_data(columns: Sequence[str]) -> bool:
+    """Whether a header has a date and a number among a few texts, so that it must be a row."""
+    dates = sum(not np.isnat(x) for x in parse_dates(list(columns), "dmy", wall_clock=True))
+    numbers = sum(bool(re.fullmatch(r"[+-]?\d+([.,]\d+)?", x)) for x in columns)
+    return len(columns) <= _FEW and dates == 1 and numbers >= 1
 
 
 def _held(block: Block, columns: list[str], names: Columns) -> _Held:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.pipeline.columns import Layout
-from ucsearch.pipeline.numbers import offset_of, parse_dates
+from ucsearch.pipeline.numbers import date_words, offset_of, parse_dates
 from ucsearch.pipeline.periods import day_text, is_regular, on_grid
 from ucsearch.pipeline.tables import Block, Problem, Table
 from ucsearch.settings import Columns
@@ -40,7 +40,7 @@ class Index:
                 self._report(block, int(at[0]), "", names[int(at[0])], text)
         time, unreadable = times_of(block, self.layout)
         for i, seen in unreadable.items():
-            wanted = _date_words(seen) if self.layout.dated else "a whole number"
+            wanted = date_words(seen, self.layout.order) if self.layout.dated else "a whole number"
             self._report(block, i, self.layout.time, names[i], f"saw {seen!r}, expected {wanted}")
         self._note_offset(block, time)
         sample, _ = block.numbers(self.columns.sample) if self.layout.kind == "sample" else (None, {})
@@ -137,8 +137,8 @@ class Index:
         wrong = np.flatnonzero(~(gaps > zero))
         if wrong.size:
             at = int(wrong[0]) + 1
-            text = f"saw {day_text(time[at])} after {day_text(time[at - 1])}, expected ascending dates"
-            if gaps[at - 1] == zero:
+            text = f"saw {day_text(time[at])} after {day_text(time[at - 1])}, expected ascending dates (sort by date)"
+            if (time[:at] == time[at]).any():
                 text = f"saw {day_text(time[at])} twice, expected one row for each date: add up or drop the others"
             text += _clock_words(time[at - 1], time[at], self.period)
             self._report(block, int(rows[at]), self.layout.time, series, text)
@@ -185,12 +185,6 @@ def times_of(block: Block, layout: Layout) -> tuple[Any, dict[int, str]]:
     texts = block.texts(layout.time)
     out = parse_dates(texts, layout.order, wall_clock=layout.wall_clock)
     return out, {i: texts[i] for i in np.flatnonzero(np.isnat(out)).tolist()}
-
-
-def _date_words(seen: str) -> str:
-    if "/" in seen:
-        return "a date such as 2024-05-20; columns.dates = 'dmy' or 'mdy' says what comes first here"
-    return "a date such as 2024-05-20 or 20.05.2024"
 
 
 def _step_text(time: Floats, at: int) -> str:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ucsearch.errors import DataError
 from ucsearch.pipeline.columns import Kind, Layout, Named, forecast_layout, sales_layout, usual_names
 from ucsearch.pipeline.forecast_index import Index, runs, times_of
+from ucsearch.pipeline.numbers import MISSING, number_words
 from ucsearch.pipeline.periods import count_periods
 from ucsearch.pipeline.tables import Block, Problem, Table, regrouped, whole_series
 from ucsearch.settings import Columns, Forecast, Settings
@@ -168,6 +169,12 @@ class ForecastFile:
         for i, name in enumerate(self.layout.values):
             block.put(name, out[:, i])
         out[~(np.abs(out) <= LARGEST)] = np.nan
+        if self.fills:  # a row without a number is a period without demand, as one without a row is
+            for i, name in enumerate(self.layout.values):
+                empty = np.flatnonzero(np.isnan(out[:, i])).tolist()
+                if empty:
+                    texts = block.texts(name)
+                    out[[j for j in empty if texts[j].lower() in MISSING], i] = 0.0
         return out
 
     def _check(self, block: Block, matrix: Floats, lo: int, hi: int, series: str) -> Problem | None:
@@ -179,7 +186,9 @@ class ForecastFile:
             column = self.layout.values[k]
             seen = block.part(lo + row, lo + row + 1).texts(column)[0]
             limit = "" if np.isnan(block.numbers(column)[0][lo + row]) else f" within {LARGEST:g} of 0"
-            text = f"saw {repr(seen) if seen else 'nothing'}, expected a number{limit}"
+            text = f"saw {repr(seen) if seen else 'nothing'}, expected {number_words(seen, block.decimal)}{limit}"
+            if self.layout.values == (self.columns.demand,) and seen.lower() in MISSING:
+                text += " (columns.gaps = 'zero' counts it as no demand)"
             return Problem(file, f"{unit} {block.places[lo + row]}", column, series, text)
         if self.layout.kind == "mean" and (wrong := matrix[lo:hi, 1::2] < 0.0).any():
             row, k = (int(x) for x in np.argwhere(wrong)[0])

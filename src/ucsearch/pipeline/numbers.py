@@ -7,43 +7,107 @@ settings say how it is meant.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DateOrder", "Decimal", "offset_of", "parse_dates", "parse_numbers", "sniff_decimal"]
+__all__ = [
+    "MISSING",
+    "DateOrder",
+    "Decimal",
+    "date_words",
+    "number_words",
+    "offset_of",
+    "parse_dates",
+    "parse_numbers",
+    "sniff_decimal",
+]
 
 Floats = NDArray[np.float64]
 Decimal = Literal[".", ","]
 DateOrder = Literal["auto", "dmy", "mdy"]
 
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
-_BLANKS = str.maketrans("", "", "\u00a0\u202f\u2009 ")  # thousands marks of some countries
+MISSING = frozenset(
+    {"", "na", "n/a", "nan", "null", "none", "-", "--", "\u2013", "\u2014", ".", "?", "#n/a", "#na", "#nv", "(null)"}
+)
+_GROUP = "[ \u00a0\u202f\u2009'\u2019]"  # thousands marks of some countries
+_GROUPED = re.compile(rf"[+-]?\d{{1,3}}(?:{_GROUP}\d{{3}})+(?:[.,]\d*)?")
+_MARKS = str.maketrans("", "", "\u00a0\u202f\u2009 '\u2019")
 _POINT = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][+-]?\d+)?")
 _COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d+)?(,\d*)?([eE][+-]?\d+)?")
-_THOUSANDS = re.compile(rb"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
+_POINTED = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")  # 1.234 is 1234 in some countries
 _DOTTED = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(?:[T ]+(.+))?")
 _SLASHED = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})(?:[T ]+(.+))?")
 _PLAIN = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?")
+_YEAR_FIRST = re.compile(r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?:[T ]+(.+))?")
+_NAMED = re.compile(  # 25-Feb-2024, 25 February 2024, Feb 25, 2024, Feb 2024
+    r"(?:(?P<day>\d{1,2})[ .-]+)?(?P<month>[A-Za-z]{3,9})\.?(?:[ -]+(?P<later>\d{1,2}),)?[ -]+(?P<year>\d{4})"
+    r"(?:,?[T ]+(?P<clock>\d.*))?"
+)
+_NAMES = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+          "december")  # fmt: skip
+_WEEK = re.compile(r"(\d{4})-?W(\d{2})(?:-?([1-7]))?")
+_CLOCK = re.compile(r"(\d{1,2})((?::\d\d){1,2}(?:\.\d+)?)\s*([AaPp][Mm])?")
+_SHEET = np.datetime64("1899-12-30", "D")  # day 0 of spreadsheets
 _NEVER = np.datetime64("NaT", "s")
 
 
-def sniff_decimal(data: bytes, delimiter: str) -> Decimal | None:
-    """How a file writes decimals; None where its commas may be either decimals or thousands marks."""
-    if delimiter != ",":
-        cell = rb'(?:^|["\t;\n])\s*([+-]?\d[\d.]*,\d+)'
-    elif b'"' in data:
-        cell = rb'"\s*([+-]?\d[\d.]*(?:,\d+)+(?:\.\d+)?)\s*"'
-    else:
-        return "."
-    found = re.findall(cell, data, flags=re.MULTILINE)
-    if not found:
-        return "."
-    if delimiter == "," and all(_THOUSANDS.fullmatch(x) for x in found):
-        return "." if any(b"." in x or x.count(b",") > 1 for x in found) else None
-    return ","
+def sniff_decimal(pieces: Iterable[Sequence[str]], delimiter: str) -> Decimal | None:
+    """How a file writes decimals, from its lines below the header; None where its marks may be either decimals or
+    thousands marks."""
+    found = _Marks()
+    for lines in pieces:
+        text = "".join(lines)
+        if delimiter == ",":
+            found.quoted(text)
+        else:
+            found.bare(text, delimiter)
+        if found.sure is not None:
+            return found.sure
+    return None if found.doubtful else "."
+
+
+class _Marks:
+    """What has been seen of a file's numbers."""
+
+    def __init__(self) -> None:
+        self.sure: Decimal | None = None
+        self.doubtful = False
+        self._plain = False  # some point can only be a decimal
+
+    def quoted(self, text: str) -> None:
+        """Commas are between cells, so numbers with one are in quotes."""
+        if '"' not in text:
+            return
+        found = _QUOTED.findall(text)
+        if not all(_THOUSANDS.fullmatch(x) for x in found):
+            self.sure = ","
+        elif any("." in x or x.count(",") > 1 for x in found):
+            self.sure = "."
+        self.doubtful |= bool(found)
+
+    def bare(self, text: str, delimiter: str) -> None:
+        if _BARE.search(text):
+            self.sure = ","
+        # Semicolons stand where commas are decimals; there a point may be a thousands mark.
+        if delimiter != ";" or self._plain:
+            return
+        found = [x for x in _PARTED.findall(text) if not _DOTTED.fullmatch(x)]
+        if any(not _POINTED.fullmatch(x) for x in found):
+            self._plain, self.doubtful = True, False
+            return
+        if any(x.count(".") > 1 for x in found):
+            self.sure = ","
+        self.doubtful |= bool(found)
+
+
+_QUOTED = re.compile(r'"\s*([+-]?\d[\d.]*(?:,\d+)+(?:\.\d+)?)\s*"')
+_BARE = re.compile(rf"(?:^|[\"\t;|])\s*[+-]?\d(?:[\d.]|{_GROUP})*,\d+", re.MULTILINE)
+_PARTED = re.compile(r"(?:^|;)[ \"]*([+-]?\d+(?:\.\d+)+)[ \"]*(?=;|\r|\n|$)", re.MULTILINE)
 
 
 def parse_numbers(texts: list[str], decimal: Decimal | None) -> tuple[Floats, dict[int, str]]:
@@ -66,7 +130,7 @@ def parse_numbers(texts: list[str], decimal: Decimal | None) -> tuple[Floats, di
 
 
 def _number(text: str, decimal: Decimal | None) -> float:
-    plain = text.translate(_BLANKS)
+    plain = text.translate(_MARKS) if _GROUPED.fullmatch(text) else text.replace("\u2212", "-")
     if decimal == ",":
         if _COMMA.fullmatch(plain):
             return float(plain.replace(".", "").replace(",", "."))
@@ -76,6 +140,8 @@ def _number(text: str, decimal: Decimal | None) -> float:
         if decimal is None or not _POINT.fullmatch(plain):
             raise ValueError(text)
         plain = plain.replace(",", "")
+    elif decimal is None and _POINTED.fullmatch(plain):
+        raise ValueError(text)
     return float(plain)
 
 
@@ -102,14 +168,20 @@ def offset_of(text: str) -> str:
 
 
 def _date(text: str, order: DateOrder, wall_clock: bool) -> Any:
-    found = _DOTTED.fullmatch(text)
     day_first = order != "mdy"
+    found = _DOTTED.fullmatch(text)
     if found is None and order != "auto":
         found = _SLASHED.fullmatch(text)
     if found is not None:
         first, second, year, clock = found.groups()
         day, month = (first, second) if day_first else (second, first)
-        text = f"{year}-{int(month):02d}-{int(day):02d}" + (f"T{clock}" if clock else "")
+        text = _iso(year, month, day, clock)
+    elif (found := _YEAR_FIRST.fullmatch(text)) is not None:
+        text = _iso(*found.groups())
+    elif (found := _NAMED.fullmatch(text)) is not None:
+        text = _iso(found["year"], _month_number(found["month"]), found["day"] or found["later"], found["clock"])
+    elif (found := _WEEK.fullmatch(text)) is not None:
+        return _week(*found.groups())
     if not re.match(r"\d{4}-\d{2}-\d{2}|\d{8}$", text):
         return _month(text)
     try:
@@ -121,11 +193,64 @@ def _date(text: str, order: DateOrder, wall_clock: bool) -> Any:
     return np.datetime64(moment, "s")
 
 
+def _iso(year: str, month: str, day: str | None, clock: str | None) -> str:
+    """A date as ISO writes it; a month alone where there is no day."""
+    if not day:
+        return f"{year}-{int(month):02d}"
+    if clock and (found := _CLOCK.fullmatch(clock)) is not None:
+        hour, rest, half = int(found[1]), found[2], (found[3] or "").lower()
+        if half and not 1 <= hour <= 12:
+            return ""
+        hour = hour % 12 + 12 * (half == "pm") if half else hour
+        clock = f"{hour:02d}{rest}"
+    return f"{year}-{int(month):02d}-{int(day):02d}" + (f"T{clock}" if clock else "")
+
+
+def _month_number(name: str) -> str:
+    """By its English name or three letters of it; 0 for none."""
+    found = [i for i, full in enumerate(_NAMES, 1) if name.lower() in (full, full[:3], "sept" * (i == 9))]
+    return str(found[0]) if found else "0"
+
+
+def _week(year: str, week: str, day: str | None) -> Any:
+    """An ISO week stands for its Monday."""
+    try:
+        return np.datetime64(date.fromisocalendar(int(year), int(week), int(day or 1)), "s")
+    except ValueError:
+        return _NEVER
+
+
 def _month(text: str) -> Any:
-    """2024-05 and what else numpy takes for a date without doubt."""
+    """2024-05, 05/2024 and what else numpy takes for a date without doubt."""
+    if (found := re.fullmatch(r"(\d{1,2})[/.](\d{4})", text)) is not None:
+        text = f"{found[2]}-{int(found[1]):02d}"
     if not re.fullmatch(r"\d{4}(-\d{2})?", text):
         return _NEVER
     try:
         return np.datetime64(text, "s")
     except ValueError:
         return _NEVER
+
+
+def date_words(seen: str, order: DateOrder = "auto") -> str:
+    """What was expected in place of a text that is no date."""
+    usual = "a date such as 2024-05-20"
+    if re.fullmatch(r"[34]\d{4}([.,]\d+)?", seen):
+        day = _SHEET + np.timedelta64(int(seen[:5]), "D")
+        return f"{usual} (a spreadsheet counts days so: {seen} is {day}; give the column a date format before saving)"
+    if re.fullmatch(r"\d{6}", seen):
+        return f"{usual}; a month as {seen[:4]}-05, a week as {seen[:4]}-W05"
+    if re.fullmatch(r"\d{1,2}([./-])(\d{1,2}|[A-Za-z]{3})\1\d\d( .*)?", seen):
+        return f"{usual}, the year with four digits"
+    if order == "auto" and _SLASHED.fullmatch(seen):
+        return f"{usual}; columns.dates = 'dmy' or 'mdy' says what comes first here"
+    return f"{usual} or 20.05.2024"
+
+
+def number_words(seen: str, decimal: Decimal | None) -> str:
+    """What was expected in place of a text that is no number."""
+    if decimal is None and (_THOUSANDS.fullmatch(seen) or _POINTED.fullmatch(seen)):
+        return "a number that can be read in one way; columns.decimal = ',' or '.' says how it is meant"
+    if seen.lower() in MISSING and seen:
+        return "a number, or no row"
+    return "a number"

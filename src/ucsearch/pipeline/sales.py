@@ -19,7 +19,7 @@ from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.column_hint import column_hint
 from ucsearch.pipeline.columns import usual_names
 from ucsearch.pipeline.forecasts import ForecastFile
-from ucsearch.pipeline.numbers import offset_of, parse_dates
+from ucsearch.pipeline.numbers import date_words, number_words, offset_of, parse_dates
 from ucsearch.pipeline.periods import day_text, is_regular
 from ucsearch.pipeline.tables import Problem, Table, open_table
 from ucsearch.settings import Columns, Settings
@@ -173,7 +173,7 @@ def _by_row(table: Table, settings: Settings, series: str, columns: list[str], t
             if not name or name in seen:
                 column, text = series, "saw the series twice, expected it once" if name else "saw nothing"
             elif i in bad:
-                column, text = bad[i][0], f"saw {bad[i][1]!r}, expected a number"
+                column, text = bad[i][0], f"saw {bad[i][1]!r}, expected {number_words(bad[i][1], block.decimal)}"
             if text:
                 problems.append(Problem(str(table.path), place, column, name, text))
                 continue
@@ -191,8 +191,11 @@ def _by_column(table: Table, settings: Settings, date: str) -> Sales:
     wall_clock = settings.period in ("any", "day", "weekday", "week", "month")
     time = np.concatenate([parse_dates(b.texts(date), settings.columns.dates, wall_clock=wall_clock) for b in blocks])
     if np.isnat(time).any():
-        text = next(x for b in blocks for x in b.texts(date) if np.isnat(parse_dates([x], "auto", wall_clock=True)[0]))
-        raise InputError(f"{table.path}, column {date}", repr(text), "a date such as 2024-05-20 or 20.05.2024")
+        at = int(np.argmax(np.isnat(time)))
+        place, text = [(p, x) for b in blocks for p, x in zip(b.places.tolist(), b.texts(date), strict=True)][at]
+        raise InputError(
+            f"{table.path}, {table.unit} {place}, column {date}", repr(text), date_words(text, settings.columns.dates)
+        )
     if np.unique(time).size < time.size:
         raise _looks_long(table, usual_names(table, settings.columns), date)
     period = _check_axis(table, time, settings)
@@ -202,9 +205,11 @@ def _by_column(table: Table, settings: Settings, date: str) -> Sales:
     for column in columns:
         parts = [b.numbers(column) for b in blocks]
         values = np.concatenate([p[0] for p in parts])
-        wrong = [x for p in parts for x in p[1].values()]
+        wrong = [(b, i, x) for b, p in zip(blocks, parts, strict=True) for i, x in p[1].items()]
         if wrong:
-            problems.append(Problem(str(table.path), "", column, column, f"saw {wrong[0]!r}, expected numbers"))
+            block, i, seen = wrong[0]
+            text = f"saw {seen!r}, expected {number_words(seen, block.decimal)}"
+            problems.append(Problem(str(table.path), f"{table.unit} {block.places[i]}", column, column, text))
             continue
         made = _trimmed(table, settings, column, "", places, values, time)
         (found if isinstance(made, History) else problems).append(made)  # type: ignore[arg-type]

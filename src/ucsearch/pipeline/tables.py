@@ -7,19 +7,18 @@ Rows are counted as a person does: lines of a CSV file (the header is line 1), r
 from __future__ import annotations
 
 import csv
-import gzip
-import io
-import zlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.numbers import Decimal, parse_numbers, sniff_decimal
+from ucsearch.pipeline.texts import BROKEN, TEXTS, broken, is_packed, open_text
 
 __all__ = [
     "Block",
@@ -34,6 +33,9 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 _CSV_ROWS = 20_000
+_LONGEST = 1 << 26  # characters of a header
+_PIECE = 1 << 22  # characters that are looked at together
+_SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 _CELLS = 1_500_000  # of a Parquet batch: bounds its memory
 _MOST_ROWS = 200_000  # of a Parquet batch: names become texts of their own
 _REGROUPED = 40_000_000  # cells of a file whose rows are put together in memory
@@ -152,7 +154,6 @@ class Table(Protocol):
         ...
 
 
-_TEXTS = (".csv", ".tsv", ".txt")
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 
 
@@ -161,23 +162,11 @@ def is_parquet(path: str | Path) -> bool:
     ending = Path(path).suffix.lower()
     if ending in (".parquet", ".pq"):
         return True
-    if ending in _TEXTS:
+    if ending in TEXTS:
         return False
     hint = "Save the sheet as CSV UTF-8 in your spreadsheet." if ending in _SHEETS else ""
+    hint = "A packed table is called .csv.gz." if ending in (".gz", ".tgz", ".zip", ".bz2", ".xz", ".zst") else hint
     raise InputError(str(path), f"the ending {ending!r}", "a file called .csv or .parquet", hint=hint)
-
-
-def _is_packed(path: Path) -> bool:
-    """A text in gzip's format, by its name (sales.csv.gz); read as it is, never written."""
-    return path.suffix.lower() == ".gz" and path.with_suffix("").suffix.lower() in _TEXTS
-
-
-def _bytes(path: Path) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path, "rb")) if _is_packed(path) else path.open("rb")
-
-
-def _text(path: Path) -> IO[str]:
-    return io.TextIOWrapper(_bytes(path), encoding="utf-8-sig", newline="")
 
 
 def pyarrow_parquet(path: str | Path) -> Any:
@@ -190,18 +179,16 @@ def pyarrow_parquet(path: str | Path) -> Any:
 
 def open_table(path: str | Path, decimal: Literal["auto", ".", ","] = "auto") -> Table:
     """Look at a file's header; its rows are read when asked for. `decimal`: how its numbers are written."""
-    packed = _is_packed(Path(path))
+    packed = is_packed(Path(path))
     table: Table = _Parquet(Path(path)) if not packed and is_parquet(path) else _Csv(Path(path), decimal)
     seen: set[str] = set()
     for name in table.columns:
         if name in seen:
-            raise DataError(f"{path}: the column {name!r} occurs twice")
+            seen_twice = f"the column {name!r} occurs twice" if name else "two columns have no name"
+            hint = "" if name else "; expected column names in line 1 (no title above them)"
+            raise DataError(f"{path}: {seen_twice}{hint}")
         seen.add(name)
     return table
-
-
-_BROKEN = (OSError, EOFError, zlib.error)  # gzip has its own ways to say that a file was cut off
-_UTF8 = "; save it as UTF-8 (in a spreadsheet: CSV UTF-8)"
 
 
 class _Csv:
@@ -209,40 +196,55 @@ class _Csv:
 
     def __init__(self, path: Path, decimal: Literal["auto", ".", ","] = "auto") -> None:
         self.path = path
+        self.above = 0  # lines above the header
         try:
-            with _text(path) as file:
-                head = file.readline()
-        except _BROKEN as error:
-            raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
-        except UnicodeDecodeError as error:
-            raise DataError(f"{path}: line {_line_of(path)}: not a text in UTF-8{_UTF8}") from error
-        # A sheet saved in some countries has semicolons.
-        self.delimiter = max(",;\t", key=head.count)
-        self.columns = tuple(x.strip() for x in next(csv.reader([head], delimiter=self.delimiter), []))
-        if not any(self.columns):
-            raise DataError(f"{path}: saw no header, expected column names in line 1")
-        self.decimal: Decimal | None = sniff_decimal(_whole(path), self.delimiter) if decimal == "auto" else decimal
+            with open_text(path) as file:
+                head = file.readline(_LONGEST)
+                if (said := _SEPARATOR.fullmatch(head)) is not None:  # a spreadsheet's own way to say it
+                    self.above, head = 1, file.readline(_LONGEST)
+                # A sheet saved in some countries has semicolons.
+                self.delimiter = max(",;\t|", key=head.count) if said is None else said[1]
+                self._header(head)
+                self.decimal: Decimal | None = (
+                    sniff_decimal(iter(lambda: file.readlines(_PIECE), []), self.delimiter)
+                    if decimal == "auto"
+                    else decimal
+                )
+        except (*BROKEN, UnicodeError) as error:
+            raise broken(path, error) from error
+
+    def _header(self, head: str) -> None:
+        if len(head) == _LONGEST:
+            raise DataError(f"{self.path}: saw a first line of more than {_LONGEST >> 20} MB, expected column names")
+        names = [x.strip() for x in next(csv.reader([head], delimiter=self.delimiter), [])]
+        while names and not names[-1]:
+            names.pop()  # separators at the end of each line
+        if not names:
+            raise DataError(f"{self.path}: saw no header, expected column names in line {self.above + 1}")
+        self.columns = tuple(names)
 
     def blocks(self, columns: Sequence[str], start: int = 0) -> Iterator[Block]:
         index = [self.columns.index(name) for name in columns]
         width = len(self.columns)
         try:
-            with _text(self.path) as file:
+            with open_text(self.path) as file:
                 reader = csv.reader(file, delimiter=self.delimiter)
-                next(reader)
+                for _ in range(self.above + 1):
+                    next(reader)
                 row = 0
                 cells: list[list[str]] = [[] for _ in index]
                 places: list[int] = []
                 ragged: dict[int, int] = {}
                 for line in reader:
-                    if not line:
+                    if not any(line):  # nothing, or separators alone below a sheet's last row
                         continue
+                    if len(line) != width:
+                        if len(line) < width or any(line[width:]):
+                            ragged[reader.line_num] = len(line)
+                        line = (line + [""] * width)[:width]
                     row += 1
                     if row <= start:
                         continue
-                    if len(line) != width:
-                        ragged[reader.line_num] = len(line)
-                        line = (line + [""] * width)[:width]
                     places.append(reader.line_num)
                     for own, i in zip(cells, index, strict=True):
                         own.append(line[i])
@@ -251,29 +253,10 @@ class _Csv:
                         cells, places, ragged = [[] for _ in index], [], {}
                 if places:
                     yield _csv_block(row, places, columns, cells, ragged, self.decimal)
-        except UnicodeDecodeError as error:
-            raise DataError(f"{self.path}: {self.unit} {_line_of(self.path)}: not a text in UTF-8{_UTF8}") from error
-        except (*_BROKEN, csv.Error) as error:
+        except (*BROKEN, UnicodeError) as error:
+            raise broken(self.path, error) from error
+        except csv.Error as error:
             raise DataError(f"{self.path}: cannot be read ({error})") from error
-
-
-def _whole(path: Path) -> bytes:
-    try:
-        with _bytes(path) as file:
-            return file.read()
-    except _BROKEN as error:
-        raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
-
-
-def _line_of(path: Path) -> int:
-    """The first line that is not UTF-8, for a message."""
-    with _bytes(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                line.decode("utf-8-sig")
-            except UnicodeDecodeError:
-                return number
-    return 1
 
 
 def _csv_block(
