@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
+import os
 import random
 import socket
 import threading
@@ -55,6 +56,54 @@ def test_a_new_service_is_right_and_shows_its_token_once(tmp_path: Path) -> None
     assert command("token", "add", str(tmp_path / "s"), "bot")[0] != 0
     assert command("token", "revoke", str(tmp_path / "s"), "bot")[0] == 0
     assert "bot" not in command("token", "list", str(tmp_path / "s"))[1]
+
+
+def _key_and_certificate() -> tuple[bytes, bytes]:
+    from datetime import UTC, datetime, timedelta
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, begin, begin + timedelta(days=9))
+    pem = serialization.Encoding.PEM
+    kind, none = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return key.private_bytes(pem, kind, none), made.sign(key, hashes.SHA256()).public_bytes(pem)
+
+
+@pytest.mark.parametrize("wrong", ["missing", "of another key", "no certificate", ""])
+def test_a_certificate_that_does_not_serve_is_told_by_check_and_run(tmp_path: Path, wrong: str) -> None:
+    make_folder(tmp_path, '[server]\ntls_cert = "a.pem"\ntls_key = "a.key"\n' + CONFIG)
+    key, certificate = _key_and_certificate()
+    if wrong != "missing":
+        (tmp_path / "a.pem").write_bytes(b"hello" if wrong == "no certificate" else certificate)
+        (tmp_path / "a.key").write_bytes(_key_and_certificate()[0] if wrong == "of another key" else key)
+    code, text = command("check", str(tmp_path))
+    if not wrong:
+        assert "tls" not in text
+        return
+    assert (code, "server.tls_cert" in text) == (2, True)
+    with pytest.raises(InputError, match=r"server\.tls_cert"):
+        run(tmp_path, bind="127.0.0.1:0")
+
+
+@pytest.mark.parametrize(("place", "level"), [("log", 2), ("log/decisions.db", 2), ("checkpoint", 1)])
+def test_check_says_what_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, level: int
+) -> None:
+    assert command("init", str(tmp_path / "s"))[0] == 0
+    (tmp_path / "s/orders.toml").write_text(PLAN)
+    real = os.access
+
+    def access(path: Path, mode: int, **more: bool) -> bool:  # root may write everywhere
+        return path != tmp_path / "s" / place and real(path, mode, **more)
+
+    monkeypatch.setattr("ucsearch.service.ground.os.access", access)
+    code, text = command("check", str(tmp_path / "s"))
+    assert (code, "cannot be written" in text) == (level, True), text
 
 
 def test_an_address_that_is_taken_is_told_before_anything_is_opened(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from ucsearch.service.access import FILE as TOKENS
 from ucsearch.service.access import TokenBook, write_tokens
 from ucsearch.service.config import FILE, Config, load_config
 from ucsearch.service.core import Service
+from ucsearch.service.ground import check_address, check_certificate, check_folders
 from ucsearch.service.plans import Plan, coarse, load_plan
 from ucsearch.service.store import confirm, open_reader
 
@@ -119,6 +119,7 @@ def check(folder: str | Path, *, store: str | None = None) -> Iterator[Finding]:
         yield Finding(0, f"{FILE}: {len(config.plan)} plan{'' if len(config.plan) == 1 else 's'}")
         book = TokenBook(place / TOKENS)
         yield Finding(0 if book.list() else 1, f"{TOKENS}: {len(book.list())} tokens")
+        check_certificate(config, place)
     except UCSearchError as error:
         yield Finding(2, str(error))
         return
@@ -133,6 +134,8 @@ def check(folder: str | Path, *, store: str | None = None) -> Iterator[Finding]:
         except UCSearchError as error:
             yield Finding(2, f"plan {table.name!r}: {error}")
     try:
+        if text := check_folders(config, place):
+            yield Finding(1, text)
         confirm(config.store, place)
         with open_reader(config.store, place) as reader:
             report = reader.verify()
@@ -186,7 +189,8 @@ def run(
         content: dict[str, Any] = json.loads(config.model_dump_json())
         content["server"]["bind"] = bind
         config = Config.model_validate_json(json.dumps(content), strict=True)
-    _check_free(config)
+    check_address(config)
+    check_certificate(config, place)
     started = time.monotonic()
     service = Service.open(config, place)
     ready_plans(service.plans)
@@ -207,21 +211,6 @@ def run(
     _log.info("start", extra={"fields": {**fields, "after_s": round(time.monotonic() - started, 2)}})
     server.run()
     _log.info("stop", extra={"fields": fields})
-
-
-def _check_free(config: Config) -> None:
-    """Before kernels are compiled and the log is opened: whether the address can be listened to."""
-    host, port = config.server.host, config.server.port
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as trial:
-            if os.name == "posix":  # as the server itself does
-                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            trial.bind(address)
-    except OSError as error:
-        seen = f"{config.server.bind} ({error.strerror or error})"
-        hint = "Stop what listens there, or take another one: server.bind in service.toml, or --bind ADDRESS:PORT."
-        raise InputError("server.bind", seen, "an address and port that are free", hint=hint) from error
 
 
 def _reload(service: Service) -> None:
