@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +32,7 @@ from ucsearch.pipeline.explain import explain_series
 from ucsearch.records import AuditReader
 from ucsearch.segments.audit import segments_of, verify_segments
 from ucsearch.segments.files import find_row, folder_of, part_name
-from ucsearch.segments.reader import SegmentReader, plain_row
+from ucsearch.segments.reader import SegmentReader, plain_row, proof_of
 from ucsearch.segments.rows import digests_of
 from ucsearch.segments.shared import Shared
 from ucsearch.verify import verify_file
@@ -253,6 +254,40 @@ def test_an_edited_file_is_named(folder: Path, name: str, change: Callable[[byte
     assert name in done.stderr
     path.unlink()
     assert name in fault(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+@pytest.mark.parametrize("name", ["shared.json", "manifest.json", "leaves.bin", part_name(1)])
+def test_a_pipe_or_a_hole_in_a_file_s_place_is_named(folder: Path, name: str) -> None:
+    """Nobody ever writes into the pipe, and the hole is longer than memory."""
+    path = segment(folder) / name
+    path.unlink()
+    os.mkfifo(path)
+    assert name in fault(folder)
+    if name != "shared.json":  # which a proof does not need
+        with SegmentReader(folder / "log.db") as reader, pytest.raises(RecordError, match="regular file"):
+            proof_of(reader, "C")
+    path.unlink()
+    path.touch()
+    os.truncate(path, 2**40)
+    assert name in fault(folder)
+
+
+def test_what_arrow_says_of_a_damaged_part_steers_no_terminal(folder: Path) -> None:
+    path = segment(folder) / part_name(0)
+    data = bytearray(path.read_bytes())
+    size = int.from_bytes(data[-8:-4], "little")
+    said = set()
+    for at in range(len(data) - 8 - size, len(data) - 8):  # the footer
+        old, data[at] = data[at], 0x0F  # no type of Thrift's
+        path.write_bytes(data)
+        data[at] = old
+        done = CliRunner().invoke(app, ["log", "verify", "--log", str(folder / "log.db")])
+        assert done.output.replace("\n", "").isprintable()
+        said.add(done.exit_code)
+        if at - (len(data) - 8 - size) > 40:
+            break
+    assert said == {1}
 
 
 def test_a_missing_column_or_another_type_is_named(folder: Path) -> None:

@@ -18,10 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import ucsearch as uc
 from tests.kit.problems import random_problem
 from tests.kit.templates import battery
+from ucsearch.cli.main import app
 from ucsearch.records import AuditLog as RawLog
 from ucsearch.records import canonical as producer
 from ucsearch.records import seal, store
@@ -544,6 +546,21 @@ def test_a_hole_in_a_file_is_not_read_to_its_end(tmp_path: Path) -> None:
     exported(tmp_path / "good.jsonl", ours())
     demanded = program(tmp_path, "good.jsonl", "--gate", "log")
     assert (demanded.returncode, "too long" in demanded.stderr) == (64, True)
+    signed = program(tmp_path, "good.jsonl", "--checkpoint", "good.jsonl", "--key", "log")
+    assert (signed.returncode, "not a verifier key" in signed.stderr) == (64, True)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_pipe_into_which_nobody_writes_is_not_waited_for(tmp_path: Path) -> None:
+    """Not by the library either, nor by the commands that read proofs and notes."""
+    pipe, good = tmp_path / "pipe", tmp_path / "good.jsonl"
+    os.mkfifo(pipe)
+    exported(good, ours())
+    assert [v.status for v in verify_file(pipe)] == ["malformed"]
+    assert [v.status for v in verify_file(good, checkpoint=pipe)] == ["malformed"]
+    for files in ((pipe, good), (good, pipe)):
+        done = CliRunner().invoke(app, ["log", "verify-proof", str(files[0]), "--note", str(files[1])])
+        assert done.exit_code == 2, done.output
 
 
 def test_a_bound_that_counts_to_a_million_is_left_in_doubt(

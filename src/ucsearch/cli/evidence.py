@@ -109,7 +109,7 @@ def _reports(
     try:
         found = find_evidence(folder)
     except UCSearchError as error:
-        typer.echo(f"Error: {error}", err=True)
+        typer.echo(f"Error: {_plain(error)}", err=True)
         raise typer.Exit(MALFORMED) from error
     if not found:
         typer.echo(f"Error: {folder}: no evidence (no manifest.json) at or below it", err=True)
@@ -146,7 +146,7 @@ def _task(spec: str | None) -> Any:
     try:
         return find_task(spec)
     except NoTask as error:
-        typer.echo(f"Error: --task: {error}", err=True)
+        typer.echo(f"Error: --task: {_plain(error)}", err=True)
         raise typer.Exit(MALFORMED) from error
 
 

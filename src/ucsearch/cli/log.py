@@ -262,11 +262,12 @@ def verify_proof(
     """
     from ucsearch.verify.checkpoints import read_checkpoint
     from ucsearch.verify.formats import Invalid, Malformed
+    from ucsearch.verify.opening import open_regular
     from ucsearch.verify.segments import LARGEST
     from ucsearch.verify.segments import verify_proof as checked
 
     try:
-        with proof.open("rb") as file:
+        with open_regular(proof) as file:
             data = file.read(LARGEST + 1)
         pins = read_checkpoint(note, key)
         told = checked(data.strip(), pins)

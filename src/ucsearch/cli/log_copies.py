@@ -9,6 +9,7 @@ import typer
 
 from ucsearch.cli.codes import UNUSABLE
 from ucsearch.cli.log import log_app
+from ucsearch.cli.log_words import one_line
 
 LEAST_WHY = 3  # characters of a reason
 
@@ -29,7 +30,7 @@ def copy_entries(source: Place, target: Place) -> None:
     try:
         made = copy_log(source, target)
     except UCSearchError as error:
-        typer.echo(f"Error: {error}", err=True)
+        typer.echo(f"Error: {one_line(error)}", err=True)
         raise typer.Exit(UNUSABLE) from error
     typer.echo(f"{made.entries} entries, {made.added} of them new, head {made.head}")
 
@@ -63,11 +64,11 @@ def rotate_file(
         with AuditReader(newest_file(log)) as reader:
             report = reader.verify()
         if not report.ok:
-            typer.echo(f"Error: {report}; not rotated", err=True)
+            typer.echo(f"Error: {one_line(report)}; not rotated", err=True)
             raise typer.Exit(UNUSABLE)
         made = rotate_log(log, at=datetime.now(UTC), by=who.strip(), why=why.strip())
     except UCSearchError as error:
-        typer.echo(f"Error: {error}", err=True)
+        typer.echo(f"Error: {one_line(error)}", err=True)
         raise typer.Exit(UNUSABLE) from error
     typer.echo(f"{made.old}: closed after {made.entries} entries, head {made.head}")
     typer.echo(f"{made.new}: the log goes on here")

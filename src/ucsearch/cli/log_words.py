@@ -85,6 +85,11 @@ def plain(value: Any) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
+def one_line(error: object) -> str:
+    """What an error says, whatever it quotes of a file: in one line that steers no terminal."""
+    return plain(" ".join(str(error).split()))
+
+
 class Known(NamedTuple):
     """A checkpoint that was read."""
 
@@ -99,9 +104,10 @@ def known_checkpoint(path: Path, key: str | None, *, either: bool = False) -> Kn
     from ucsearch.records import Checkpoint
     from ucsearch.verify.checkpoints import read_checkpoint
     from ucsearch.verify.formats import Invalid, Malformed
+    from ucsearch.verify.opening import open_regular
 
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             sealed = file.read(1) == b"{"
     except OSError as error:
         raise RecordError(f"{path}: cannot be read ({error.strerror})") from error
@@ -112,7 +118,7 @@ def known_checkpoint(path: Path, key: str | None, *, either: bool = False) -> Kn
     except Malformed as error:
         raise RecordError(str(error)) from error
     except Invalid as error:
-        typer.echo(f"Not signed by the key: {error}", err=True)
+        typer.echo(f"Not signed by the key: {one_line(error)}", err=True)
         raise typer.Exit(NEEDS_A_PERSON) from error
     return Known(Checkpoint(pins.size, pins.heads[pins.size]), pins.root, pins.doubt)
 
@@ -121,7 +127,7 @@ def confirmed(reader: AuditReader, known: Known | None) -> tuple[str, str]:
     """What is wrong with the log, and what was found if nothing is."""
     report = reader.verify(None if known is None else known.checkpoint)
     if not report.ok:
-        return f"ALTERED ({report.fault}): {report}", ""
+        return one_line(f"ALTERED ({report.fault}): {report}"), ""
     if known is not None and known.root is not None and reader.root(known.checkpoint.count) != known.root:
         return "ALTERED (rechained): the tree over the heads is not the one that the checkpoint saw", ""
     return "", str(report)
@@ -144,7 +150,7 @@ def segments_of(reader: AuditReader, derive: int, repacked: bool, task: str | No
     count = rows = derived = 0
     for found in verify_segments(reader, sample=derive, repacked=repacked, tasks=named_task(task)):
         if not found.ok:
-            return f"ALTERED (segment): entry {found.seq}: {found.fault}", ""
+            return f"ALTERED (segment): entry {found.seq}: {one_line(found.fault)}", ""
         count, rows, derived = count + 1, rows + found.rows, derived + found.derived
     again = f", {derived} decided again" if derived else ""
     return "", f"; {rows} rows in {count} segment{'' if count == 1 else 's'}{again}"
@@ -182,5 +188,5 @@ def reported() -> Iterator[None]:
     try:
         yield
     except UCSearchError as error:
-        typer.echo(f"Error: {error}", err=True)
+        typer.echo(f"Error: {one_line(error)}", err=True)
         raise typer.Exit(UNUSABLE) from error

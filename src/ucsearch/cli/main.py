@@ -24,6 +24,7 @@ from ucsearch.cli.hand import override, whatif
 from ucsearch.cli.job import job_app
 from ucsearch.cli.log import log_app
 from ucsearch.cli.log_copies import copy_entries, rotate_file  # noqa: F401 - adds commands to `log`
+from ucsearch.cli.log_words import one_line
 from ucsearch.cli.monitor import monitor
 from ucsearch.cli.planner import backtest, decide, explain, new, schema, tasks
 from ucsearch.cli.remote import remote_app
@@ -86,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         app(args=None if argv is None else list(argv), prog_name="ucsearch")
     except UCSearchError as error:
         # One line, whatever an error quotes: a log reader or a terminal sees one event.
-        typer.echo(f"Error: {' '.join(str(error).split())}", err=True)
+        typer.echo(f"Error: {one_line(error)}", err=True)
         sys.exit(NEEDS_A_PERSON)
 
 

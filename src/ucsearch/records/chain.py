@@ -16,13 +16,12 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ucsearch.errors import RecordError
 from ucsearch.records.blobs import blob_id, blob_shape
 from ucsearch.records.canonical import canonical, digest, digest_bytes, loads, seal_bytes
-from ucsearch.records.files import whole_file
+from ucsearch.records.files import read_whole, whole_file
 from ucsearch.records.requests import check_request
 
 __all__ = [
@@ -117,7 +116,7 @@ class Checkpoint:
     def read(cls, path: str | os.PathLike[str]) -> Checkpoint:
         """What `write` wrote; a changed file is refused."""
         try:
-            content = loads(Path(path).read_bytes())
+            content = loads(read_whole(path))
         except OSError as error:
             raise RecordError(f"{path}: cannot be read ({error.strerror})") from error
         if not isinstance(content, dict) or content.get("schema") != CHECKPOINT_SCHEMA:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +13,9 @@ from typing import BinaryIO
 
 from ucsearch.errors import RecordError
 
-__all__ = ["sync_folder", "whole_file"]
+__all__ = ["LONGEST", "read_whole", "regular_file", "sync_folder", "whole_file"]
+
+LONGEST = 1 << 30  # bytes of a file that is read at once
 
 
 @contextmanager
@@ -40,6 +44,23 @@ def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterat
         if isinstance(error, OSError):
             raise RecordError(f"{target}: cannot be written ({error.strerror})") from error
         raise
+
+
+def regular_file(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file to read from. A pipe or a device, which may never answer or never end, is an `OSError`."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def read_whole(path: str | os.PathLike[str], most: int = LONGEST) -> bytes:
+    """All bytes of a regular file; one that is longer is an `OSError`: a hole of a terabyte takes no room on a disk."""
+    with regular_file(path) as file:
+        if os.fstat(file.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, f"more than {most:,} bytes", str(path))
+        return file.read(most)
 
 
 def sync_folder(folder: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ucsearch.errors import RecordError
 from ucsearch.records.canonical import canonical, loads
 from ucsearch.records.chain import Row
+from ucsearch.records.files import LONGEST, read_whole
 from ucsearch.records.reader import AuditReader
 from ucsearch.segments.files import (
     DIGEST,
@@ -128,7 +129,8 @@ def verify_segment(
         tree = SeriesTree(series, digests)
         if (root := tree.root.hex()) != sealed.root:
             raise RecordError(f"root {root[:16]} over all rows, {sealed.root[:16]} was sealed")
-        if (folder / LEAVES).read_bytes() != b"".join(x for leaves in tree.leaves for x in leaves):
+        held = read_whole(folder / LEAVES, max(LONGEST, 32 * rows))
+        if held != b"".join(x for leaves in tree.leaves for x in leaves):
             raise RecordError(f"{LEAVES}: was edited; it is not what the rows give")
     except OSError as error:
         return SegmentReport(seq, sealed.run, rows, f"segment {sealed.run[:12]}: {error}", derived)
@@ -142,7 +144,7 @@ def verify_segment(
 def _another_file(folder: Path, name: str, series: list[str], digests: list[bytes]) -> str:
     """Digests hold, yet the bytes are others; the leaves that were sealed say which rows are new."""
     try:
-        data = (folder / LEAVES).read_bytes()
+        data = read_whole(folder / LEAVES)
         known = {data[i : i + 32] for i in range(0, len(data), 32)}
     except OSError:
         known = set()
@@ -166,7 +168,7 @@ def _chosen(series: list[str], sample: int) -> list[int]:
 
 def _shared(folder: Path, sealed: Sealed) -> Shared:
     try:
-        data = (folder / SHARED).read_bytes()
+        data = read_whole(folder / SHARED)
     except OSError as error:
         raise RecordError(f"{SHARED}: cannot be read ({error.strerror})") from error
     if hashlib.sha256(data).hexdigest() != sealed.shared:
@@ -176,7 +178,7 @@ def _shared(folder: Path, sealed: Sealed) -> Shared:
 
 def _manifest(folder: Path, sealed: Sealed) -> None:
     try:
-        content = loads((folder / MANIFEST).read_bytes())
+        content = loads(read_whole(folder / MANIFEST))
     except OSError as error:
         raise RecordError(f"{MANIFEST}: cannot be read ({error.strerror})") from error
     tiles = {n: content.pop(n, None) for n in ("tops", "sizes")} if isinstance(content, dict) else {}

@@ -170,10 +170,10 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> ReadPart:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    _regular(path)
     try:
         with pa.memory_map(str(path)) as source:
             data = source.read_buffer()
-            sha = hashlib.sha256(memoryview(data)).hexdigest()
             file = pq.ParquetFile(pa.BufferReader(data))
             marks = file.schema_arrow.metadata or {}
             held = file.schema_arrow
@@ -185,6 +185,7 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> ReadPart:
                 if (seen := held.field(field.name).type) != field.type:
                     raise RecordError(f"{path.name}, column {field.name}: saw {seen}, expected {field.type}")
             _fits(path.name, file.metadata, len(data))
+            sha = hashlib.sha256(memoryview(data)).hexdigest()
             table = file.read(columns=None if columns is None else list(columns))
     except (OSError, pa.ArrowException) as error:
         raise RecordError(f"{path.name}: cannot be read as a part ({' '.join(str(error).split())[:200]})") from error
@@ -196,6 +197,11 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> ReadPart:
     return ReadPart(table, shared, dict(said), sha, held, rows)
 
 
+def _regular(path: Path) -> None:
+    if path.exists() and not path.is_file():  # a pipe or a device, which may never answer or never end
+        raise RecordError(f"{path.name}: cannot be read as a part (not a regular file)")
+
+
 def _fits(name: str, said: Any, size: int) -> None:
     """Refuse what would be blown up in memory: every row has a digest of its own, which nothing can compress."""
     if said.num_rows * _DIGEST_BYTES > size:
@@ -203,6 +209,8 @@ def _fits(name: str, said: Any, size: int) -> None:
     whole = sum(said.row_group(i).total_byte_size for i in range(said.num_row_groups))
     if whole > max(_FREE_BYTES, _MOST_BLOWN_UP * size):
         raise RecordError(f"{name}: saw {whole} bytes packed into {size}, more than any part's")
+    if size > 2 * whole + _FREE_BYTES:  # a hole of a terabyte takes no room on a disk, but an hour to hash
+        raise RecordError(f"{name}: saw {size} bytes for {whole} of rows, more than any part has")
 
 
 def rows_of_part(path: Path) -> tuple[ReadPart, list[tuple[Any, Batch]]]:
@@ -326,6 +334,7 @@ def _may_hold(path: Path, series: str) -> bool:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    _regular(path)
     try:
         footer = pq.read_metadata(path)
         for g in range(footer.num_row_groups):

@@ -10,7 +10,7 @@ from ucsearch.errors import RecordError
 from ucsearch.records.canonical import canonical, loads
 from ucsearch.records.chain import GENESIS, Row, entry_digest, next_head
 from ucsearch.records.export import jsonl_line
-from ucsearch.records.files import whole_file
+from ucsearch.records.files import read_whole, regular_file, whole_file
 from ucsearch.records.reader import AuditReader
 from ucsearch.segments.audit import segments_of
 from ucsearch.segments.files import (
@@ -123,10 +123,10 @@ def row_proof(folder: Path, sealed: Sealed, series: str) -> dict[str, Any]:
     if place is None:
         raise RecordError(f"series {series!r}: not in this segment")
     try:
-        manifest = loads((folder / MANIFEST).read_bytes())
+        manifest = loads(read_whole(folder / MANIFEST))
         sizes, tops = list(manifest["sizes"]), [bytes.fromhex(t) for t in manifest["tops"]]
         bucket = bucket_of(series, (len(tops) - 1).bit_length())
-        with (folder / LEAVES).open("rb") as file:
+        with regular_file(folder / LEAVES) as file:
             file.seek(32 * sum(sizes[:bucket]))
             data = file.read(32 * sizes[bucket])
     except (OSError, KeyError, TypeError, ValueError, IndexError) as error:

@@ -18,6 +18,7 @@ from ucsearch.dispatch.gate import Calibration, Gate
 from ucsearch.errors import RecordError, UCSearchError
 from ucsearch.policies import Policy
 from ucsearch.records.canonical import canonical, decode_number, encode_number, loads
+from ucsearch.records.files import read_whole
 from ucsearch.segments.rows import COLUMNS
 
 __all__ = ["SCHEMA", "Keep", "Shared", "worker"]
@@ -84,7 +85,7 @@ class Shared:
     def read(cls, path: Path) -> Shared:
         """What was written; a file of another schema or form is refused."""
         try:
-            data = path.read_bytes()
+            data = read_whole(path)
             content = loads(data)
         except OSError as error:
             raise RecordError(f"{path}: cannot be read ({error.strerror})") from error

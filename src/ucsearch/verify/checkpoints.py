@@ -15,8 +15,10 @@ from typing import NamedTuple
 
 from ucsearch.verify import ed25519
 from ucsearch.verify.formats import GENESIS, MAX_INT, Invalid, Malformed, canonical, digest, loads
+from ucsearch.verify.opening import open_regular
 
 LARGEST = 64 << 20  # bytes of a checkpoint
+LONGEST_KEY = 4096  # bytes of a file with a public key
 MOST_SIGNATURES = 100  # of a note; each may have to be verified
 ED25519 = b"\x01"  # C2SP's number of the algorithm
 SIGNED = "\N{EM DASH} "
@@ -41,7 +43,7 @@ def read_checkpoint(path: Path, key: str | None = None) -> Pins:
     """With a `key` (text, or a file with it) the checkpoint must be a note that was signed with it."""
     verifier = None if key is None else read_key(key)
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(LARGEST + 1)
     except OSError as error:
         raise Malformed(f"{path}: cannot be read ({error.strerror})") from None
@@ -86,7 +88,8 @@ def read_key(text: str) -> Key:
     """`name+hash+base64`, as text or as the content of a file."""
     try:
         if text.count("+") < 2 and Path(text).is_file():
-            text = Path(text).read_bytes()[:4096].decode("utf-8")
+            with open_regular(Path(text)) as file:
+                text = file.read(LONGEST_KEY).decode("utf-8")
         name, hashed, encoded = text.strip().split("+", 2)
         data = _bytes_of(encoded)
         if not _NAME.fullmatch(name) or data[:1] != ED25519 or len(data) != 33:

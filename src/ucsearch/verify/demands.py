@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.verify.formats import Invalid, Malformed, Record
+from ucsearch.verify.opening import open_regular
 from ucsearch.verify.schema import KINDS, LIMITS
 
 DEFAULTS = {"certificate": True}  # as a gate has it when a settings file says nothing; all else is not asked for
@@ -19,7 +20,7 @@ MOST_DOTS = 10_000  # in all of it: a key of many takes tomllib time by more tha
 def read_gate(path: Path) -> dict[str, Any]:
     """The [gate] table of a settings file, or a file of its members alone."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(LONGEST + 1)
         if len(data) > LONGEST or data.count(b".") > MOST_DOTS:
             raise ValueError("too long for settings")

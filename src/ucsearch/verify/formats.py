@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ucsearch.verify.clock import OutOfTime
-from ucsearch.verify.opening import lines, opened
+from ucsearch.verify.opening import lines, open_regular, opened
 from ucsearch.verify.verdict import Malformed as Malformed
 
 MAX_INT = 2**53
@@ -221,7 +221,7 @@ class Entry(NamedTuple):
 def read_entries(path: Path) -> Iterator[Entry]:
     """Entries of a SQLite log, of JSON lines, or of one exported or bare record; with a fault if unreadable."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             start = file.read(16)
         if start == b"SQLite format 3\0":
             yield from _logged(path)

@@ -7,14 +7,17 @@ must be word for word those that the writer makes; of its indexes and triggers s
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import re
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ucsearch.verify.verdict import Malformed
 
@@ -74,6 +77,15 @@ _LIMITS = {
 
 
 MOST_SKIPPED = 4 * LONGEST_LINE  # bytes
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A file to read from. A pipe or a device, which may never answer or never end, is an `OSError`."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def lines(path: Path, place: int = 0) -> Iterator[tuple[int, bytes | None]]:
