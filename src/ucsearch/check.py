@@ -275,6 +275,10 @@ def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
     if task.by_step and task.risk_aware_bound:
         _check_by_step(task, outcomes)
     p = task.params
+    rest = None
+    if task.by_rest:
+        later = (View(outcomes[None, 1:], np.ones(1), 0.0, 1),) if task.risk_aware_bound else ()
+        rest = _guarded(task, "prepare", None, None, outcomes[1:], p, *later)
     largest = 0.0  # reward seen below: what rounding is measured by, in any currency
 
     def best(state: Any, h: int) -> float:
@@ -297,6 +301,13 @@ def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
         limit = float(_guarded(task, "bound", h, None, state, h, table, p, function=task.bound_in_use))
         if math.isnan(limit):
             raise TaskError(f"bound is NaN in {state!r}", task=task.name, step=h)
+        if rest is not None and h > 0:
+            other = float(_guarded(task, "bound", h, None, state, h - 1, rest, p, function=task.bound_in_use))
+            if other != limit:
+                raise TaskError(
+                    f"bound is {limit!r} in {state!r}, and {other!r} of the same steps where they are the whole "
+                    "forecast; by_rest says that they are all it looks at", task=task.name, step=h,
+                )  # fmt: skip
         if not limit >= value - 1e-9 * largest and value > -math.inf:
             raise TaskError(
                 f"bound is not admissible: it promises at most {limit!r} in {state!r} but enumeration reaches "

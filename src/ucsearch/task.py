@@ -152,6 +152,7 @@ class Task:
     continuations: Sequence[Continuation | Callable[..., float]] = ()  # policies that members follow past the depth
     bound_spreads: Sequence[str] = ("variance", "std", "downside")  # that a `prepare` with a view knows
     by_step: bool = False  # `prepare` gives the same table whatever order the members of each single step are in
+    by_rest: bool = False  # the steps from h on tell `bound` all: h of a forecast is h - 1 of it without its first step
     label_of: Callable[[float], str] | None = None  # a value's name, such as "order {:g}".format, on any window's grid
     uses: Mapping[str, Callable[..., float]] = field(default_factory=dict)  # (s, a, p) -> units of something shared
     conditions: Sequence[Condition] = ()  # of the site: what an action must meet besides the gate before it leaves

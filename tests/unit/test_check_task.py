@@ -352,6 +352,14 @@ def high(s, h, table, p):
     return 100.0
 
 
+def by_steps_left(s, h, table, p):
+    return 100.0 * (len(table) - h)
+
+
+def by_step_index(s, h, table, p):
+    return 100.0 - h
+
+
 def low(s, h, table, p):
     return table[h]  # 0, although an order may earn something
 
@@ -382,6 +390,7 @@ def most_of_each_step(outcomes, p, view):
 def test_an_admissible_bound_passes() -> None:
     check(broken(prepare=zeros, bound=high))
     check(broken(prepare=most_of_each_step, bound=high, by_step=True))
+    check(broken(prepare=zeros, bound=by_steps_left, by_rest=True))
     check(broken(prepare=first_member, bound=high))
 
 
@@ -403,6 +412,10 @@ BOUNDS: dict[str, tuple[dict[str, Any], str]] = {
     "an order that does count": (
         {"prepare": first_member, "bound": high, "by_step": True},
         "task 'bin': prepare gives another table when a step's members come in another order",
+    ),
+    "an index that does count": (
+        {"prepare": zeros, "bound": by_step_index, "by_rest": True},
+        "task 'bin': bound is 97.0 in Bin(level=",
     ),
     "a bound that raises": ({"prepare": zeros, "bound": raising_bound}, "task 'bin': bound raised IndexError"),
 }

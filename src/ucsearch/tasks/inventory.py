@@ -428,6 +428,7 @@ def _task(config: LeadTimeInventory) -> Task:
         terminal=_terminal(config, params),
         prepare=prepare,
         by_step=True,
+        by_rest=True,
         bound=bound_fine if _is_small(params) else bound,
         continuations=continuations,
         label_of=text.format,

@@ -199,6 +199,7 @@ def _prelude(
         f"HAS_BOUND = {bounded}",
         f"HAS_END = {task.allowed_end is not None}",
         f"CONTINUATIONS = {len(grid) if members else 0}",
+        f"LATER = {int(bounded and task.by_rest)}",
         *_rules(task, names),
         "",
         *_load(kinds["state"], layout, timed),
@@ -326,18 +327,19 @@ def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> l
         lines += _function("uc_table(tables, r)", "return tables", wrap="uc_pasted")
         return [*lines, *_function("uc_bound(s, h, table, p)", "return 0.0")]
     lines += _on_state("uc_bound", "h, table, p", names["bound"], task)
-    view = "View = collections.namedtuple('View', ('members', 'weights', 'risk', 'spread'))"
+    since = "since = min(LATER, reach - 1)"  # a single step is not asked about
     call, one_call = f"{names['prepare']}({{}}, p)", ""
     if task.risk_aware_bound:
-        lines.append(view)
+        lines.append("View = collections.namedtuple('View', ('members', 'weights', 'risk', 'spread'))")
         call = f"{names['prepare']}({{}}, p, View({{}}, {{}}, {{}}, spread[0]))"
     if members:
         pick = ", 0" if task.outcome is None else ""
-        own = f"np.ascontiguousarray(members[w, {{}}, :reach{pick}])"
-        block = f"np.ascontiguousarray(members[w, {{0}}:{{0}} + 1, :reach{pick}])"
+        own = f"np.ascontiguousarray(members[w, {{}}, since:reach{pick}])"
+        block = f"np.ascontiguousarray(members[w, {{0}}:{{0}} + 1, since:reach{pick}])"
         one_call = call.format(own.format("j"), block.format("j"), "np.ones(1)", "0.0")
         zero_call = call.format(own.format("0"), block.format("0"), "np.ones(1)", "0.0")
         body = [
+            since,
             f"sample = {zero_call}",
             "tables = np.empty((members.shape[1] if use_bound else 1,) + sample.shape)",
             "tables[0] = sample",
@@ -350,14 +352,13 @@ def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> l
         sees = scalar and task.risk_aware_bound
         if scalar:
             lines.append(_part("by_step.py"))
-        parts = (
-            ("own_mean", "own_members")
-            if scalar
-            else ("np.ascontiguousarray(mean[w, :reach])", "np.ascontiguousarray(members[w, :, :reach])")
-        )
+        parts = ["own_mean", "own_members"]
+        if not scalar:
+            parts = [f"np.ascontiguousarray({own}since:reach])" for own in ("mean[w, ", "members[w, :, ")]
         body = [
-            *(["uc_mean_of(mean, w, own_mean)"] if scalar else []),
-            *(["uc_members_of(members, w, own_members)"] if sees else []),
+            since,
+            *(["uc_mean_of(mean, w, since, own_mean)"] if scalar else []),
+            *(["uc_members_of(members, w, since, own_members)"] if sees else []),
             *(["uc_by_step(own_members, weights, wrow, own_room)"] if sees and task.by_step else []),
             f"return {call.format(*parts, 'weights[wrow]', 'risk')}",
         ]

@@ -35,7 +35,7 @@ __all__ = ["WAYS", "make_drive"]
 cgutils: Any = numba.core.cgutils  # typed in part only
 runtime: Any = numba.core.runtime.context
 types: Any = numba.core.types
-_FORMAT = 2  # of the file in which a driver is kept, and of what is agreed between driver and operations
+_FORMAT = 3  # of the file in which a driver is kept, and of what is agreed between driver and operations
 _ENTRY = "uc_driver_panel"
 _OWN = types.voidptr
 _I, _F, _B = types.int64, types.float64, types.boolean
@@ -53,7 +53,7 @@ _OPS: dict[str, Any] = {
     "uc_final": _F,
     "uc_perfect": types.Tuple((*_STATES, _I, _B, _I, _I, _I)),
 }
-_NUMBERS = {"N": "uc_fields", "CONTINUATIONS": "uc_continuations"}
+_NUMBERS = {"N": "uc_fields", "CONTINUATIONS": "uc_continuations", "LATER": "uc_later"}
 _CALLED = ("uc_score_call", "uc_lost", "uc_perfect", "uc_params", "uc_ready")  # not worth a copy at every call
 
 

@@ -139,7 +139,7 @@ def _body(task: Task, layout: Layout, settings: Settings) -> _Body:
 def _heap(body: _Body, settings: Settings, inputs: Inputs, columns: int) -> int:
     """Numbers a thread's heap must hold: the tables of the windows looked at, and room for a small programme."""
     s, need = settings, 1
-    m = inputs.actions.shape[1]
+    m, told = inputs.actions.shape[1], max(settings.reach - body.space["LATER"], 1)
     for w in _spread(len(inputs.states), _MEASURED):
         room, top = np.empty(LOCAL_LIMIT // 8), _Top((0,))
         row = {name: w if getattr(inputs, name).shape[0] > 1 else 0 for name in ("params", "actions", "weights")}
@@ -149,8 +149,8 @@ def _heap(body: _Body, settings: Settings, inputs: Inputs, columns: int) -> int:
                     (room, top), w, s.depth, s.reach, s.risk, (s.spread, s.tail), s.use_bound,
                     body.space["uc_params"](inputs.params, row["params"]), inputs.mean, inputs.members, inputs.weights,
                     row["weights"], inputs.q, inputs.u, inputs.actions, row["actions"], np.empty(s.depth + 1),
-                    np.empty(s.reach), np.empty((inputs.members.shape[1], s.reach)),
-                    np.empty(inputs.members.shape[1] * ((s.reach + 3) // 4 * 4)),
+                    np.empty(told), np.empty((inputs.members.shape[1], told)),
+                    np.empty(inputs.members.shape[1] * ((told + 3) // 4 * 4)),
                 )  # fmt: skip
             except MemoryError:
                 raise NotOnDevice(f"the tables of its bound take more than {LOCAL_LIMIT:,} bytes a window") from None

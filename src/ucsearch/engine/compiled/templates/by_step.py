@@ -1,19 +1,20 @@
 # Kernel text: a window's forecast for `prepare`, in arrays of the kernel's own that every window fills anew. Tasks that
 # say that the order of a step's members is nothing to them (`Task.by_step`) get each step's by itself in ascending
-# order: such a `prepare` sorts by insertion, which takes one pass of what is sorted already.
+# order: such a `prepare` sorts by insertion, which takes one pass of what is sorted already. Searches ask a bound from
+# step 1 on: tasks whose bound looks ahead only (`Task.by_rest`) get the forecast `since` that step.
 
 
 @uc_lean_call
-def uc_mean_of(mean, w, own_mean):
+def uc_mean_of(mean, w, since, own_mean):
     for k in range(own_mean.shape[0]):
-        own_mean[k] = mean[w, k, 0]
+        own_mean[k] = mean[w, since + k, 0]
 
 
 @uc_lean_call
-def uc_members_of(members, w, own_members):
+def uc_members_of(members, w, since, own_members):
     for j in range(own_members.shape[0]):
         for k in range(own_members.shape[1]):
-            own_members[j, k] = members[w, j, k, 0]
+            own_members[j, k] = members[w, j, since + k, 0]
 
 
 @uc_lean_call

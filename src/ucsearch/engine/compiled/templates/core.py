@@ -1,7 +1,7 @@
 # Kernel text: scoring and adding up. Not imported: it is pasted below a generated prelude (see ../codegen.py), which
 # defines the user's functions, `uc_spread` (from ucsearch/spreads.py), `uc_load`, `uc_store`, `uc_coerce`, `uc_params`,
 # `uc_outcome`, `uc_member`, `uc_tables`, `uc_table` and the constants MEMBERS, SCORES, N, HAS_BOUND, HAS_TERMINAL,
-# HAS_END, CONTINUATIONS. Names of numbers (Fault.STATE) and groups of arguments (*UC_SCORING) are spelled out by
+# HAS_END, CONTINUATIONS, LATER. Names of numbers (Fault.STATE) and groups of arguments (*UC_SCORING) are spelled out by
 # ../spelled.py. Same operations in the same order as ../../plain/window.py, so that both engines give the same bytes.
 # Nothing here allocates per node.
 
@@ -143,7 +143,7 @@ def uc_togo(st, i, rows, at, d, continues, tables, suffix, p, weights, wrow, wor
             if not np.isfinite(value):
                 return 0.0, Fault.TERMINAL
         else:
-            value = float(uc_bound(s, at, uc_table(tables, r), p))
+            value = float(uc_bound(s, at - LATER, uc_table(tables, r), p))
             if value != value:
                 return 0.0, Fault.BOUND
         work[0, r] = value

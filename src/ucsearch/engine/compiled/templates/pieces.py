@@ -25,9 +25,10 @@ use_bound = iset[ISet.USE_BOUND] != 0
 prune = fset[FSet.PRUNE_RISK]
 bonus = fset[FSet.INFO_BONUS]
 tabled = J if use_bound and not MEMBERS else 1
-own_mean = np.empty(reach)
-own_members = np.empty((tabled, reach))
-own_room = np.empty(tabled * ((reach + 3) // 4 * 4))
+told = max(reach - LATER, 1)
+own_mean = np.empty(told)
+own_members = np.empty((tabled, told))
+own_room = np.empty(tabled * ((told + 3) // 4 * 4))
 # </piece>
 
 # The candidates of one node, scored.
