@@ -415,7 +415,7 @@ BOUNDS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an index that does count": (
         {"prepare": zeros, "bound": by_step_index, "by_rest": True},
-        "task 'bin': bound is 97.0 in Bin(level=",
+        "task 'bin': bound is 98.0 in Bin(level=",
     ),
     "a bound that raises": ({"prepare": zeros, "bound": raising_bound}, "task 'bin': bound raised IndexError"),
 }
