@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from ucsearch.service.app import make_app
 from ucsearch.service.core import Service
 from ucsearch.service.front import Front
+from ucsearch.service.loop import FACTORY
 from ucsearch.service.metrics import gather_lines
 from ucsearch.service.problems import Answered, Refusal
 
@@ -238,7 +239,7 @@ def make_server(service: Service, ready: Callable[[str], None] | None = None) ->
         }
     front = make_app(service)
     config = uvicorn.Config(
-        front, host=server.host, port=server.port, http=protocol_of(service, front), ws="none", loop="auto",
+        front, host=server.host, port=server.port, http=protocol_of(service, front), ws="none", loop=FACTORY,
         lifespan="on", log_config=None, access_log=False, server_header=False, proxy_headers=False,
         backlog=_ACCEPTED, timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_DRAIN_S,
         h11_max_incomplete_event_size=65536, **tls,
