@@ -280,6 +280,16 @@ def _cancel_penalties(d: int, m: int, q: Floats, penalty: Floats) -> float:
 
 
 @compiled
+def _keep(penalty: Floats, w: Floats, best_penalty: Floats, best_w: Floats) -> None:
+    """What gave the bound, copied by loops: numba takes seconds to compile what `best_penalty[:] = penalty` checks."""
+    for j in range(w.size):
+        best_w[j] = w[j]
+        for h in range(penalty.shape[1]):
+            for x in range(penalty.shape[2]):
+                best_penalty[j, h, x] = penalty[j, h, x]
+
+
+@compiled
 def _penalised(
     d: int, m: int, part: Part, p: Floats, lam: float, spread: Measure, plan: Longs, seed: Floats, steps: int,
     level: float, warm: bool, best_penalty: Floats, best_w: Floats,
@@ -323,7 +333,7 @@ def _penalised(
             break
         if bound < best and rounding_is_small(mass, p.size + 2 * d, bound, room):
             best = bound
-            best_penalty[:], best_w[:] = penalty, w
+            _keep(penalty, w, best_penalty, best_w)
         if _common_returns(d, m, part, plan, q, value, common):
             floor = max(floor, score_of(common, p, lam, spread))
         if best <= level or best - floor <= _TIGHT * abs(best):
@@ -374,7 +384,7 @@ def first_bounds(
         else:
             seed = np.zeros(p.size)
     # From the incumbent's action upwards, then from it downwards: each starts where its neighbour ended.
-    nodes, warm, start = 0, False, max(incumbent[0], 0)
+    nodes, bounded, start = 0, 0, max(incumbent[0], 0)
     penalty, w = np.zeros((p.size, d, m)), np.ones(p.size)
     middle_penalty, middle_w = penalty.copy(), w.copy()
     for k in range(m):
@@ -386,9 +396,9 @@ def first_bounds(
         fits, part = _after(a, d, starts, first, act, child, gain, end, alive)
         if fits:
             upper[a], plain[a] = _penalised(
-                d, m, part, p, lam, spread, incumbent, seed, 1 if few else steps, level, warm, penalty, w
+                d, m, part, p, lam, spread, incumbent, seed, 1 if few else steps, level, bounded > 0, penalty, w
             )
-            warm = True
+            bounded += 1
             if few:
                 upper[a], seen = _enumerate(d, m, part, p, lam, spread)
                 nodes += seen
