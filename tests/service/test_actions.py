@@ -13,7 +13,8 @@ import pytest
 
 from tests.service.kit import Client, Clock, body, running
 from ucsearch.errors import RecordError
-from ucsearch.records.audit import AuditLog, AuditReader
+from ucsearch.records.audit import AuditLog
+from ucsearch.records.reader import AuditReader
 from ucsearch.verify import verify_log
 
 

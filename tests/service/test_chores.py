@@ -16,8 +16,9 @@ import pytest
 
 from tests.kit.logged import decide
 from tests.service.kit import CONFIG, running
-from ucsearch.records.audit import AuditLog, Entry
+from ucsearch.records.audit import AuditLog
 from ucsearch.records.chain import Checkpoint
+from ucsearch.records.entries import Entry
 from ucsearch.service import chores as module
 from ucsearch.service.chores import Chores
 from ucsearch.service.metrics import JsonLines, Lines

@@ -15,8 +15,8 @@ from tests.service.kit import PLAN, item, running
 from ucsearch.errors import UCSearchError
 from ucsearch.pipeline import decide_cases
 from ucsearch.pipeline.decide import run_decide
-from ucsearch.records.audit import AuditReader
 from ucsearch.records.canonical import loads
+from ucsearch.records.reader import AuditReader
 from ucsearch.settings import parse_settings
 
 SETTINGS = parse_settings(PLAN.encode())

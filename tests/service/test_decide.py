@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.service.kit import PLAN, body, item, make_folder, running
 from ucsearch.pipeline import decide_cases
-from ucsearch.records.audit import AuditReader
+from ucsearch.records.reader import AuditReader
 from ucsearch.settings import parse_settings
 
 

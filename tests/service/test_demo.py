@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ucsearch.errors import InputError
-from ucsearch.records.audit import AuditReader
+from ucsearch.records.reader import AuditReader
 from ucsearch.service import demo
 
 

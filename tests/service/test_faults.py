@@ -14,7 +14,7 @@ import pytest
 
 from tests.service.kit import CONFIG, PLAN, START, Clock, body, item, make_folder, running
 from ucsearch.monitor.journal import period_key
-from ucsearch.records.audit import AuditReader
+from ucsearch.records.reader import AuditReader
 from ucsearch.service.metrics import JsonLines
 from ucsearch.verify import verify_log
 

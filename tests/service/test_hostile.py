@@ -12,7 +12,7 @@ import pytest
 
 from tests.service.console_kit import EVIL, Person
 from tests.service.kit import CONFIG, PLAN, Clock, body, item, make_folder, running
-from ucsearch.records.audit import AuditReader
+from ucsearch.records.reader import AuditReader
 from ucsearch.service.config import ConfigError, load_config
 from ucsearch.service.problems import CODES
 from ucsearch.verify import verify_files, verify_log

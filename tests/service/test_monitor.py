@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.service.kit import CONFIG, START, Client, Clock, running
-from ucsearch.records.audit import AuditLog, AuditReader
+from ucsearch.records.audit import AuditLog
 from ucsearch.records.canonical import seal
+from ucsearch.records.reader import AuditReader
 from ucsearch.service.standing import journal_of
 from ucsearch.verify import verify_log
 

@@ -20,9 +20,11 @@ from tests.service.test_monitor import PLAN_DAY, WATCHED, day
 from ucsearch.cli.main import app
 from ucsearch.errors import RecordError
 from ucsearch.pipeline.rotating import rotate_log
-from ucsearch.records.audit import AuditLog, AuditReader, LogClosed
+from ucsearch.records.audit import AuditLog
 from ucsearch.records.chain import Checkpoint
+from ucsearch.records.entries import LogClosed
 from ucsearch.records.place import copy_log, open_log
+from ucsearch.records.reader import AuditReader
 from ucsearch.records.rotation import check_files, files_of, newest_file
 from ucsearch.service.standing import journal_of
 from ucsearch.verify import verify_files

@@ -13,7 +13,8 @@ from tests.kit.postgres import Server
 from tests.service.kit import PLAN, item
 from ucsearch.errors import RecordError
 from ucsearch.pipeline import decide_cases
-from ucsearch.records.audit import AuditLog, RequestTaken
+from ucsearch.records.audit import AuditLog
+from ucsearch.records.entries import RequestTaken
 from ucsearch.records.place import copy_log, open_log, open_reader
 from ucsearch.records.postgres import is_postgres
 from ucsearch.settings import parse_settings

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from tests.service.kit import Client, Clock, item, running
-from ucsearch.records.audit import AuditReader
+from ucsearch.records.reader import AuditReader
 from ucsearch.service.reads import Tally
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.service.forks import Forks, Running
 from tests.service.kit import CONFIG, body, make_folder
-from ucsearch.records.audit import AuditReader
+from ucsearch.records.reader import AuditReader
 
 LIMITED = (
     CONFIG

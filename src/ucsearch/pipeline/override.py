@@ -12,8 +12,9 @@ from ucsearch.errors import InputError, RecordError
 from ucsearch.pipeline.again import find_decision
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.pipeline.limits import action_words
-from ucsearch.records.audit import AuditLog, RowOf
+from ucsearch.records.audit import AuditLog
 from ucsearch.records.chain import Row
+from ucsearch.records.entries import RowOf
 from ucsearch.records.inputs import RecordedInputs, built_in_task, recorded_inputs
 from ucsearch.records.judge import NotAllowed, read_action
 from ucsearch.segments.files import folder_of

@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ucsearch.records.audit import AuditLog, Entry, RequestTaken, Sealed
+from ucsearch.records.audit import AuditLog
 from ucsearch.records.blobs import blob_id, blob_ref, decode_array, decode_floats, encode_array
 from ucsearch.records.canonical import (
     decode_number,
@@ -16,7 +16,8 @@ from ucsearch.records.canonical import (
     seal,
 )
 from ucsearch.records.chain import ChainReport, Checkpoint, Row
-from ucsearch.records.reader import AuditReader, Effective
+from ucsearch.records.entries import Effective, Entry, RequestTaken, Sealed
+from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request
 
 __all__ = [

@@ -17,98 +17,48 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ucsearch.errors import InputError, RecordError
-from ucsearch.records.blobs import blob_id, blob_shape
-from ucsearch.records.canonical import encode_number, seal_bytes
+from ucsearch.records.blobs import blob_id
+from ucsearch.records.canonical import encode_number
 from ucsearch.records.chain import (
     OVERRIDE_SCHEMA,
     ROW_OVERRIDE_SCHEMA,
     Row,
     Target,
     blob_refs,
-    check_members,
     entry_digest,
     next_head,
-    target_of,
+)
+from ucsearch.records.entries import (
+    JUDGED,
+    Draft,
+    Entry,
+    LogClosed,
+    RequestTaken,
+    RowOf,
+    Sealed,
+    check_blobs,
+    draft_of,
+    time_text,
 )
 from ucsearch.records.held import Held
-from ucsearch.records.reader import AuditReader, closed_by, find, tail
-from ucsearch.records.requests import Request, as_request, check_request
+from ucsearch.records.reader import AuditReader
+from ucsearch.records.requests import Request, as_request
+from ucsearch.records.store import closed_by, find, tail
 
 if TYPE_CHECKING:  # whoever only reads a log need not load what makes decisions
     from ucsearch.dispatch.decision import Decision, DecisionPanel
     from ucsearch.records.writer import Body
     from ucsearch.task import Task
 
-__all__ = ["AuditLog", "Entry", "LogClosed", "RequestTaken", "RowOf", "Sealed"]
+__all__ = ["AuditLog"]
 
 _BATCH = 1_000  # decisions per transaction
 # In canonical JSON quotes inside strings are escaped, so these bytes can only be a member.
 _OVERRIDE = b'"kind":"override"'
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """The receipt of a recorded entry; whoever holds it may hand the action over."""
-
-    seq: int  # its number in the log, from 1
-    id: str  # of the record
-    digest: str  # of the record
-    head: str  # of the chain after it
-    repeated: bool = False  # this request was answered by it already; nothing was added
-
-
-class RequestTaken(RecordError):
-    """The request was answered by another record already; `entry` is it, and it stands."""
-
-    def __init__(self, entry: Entry) -> None:
-        self.entry = entry
-        super().__init__(
-            f"request: answered by entry {entry.seq}, id {entry.id}, with another content; nothing was added"
-        )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.entry,)
-
-
-class LogClosed(RecordError):
-    """The log goes on in another file; nothing was added here."""
-
-    def __init__(self, path: object, following: str) -> None:
-        self.path, self.following = path, following
-        super().__init__(f"{path}: this file is closed, the log goes on in {following}; nothing was recorded")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.path, self.following)
-
-
-class RowOf(NamedTuple):
-    """A decision that is a row of a segment."""
-
-    record: Mapping[str, Any]  # as it would stand in the log
-    proof: Mapping[str, Any]  # its columns, and the path to the segment's root
-
-
-class Sealed(NamedTuple):
-    """A record that is canonical bytes already, as `records.canonical.seal_bytes` makes them."""
-
-    id: str  # of the record
-    body: bytes  # canonical JSON
-    refs: tuple[str, ...]  # ids of the blobs it refers to, each once
-    request: Request | None = None  # as its member `request` says
-
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    id: str
-    body: bytes
-    refs: tuple[str, ...]
-    request: tuple[str, int] | None  # key and item
-    target: Target | None  # what it is about
 
 
 class AuditLog(AuditReader):
@@ -181,18 +131,18 @@ class AuditLog(AuditReader):
         self, records: Sequence[Mapping[str, Any]], blobs: Mapping[str, bytes] | None = None
     ) -> tuple[Entry, ...]:
         """Record all of them in one transaction, in order, or none. `blobs` serves the whole batch."""
-        drafts = [_draft(record, index) for index, record in enumerate(records)]
+        drafts = [draft_of(record, index) for index, record in enumerate(records)]
         given = dict(blobs or {})
-        _check_blobs(given, drafts)
+        check_blobs(given, drafts)
         return self._append(drafts, given)
 
     def append_sealed(self, records: Sequence[Sealed], blobs: Mapping[str, bytes]) -> tuple[Entry, ...]:
         """As `append_batch`, for a writer that seals many decisions itself: ids, bodies and blobs are taken as they
         are, and `verify` finds out if they were wrong."""
         if any(_OVERRIDE in r.body for r in records):
-            raise RecordError(_JUDGED)
+            raise RecordError(JUDGED)
         asked = [None if r.request is None else (r.request.key, r.request.item) for r in records]
-        drafts = [_Draft(r.id, r.body, r.refs, key, None) for r, key in zip(records, asked, strict=True)]
+        drafts = [Draft(r.id, r.body, r.refs, key, None) for r, key in zip(records, asked, strict=True)]
         return self._append(drafts, dict(blobs))
 
     def append_bodies(self, bodies: Sequence[Body]) -> tuple[Entry, ...]:
@@ -202,10 +152,10 @@ class AuditLog(AuditReader):
             blobs.update(b.blobs)
         return self.append_sealed([Sealed(b.id, b.body, b.refs, b.request) for b in bodies], blobs)
 
-    def _append(self, drafts: Sequence[_Draft], blobs: dict[str, bytes]) -> tuple[Entry, ...]:
+    def _append(self, drafts: Sequence[Draft], blobs: dict[str, bytes]) -> tuple[Entry, ...]:
         if not drafts:
             return ()
-        written_at = None if self._clock is None else _time_text(self._clock(), "clock")
+        written_at = None if self._clock is None else time_text(self._clock(), "clock")
         with self._guarded() as connection:
             connection.execute("BEGIN IMMEDIATE")
             if following := closed_by(connection):
@@ -221,8 +171,8 @@ class AuditLog(AuditReader):
     def append_last(self, record: Mapping[str, Any], before: Callable[[int, str], None]) -> Entry:
         """Append the entry after which there is none. `before` is told its number and head while nobody else can
         write, before it is there; if it raises, nothing is added."""
-        draft = _draft(record, 0)
-        written_at = None if self._clock is None else _time_text(self._clock(), "clock")
+        draft = draft_of(record, 0)
+        written_at = None if self._clock is None else time_text(self._clock(), "clock")
         with self._guarded() as connection:
             connection.execute("BEGIN IMMEDIATE")
             if following := closed_by(connection):
@@ -237,7 +187,7 @@ class AuditLog(AuditReader):
     def _insert(
         self,
         connection: sqlite3.Connection,
-        drafts: Sequence[_Draft],
+        drafts: Sequence[Draft],
         blobs: dict[str, bytes],
         written_at: str | None,
     ) -> builtins.list[Entry]:
@@ -298,7 +248,7 @@ class AuditLog(AuditReader):
                 head = next_head(head, seq, digest, row.written_at)
                 if (row.seq, row.digest, row.head) != (seq, digest, head):
                     raise RecordError(f"entry {row.seq} does not follow entry {seq - 1} of {self.path}")
-            drafts = [_Draft(row.id, row.body, blob_refs(row.body), None, None) for row in rows]
+            drafts = [Draft(row.id, row.body, blob_refs(row.body), None, None) for row in rows]
             self._insert_blobs(connection, drafts, dict(blobs))
             stored = [(r.seq, r.id, r.digest, r.head, r.written_at, r.body.decode("utf-8")) for r in rows]
             self._insert_rows(connection, stored)
@@ -306,7 +256,7 @@ class AuditLog(AuditReader):
             self.check_place()
 
     def _answered(
-        self, connection: sqlite3.Connection, drafts: Sequence[_Draft]
+        self, connection: sqlite3.Connection, drafts: Sequence[Draft]
     ) -> dict[tuple[str, int], Entry]:  # fmt: skip
         """Entries of the drafts' requests, by key and item."""
         asked = [list(draft.request) for draft in drafts if draft.request is not None]
@@ -322,7 +272,7 @@ class AuditLog(AuditReader):
             (key, item): Entry(seq, name, digest, head, repeated=True) for key, item, seq, name, digest, head in found
         }
 
-    def _insert_blobs(self, connection: sqlite3.Connection, drafts: Sequence[_Draft], blobs: dict[str, bytes]) -> None:
+    def _insert_blobs(self, connection: sqlite3.Connection, drafts: Sequence[Draft], blobs: dict[str, bytes]) -> None:
         needed = list(dict.fromkeys(ref for draft in drafts for ref in draft.refs))
         stored = dict(
             connection.execute(
@@ -390,13 +340,13 @@ class AuditLog(AuditReader):
             "action": None if judged.action is None else encode_number(judged.action),
             "label": judged.label,
             "off_grid": judged.off_grid,
-            "at": _time_text(at, "override.at"),
+            "at": time_text(at, "override.at"),
         }
         if of is not None:
             record["proof"] = dict(of.proof)
         if asked is not None:
             record["request"] = asked.content()
-        return self._append([_draft(record, 0, judged=True)], {})[0]
+        return self._append([draft_of(record, 0, judged=True)], {})[0]
 
     def _sync_wal(self) -> None:
         # A repeated record may have come from a process that died between writing and syncing it. A commit
@@ -408,45 +358,3 @@ class AuditLog(AuditReader):
             return  # moved into the database, which is synced before its WAL goes
         except OSError as error:
             raise RecordError(f"{self.path}: cannot be synced ({error.strerror})") from error
-
-
-_JUDGED = "an override is recorded by `override` alone, which asks the task's rules"
-
-
-def _draft(record: Mapping[str, Any], index: int, *, judged: bool = False) -> _Draft:
-    try:
-        if not isinstance(record, Mapping):
-            raise RecordError(f"record: saw a {type(record).__name__}, expected a mapping")
-        check_members(record)
-        if record["kind"] == "override" and not judged:
-            raise RecordError(_JUDGED)
-        name, body = seal_bytes(record)
-        if record.get("id", name) != name:
-            raise RecordError(f"record.id: saw {record['id']!r}, expected {name}, which its content gives")
-        asked = check_request(record["request"]) if "request" in record else None
-        return _Draft(name, body, blob_refs(body), asked, target_of(record))
-    except RecordError as error:
-        if index == 0:
-            raise
-        raise RecordError(f"{error} (record {index} of the batch)") from error
-
-
-def _check_blobs(blobs: dict[str, bytes], drafts: Sequence[_Draft]) -> None:
-    referred = {ref for draft in drafts for ref in draft.refs}
-    for name, data in blobs.items():
-        if name not in referred:
-            raise RecordError(f"blob {name}: no record of the batch refers to it")
-        blob_shape(data)
-        if (seen := blob_id(data)) != name:
-            raise RecordError(f"blob {name}: its content has the id {seen}")
-
-
-def _time_text(time: str | datetime, field: str) -> str:
-    """ISO text of a time; one without an offset from UTC names no instant and is refused."""
-    try:
-        moment = time if isinstance(time, datetime) else datetime.fromisoformat(time)
-    except (TypeError, ValueError) as error:
-        raise InputError(field, repr(time), "an ISO 8601 time such as 2024-05-01T06:00:00+00:00") from error
-    if moment.utcoffset() is None:
-        raise InputError(field, repr(time), "a time with an offset, such as 2024-05-01T06:00:00+00:00")
-    return time if isinstance(time, str) else moment.isoformat()

@@ -18,8 +18,8 @@ from pathlib import Path
 from ucsearch.errors import RecordError
 from ucsearch.records.chain import ChainReport, Checkpoint
 from ucsearch.records.files import sync_folder
-from ucsearch.records.reader import AuditReader, find_head, tail
-from ucsearch.records.store import check_links, dial, explain
+from ucsearch.records.reader import AuditReader, find_head
+from ucsearch.records.store import check_links, dial, explain, tail
 
 __all__ = ["Copied", "backup", "restore"]
 

@@ -9,27 +9,21 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Self
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records import export
 from ucsearch.records.blobs import blob_id
 from ucsearch.records.chain import GENESIS, ChainReport, Checkpoint, Row, blob_refs, check_rows
+from ucsearch.records.entries import Effective, effective_of
 from ucsearch.records.notes import Tree
-from ucsearch.records.store import RARE, connect, explain, format_of, is_damage, schema_problem
+from ucsearch.records.store import RARE, closed_by, connect, explain, find, format_of, is_damage, schema_problem, tail
 
-__all__ = ["AuditReader", "Effective", "closed_by", "find", "find_head", "tail"]
+__all__ = ["AuditReader", "find_head"]
 
 _COLUMNS = "seq, id, digest, head, written_at, CAST(body AS BLOB)"
 _RARE_KINDS = {kind: kind for kind in ("override", "control", "monitor", "segment", "allocation", "rotation")}
 _CHUNK = 500  # rows read at a time, so that a long walk neither holds a lock nor the whole log
-
-
-class Effective(NamedTuple):
-    """What counts for a decision: its own action, or the last override's."""
-
-    action: float | str | None  # None: nothing leaves
-    override: Row | None  # the override in force; None when there is none, or it was withdrawn
 
 
 class AuditReader:
@@ -235,7 +229,7 @@ class AuditReader:
         one without an action withdraws those before it."""
         chosen = [row for row in rows if row.record.get("kind") in ("decision", "refusal")]
         standing = self._overrides(chosen)
-        return {row.seq: _effective(row, standing.get(row.seq, ())) for row in chosen}
+        return {row.seq: effective_of(row, standing.get(row.seq, ())) for row in chosen}
 
     def _overrides(self, rows: Sequence[Row]) -> dict[int, tuple[Row, ...]]:
         with self._guarded() as connection:
@@ -401,38 +395,6 @@ class AuditReader:
             self._connection.close()
 
 
-def tail(connection: sqlite3.Connection) -> tuple[int, str]:
-    """Number and head of the last entry."""
-    found = connection.execute("SELECT seq, head FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
-    return (0, GENESIS) if found is None else (found[0], found[1])
-
-
-def closed_by(connection: sqlite3.Connection) -> str:
-    """Name of the file in which the log goes on; "" while this one is written to."""
-    found = connection.execute(
-        f"SELECT CAST(body AS BLOB) FROM entries WHERE kind = 'rotation' AND {RARE} ORDER BY seq DESC LIMIT 1"
-    ).fetchone()
-    return "" if found is None else str(json.loads(found[0]).get("next", ""))
-
-
 def find_head(reader: AuditReader, count: int) -> str:
     """The head after so many entries."""
     return GENESIS if count == 0 else reader.get(count).head
-
-
-def find(connection: sqlite3.Connection, id: str, entry: int | None) -> tuple[int, bytes] | None:
-    """Number and body of the entry with this id, and this number if one is given; else of the first one."""
-    found = connection.execute(
-        "SELECT seq, CAST(body AS BLOB) FROM entries WHERE id = ? AND seq = coalesce(?, seq) ORDER BY seq LIMIT 1",
-        (id, entry),
-    ).fetchone()
-    return None if found is None else (found[0], found[1])
-
-
-def _effective(row: Row, overrides: Sequence[Row]) -> Effective:
-    last = overrides[-1] if overrides else None
-    if last is not None and (action := last.record.get("action")) is not None:
-        return Effective(action, last)
-    record: dict[str, Any] = row.record
-    outcome = record.get("outcome")
-    return Effective((outcome if isinstance(outcome, dict) else record).get("action"), None)

@@ -11,6 +11,7 @@ ids may come again, and what a repeat is, the member `request` says. Logs of for
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sqlite3
@@ -19,6 +20,7 @@ import time
 from pathlib import Path
 
 from ucsearch.errors import InputError, RecordError
+from ucsearch.records.chain import GENESIS
 from ucsearch.records.files import sync_folder
 
 __all__ = [
@@ -29,13 +31,16 @@ __all__ = [
     "SCHEMA",
     "SCHEMAS",
     "check_links",
+    "closed_by",
     "connect",
     "create_tables",
     "dial",
     "explain",
+    "find",
     "format_of",
     "is_damage",
     "schema_problem",
+    "tail",
 ]
 
 APPLICATION_ID = 0x55434131  # "UCA1"
@@ -352,3 +357,26 @@ def explain(path: Path, error: sqlite3.Error, timeout_s: float) -> RecordError:
     else:
         text = f"{error}; nothing counts as recorded"
     return RecordError(f"{path}: {text}")
+
+
+def tail(connection: sqlite3.Connection) -> tuple[int, str]:
+    """Number and head of the last entry."""
+    found = connection.execute("SELECT seq, head FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+    return (0, GENESIS) if found is None else (found[0], found[1])
+
+
+def closed_by(connection: sqlite3.Connection) -> str:
+    """Name of the file in which the log goes on; "" while this one is written to."""
+    found = connection.execute(
+        f"SELECT CAST(body AS BLOB) FROM entries WHERE kind = 'rotation' AND {RARE} ORDER BY seq DESC LIMIT 1"
+    ).fetchone()
+    return "" if found is None else str(json.loads(found[0]).get("next", ""))
+
+
+def find(connection: sqlite3.Connection, id: str, entry: int | None) -> tuple[int, bytes] | None:
+    """Number and body of the entry with this id, and this number if one is given; else of the first one."""
+    found = connection.execute(
+        "SELECT seq, CAST(body AS BLOB) FROM entries WHERE id = ? AND seq = coalesce(?, seq) ORDER BY seq LIMIT 1",
+        (id, entry),
+    ).fetchone()
+    return None if found is None else (found[0], found[1])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ucsearch.errors import RecordError
-from ucsearch.records.reader import AuditReader, tail
+from ucsearch.records.reader import AuditReader
 from ucsearch.records.store import (
     FORMAT,
     PRAGMAS,
@@ -24,6 +24,7 @@ from ucsearch.records.store import (
     explain,
     format_of,
     schema_problem,
+    tail,
 )
 
 __all__ = ["Upgrade", "upgrade"]

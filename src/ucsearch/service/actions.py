@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError, RecordError
-from ucsearch.records.audit import Entry
 from ucsearch.records.chain import Row
+from ucsearch.records.entries import Entry
 from ucsearch.records.judge import NotAllowed, judge
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request

@@ -14,8 +14,9 @@ import time
 from pathlib import Path
 
 from ucsearch.errors import RecordError
-from ucsearch.records.audit import AuditLog, Entry
+from ucsearch.records.audit import AuditLog
 from ucsearch.records.chain import Checkpoint
+from ucsearch.records.entries import Entry
 
 __all__ = ["NET", "Chores"]
 

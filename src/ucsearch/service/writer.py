@@ -20,8 +20,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ucsearch.errors import DataError, InputError, RecordError
-from ucsearch.records.audit import AuditLog, Entry, LogClosed
+from ucsearch.records.audit import AuditLog
 from ucsearch.records.chain import GENESIS, Checkpoint, Row
+from ucsearch.records.entries import Entry, LogClosed
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request
 from ucsearch.records.writer import Body
