@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from ucsearch.allocation.api import Allocation as Allocation
     from ucsearch.allocation.api import allocate as allocate
     from ucsearch.allocation.shared import Shared as Shared
-    from ucsearch.certificate.api import CertifiedPanel as CertifiedPanel
     from ucsearch.certificate.api import certify as certify
     from ucsearch.certificate.api import certify_panel as certify_panel
+    from ucsearch.certificate.panel import CertifiedPanel as CertifiedPanel
     from ucsearch.certificate.record import Certificate as Certificate
     from ucsearch.certificate.warm import warm as warm
     from ucsearch.check import check_task as check_task
@@ -67,7 +67,7 @@ _HOME = {
     "Calibration": "dispatch.gate",
     "Certificate": "certificate.record",
     "CertifiedBeam": "policies",
-    "CertifiedPanel": "certificate.api",
+    "CertifiedPanel": "certificate.panel",
     "Condition": "task",
     "ConstrainedBeam": "policies",
     "Continuation": "task",

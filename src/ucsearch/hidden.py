@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import enum
 import functools
+import hashlib
 import operator
 import types
 from collections.abc import Iterator
@@ -14,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ucsearch.codeform import attributes, nested
-from ucsearch.provided import CLOCKS
+from ucsearch.provided import CLOCKS, Unhashable, article, resolves
 
 __all__ = [
-    "Notes", "asked_again", "cached_names", "class_extras", "dtype_words", "has_state", "is_compiled",
+    "Notes", "array_words", "asked_again", "cached_names", "class_extras", "has_state", "is_compiled",
     "is_enum_machinery", "member_extras", "of_named_tuple", "wrapped_parts",
 ]  # fmt: skip
 
@@ -87,6 +88,22 @@ def _of_class(kind: type, name: str) -> Any:
 def dtype_words(dtype: Any) -> tuple[str, ...]:
     """Names and places of the fields of a structured dtype: its short form is only a number of bytes."""
     return () if dtype.names is None else (repr(dtype),)
+
+
+def array_words(value: Any, path: str) -> Iterator[str]:
+    """A ufunc of numpy's own by its name; a dtype, a number or an array without objects by its content."""
+    if isinstance(value, np.ufunc):
+        if not resolves(value, "numpy", value.__name__):
+            raise Unhashable(f"{path}: the ufunc {value.__name__} is not numpy's own")
+        yield f"numpy.{value.__name__}"
+        return
+    if isinstance(value, np.dtype):
+        yield from (value.str, *dtype_words(value))
+        return
+    if type(value) is not np.ndarray and isinstance(value, np.ndarray):
+        raise Unhashable(f"{path}: {article(type(value).__name__)} is more than an array")
+    yield from (value.dtype.str, *dtype_words(value.dtype), str(np.shape(value)))
+    yield hashlib.sha256(value.tobytes()).hexdigest()
 
 
 def wrapped_parts(value: Any) -> tuple[tuple[str, Any], ...] | None:

@@ -8,7 +8,10 @@ import sys
 import types
 from typing import Any
 
-__all__ = ["CLOCKS", "FIXED", "PURE", "Unhashable", "fixed_home", "fixed_module", "no_clock", "pure", "resolves"]
+__all__ = [
+    "BLIND", "CLOCKS", "EXPECTED", "FIXED", "IDLE", "PURE", "UNSEEN", "Unhashable", "article", "fixed_home",
+    "fixed_module", "no_clock", "pure", "resolves",
+]  # fmt: skip
 
 FIXED = frozenset(sys.stdlib_module_names) | {"numpy", "builtins"}
 # Of these the answers follow from the arguments alone. Others read a clock, a file, the environment or another module.
@@ -22,6 +25,22 @@ PURE = frozenset({
 })  # fmt: skip
 CLOCKS = frozenset({"now", "utcnow", "today"})  # of the classes of datetime, and texts for numpy.datetime64
 _HARMLESS = frozenset({"time.sleep", "_thread.get_ident"})  # the second is what a data class asks for its repr
+# Attributes that lead to what no walk follows: a function's module, frames, and words that leave no mark in its form.
+UNSEEN = frozenset({
+    "__globals__", "__builtins__", "f_globals", "f_locals", "f_builtins", "f_back", "gi_frame", "cr_frame", "ag_frame",
+    "tb_frame", "__annotations__", "__doc__", "__code__", "co_firstlineno", "co_filename", "__subclasses__",
+    "__module__", "__wrapped__", "__array_interface__", "__array_struct__", "ctypes", "cache_info",
+})  # fmt: skip
+# Builtins whose answer depends on what no walk can see.
+BLIND = {"eval", "exec", "compile", "globals", "__import__", "open", "input", "breakpoint", "id", "hash"}
+EXPECTED = {("hash", "__hash__"), ("id", "__repr__")}  # what data classes are made of
+# Attributes of a class that say where it was written, or that Python keeps for itself.
+IDLE = frozenset({
+    "__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__orig_bases__",
+    "__parameters__", "__slots__", "__firstlineno__", "__static_attributes__", "__abstractmethods__", "_abc_impl",
+    "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__annotate__", "__annotate_func__",
+    "__annotations_cache__", "__type_params__",
+})  # fmt: skip
 # Of numpy: what reads files, and settings of the process.
 _NUMPY_FILES = frozenset({
     "load", "loadtxt", "genfromtxt", "fromfile", "memmap", "fromregex", "DataSource", "open_memmap", "load_library",
@@ -79,3 +98,7 @@ def fixed_module(module: types.ModuleType, path: str) -> str:
         raise Unhashable(f"{path}: uses the module {module.__name__!r} as a value; read what is needed off it by name")
     pure(f"{module.__name__}.", path)
     return f"module {module.__name__}"
+
+
+def article(name: str) -> str:
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucsearch.certificate.compute import Claims, Evidence, action_set, columns, derive
-from ucsearch.certificate.record import Certificate, certificate_of
+from ucsearch.certificate.compute import Evidence, action_set, columns, derive
+from ucsearch.certificate.panel import CertifiedPanel
+from ucsearch.certificate.record import Certificate
 from ucsearch.certificate.route import Route, choose
 from ucsearch.certificate.tolerance import path_size, tolerance
 from ucsearch.effort import Kind, Proof, ProofWords, Run, RunWords, no_more, one_record
 from ucsearch.engine.api import search_panel, thread_count
 from ucsearch.engine.arrays import Col, OutI, Outputs
-from ucsearch.engine.keeping import kept_weights
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.status import First, Status
 from ucsearch.errors import InputError
@@ -26,68 +24,12 @@ from ucsearch.policies import CertifiedBeam, ConstrainedBeam, Exact, Policy
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["CertifiedPanel", "certify", "certify_panel"]
+__all__ = ["certify", "certify_panel"]
 
 Floats = NDArray[np.float64]
 CLOSED = "closed_exact"  # the kind of a proof against every policy
 _FEW_PLANS = 4_096  # common plans below which members mode is solved by enumeration
 _PATH = [Col.SCORE, Col.REWARD, Col.UNCERTAINTY, Col.GROSS]  # what describes a path, in this order
-
-
-@dataclass(frozen=True, eq=False)
-class CertifiedPanel:
-    """A searched panel with what is proved about it. `released` is what would leave, gate permitting."""
-
-    plan: PanelPlan  # the searched panel
-    kind: str  # "oracle", "bound" or "closed_exact"
-    eps_m: float  # model error that was claimed [reward]
-    node_budget: int  # nodes each proof might spend
-    evidence: Evidence  # scores, bounds and nodes that the claims follow from
-    claims: Claims  # what is proved, by window
-    route: Route | None  # only for a constrained beam
-    released: NDArray[np.int64]  # (W,) first-action index, -1 when there is none
-    paths: NDArray[np.int32]  # (W, m, d) the retained path of each first action, -1 where none
-    upper_paths: NDArray[np.int32]  # (W, m, d) the path whose score is the exact value, -1 where there is only a bound
-    oracle_nodes: NDArray[np.int64]  # (W,) nodes spent on oracle, bound and reward-only searches
-    activity_nodes: NDArray[np.int64]  # (W,) those of them that only show whether risk changed the action
-
-    def __len__(self) -> int:
-        return len(self.plan)
-
-    def __repr__(self) -> str:
-        count = int(self.claims.passed.sum())
-        return f"CertifiedPanel({self.plan.task.name}: {len(self)} windows, {count} passed, {self.kind})"
-
-    def __getitem__(self, w: int) -> Certificate:
-        return certificate_of(self, range(len(self))[w])
-
-    @cached_property
-    def member_feasible(self) -> Floats:
-        """(W,) weight of members for which the path put forward keeps every rule; NaN without a path or members."""
-        if self.plan.policy.mode in ("members", "closed"):
-            return np.where(self.released >= 0, 1.0, np.nan)
-        if self.kept is not None:
-            return self.kept
-        return np.array([self[w].member_feasible for w in range(len(self))])
-
-    @cached_property
-    def kept(self) -> Floats | None:
-        """`member_feasible` of all windows at once, where a kernel for it was prepared; None: asked one by one."""
-        plan = self.plan
-        if plan.policy.mode in ("members", "closed"):
-            return None
-        rows, at = np.arange(len(self)), np.maximum(self.released, 0)
-        found = (self.released >= 0) & self.evidence.actions[rows, at] & ~np.isnan(self.evidence.lower[rows, at])
-        return kept_weights(plan.task, plan.layout, plan.inputs, np.where(found[:, None], self.paths[rows, at], -1))
-
-    def rates(self) -> dict[str, float]:
-        """Shares of windows, the figures a table of results shows."""
-        c = self.claims
-        names = ("passed", "search_pass", "paper_pass", "optimal", "unique", "robust", "oracle_retained")
-        out = {name: float(getattr(c, name).mean()) for name in names}
-        for name in ("risk_active", "search_active", "uncertainty_active"):
-            out[name] = float(getattr(c, name).mean())
-        return out
 
 
 _PROOF, _RUN = Proof(), Run()

@@ -13,7 +13,7 @@ from ucsearch.engine.plain.fixed_plan import fixed_plan_value
 from ucsearch.engine.plan import Plan
 
 if TYPE_CHECKING:
-    from ucsearch.certificate.api import CertifiedPanel
+    from ucsearch.certificate.panel import CertifiedPanel
 
 __all__ = ["Certificate", "Rival", "certificate_of"]
 

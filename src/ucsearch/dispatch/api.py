@@ -13,7 +13,8 @@ from typing import Any, Protocol, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucsearch.certificate.api import CertifiedPanel, Words, certify_panel
+from ucsearch.certificate.api import Words, certify_panel
+from ucsearch.certificate.panel import CertifiedPanel
 from ucsearch.dispatch.conditions import evaluate, unconfirmed
 from ucsearch.dispatch.decision import Decision, DecisionPanel, Outcome, Refused
 from ucsearch.dispatch.fallbacks import Fallbacks, checked_fallback

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.answers import as_number, guarded
-from ucsearch.certificate.api import CertifiedPanel
+from ucsearch.certificate.panel import CertifiedPanel
 from ucsearch.dispatch.gate import IN_TIME, LAST_LOOK, Context, Gate, Reason
 from ucsearch.engine.status import Status
 from ucsearch.task import SITE, Condition

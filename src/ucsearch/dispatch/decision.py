@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.certificate.api import CertifiedPanel
+from ucsearch.certificate.panel import CertifiedPanel
 from ucsearch.certificate.record import Certificate
 from ucsearch.dispatch.conditions import Checked
 from ucsearch.dispatch.fallbacks import Fallbacks

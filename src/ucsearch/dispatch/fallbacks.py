@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.answers import as_allowed, as_number, guarded
-from ucsearch.certificate.api import CertifiedPanel
+from ucsearch.certificate.panel import CertifiedPanel
 from ucsearch.engine.arrays import Col
 from ucsearch.task import Task
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.answers import as_allowed, as_number, guarded
-from ucsearch.certificate.api import CertifiedPanel
+from ucsearch.certificate.panel import CertifiedPanel
 from ucsearch.certificate.tolerance import RELATIVE, ROUNDING
 from ucsearch.engine.plain.run import make_window
 from ucsearch.engine.plain.window import TaskFault

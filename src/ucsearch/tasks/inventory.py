@@ -23,6 +23,7 @@ from ucsearch.tasks import uses
 from ucsearch.tasks.binding import Fit, OnSeries
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, fractile, limit, number, planned_actions, share, whole
 from ucsearch.tasks.inventory_bound import bound, bound_fine, prepare
+from ucsearch.tasks.inventory_forecast import critical, mean_demand, moments, scaled_grid
 from ucsearch.tasks.lots import Lots, divided, lots
 from ucsearch.trace import Trace
 
@@ -200,24 +201,24 @@ class LeadTimeInventory(OnSeries):
         under = np.asarray(p.shortage) + np.maximum(np.asarray(p.price) - np.asarray(p.unit_cost), 0.0)
         found: dict[str, Floats] = {}
         if level:
-            order_up_to = fractile(total, trace.weights, _critical(under, np.asarray(p.holding)))
+            order_up_to = fractile(total, trace.weights, critical(under, np.asarray(p.holding)))
             given = np.broadcast_to(np.asarray(p.fallback_order, dtype=np.float64), order_up_to.shape)
             found["fallback_order"] = np.where(given >= 0.0, given, order_up_to)
         if cycle:
-            usual = _mean_demand(trace).mean(axis=1)
+            usual = mean_demand(trace).mean(axis=1)
             batch = np.sqrt(2.0 * divided(p.fixed_cost, p.holding, len(usual)) * usual)
             # A unit less at the order point is short once a cycle; a unit more is held for the whole of it.
-            ratio = _critical(under * usual, np.asarray(p.holding) * np.maximum(batch, usual))
+            ratio = critical(under * usual, np.asarray(p.holding) * np.maximum(batch, usual))
             found |= {"level_mean": fractile(total, trace.weights, ratio), "cap_mean": usual}
         if self.order_cycles:
-            found["level_spread"] = _moments(total, trace.weights)[1]
+            found["level_spread"] = moments(total, trace.weights)[1]
         return found
 
     def lots(self, trace: Trace, params: Any, count: int, step: float = 0.0) -> Lots:
         """No order and up to `count` sizes that fit each window's forecast, and their lattice, for
         `trace.on_lattice(found.unit)` and mode "closed". Quantities are rounded to `step` units (0: not at all) and to
         whole packs."""
-        return lots(_mean_demand(trace), self.lead_time, params, count, step)
+        return lots(mean_demand(trace), self.lead_time, params, count, step)
 
     def scaled(self, trace: Trace, multiples: Sequence[float], arrivals: int = 1) -> tuple[Floats, rules.Params]:
         """Actions (W, m) and per-window params whose grid fits each series: forecast plus `multiples` of its spread.
@@ -236,28 +237,8 @@ class LeadTimeInventory(OnSeries):
         last = self.lead_time + arrivals
         if trace.is_scores or trace.horizon < last:
             raise InputError("trace", f"{trace!r}", f"members over at least {last} steps, lead time and arrivals")
-        demand = np.maximum(trace.members[:, :, :last, 0], 0.0)  # (W, J, L + arrivals)
-        lead = self.lead_time
-        total = _moments(demand[:, :, : lead + 1].sum(axis=2), trace.weights)
-        arrival = _moments(demand[:, :, lead], trace.weights)
-        parts = []
-        for k in range(arrivals):
-            by_level = demand[:, :, k : k + lead + 1].sum(axis=2)
-            centre, spread = _moments(by_level if self.orders == "level" else demand[:, :, lead + k], trace.weights)
-            parts.append(centre[:, None] + spread[:, None] * np.array(steps))
-        grid = np.sort(np.concatenate(parts, axis=1), axis=1)
-        if self.orders == "quantity":
-            grid = np.maximum(grid, 0.0)
-        # Equal values are one action: all but the first are unavailable.
-        fresh = np.concatenate([np.ones((len(grid), 1), bool), grid[:, 1:] > grid[:, :-1]], axis=1)
-        columns: dict[str, Any] = {
-            "level_mean": total[0],
-            "level_spread": total[1],
-            "cap_mean": arrival[0],
-            "cap_spread": arrival[1],
-            "grid": grid,
-        }
-        return np.where(fresh, grid, np.nan), self.params()._replace(**columns)
+        grid, columns = scaled_grid(trace, steps, self.lead_time, arrivals, self.orders == "level")
+        return grid, self.params()._replace(**columns)
 
     @property
     def effect_delay(self) -> int:
@@ -270,7 +251,7 @@ class LeadTimeInventory(OnSeries):
     def starts(self, trace: Trace) -> list[Any]:
         """At target: what arrives is the forecast, and what is there covers the critical ratio of its spread."""
         mean = np.maximum(trace.mean[:, :, 0], 0.0)  # (N, H)
-        _, spread = _moments(np.maximum(trace.members[:, :, 0, 0], 0.0), trace.weights)
+        _, spread = moments(np.maximum(trace.members[:, :, 0, 0], 0.0), trace.weights)
         cover = NormalDist().inv_cdf(self.shortage / (self.shortage + self.holding))
         return [
             self.state(max(cover, 0.0) * float(spread[n]), mean[n, : self.lead_time].tolist(), float(mean[n, 0]))
@@ -361,27 +342,6 @@ def _scale(field: str, pair: Sequence[float]) -> tuple[float, float]:
     if not isinstance(pair, Sequence) or len(pair) != 2:
         raise InputError(field, repr(pair), "two numbers: mean and spread")
     return number(f"{field}[0]", pair[0], -NO_LIMIT, NO_LIMIT), number(f"{field}[1]", pair[1], 0.0, NO_LIMIT)
-
-
-def _moments(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Mean and standard deviation over members: (W, J) -> (W,), (W,)."""
-    mean = (values * weights).sum(axis=1)
-    return mean, np.sqrt((weights * (values - mean[:, None]) ** 2).sum(axis=1))
-
-
-def _mean_demand(trace: Trace) -> Floats:
-    """(W, H); negative members are counted as 0 by the rules, so they must not cancel demand."""
-    mean, members = trace.mean[:, :, 0], trace.members[..., 0]
-    if (members < 0.0).any():
-        mean = (trace.weights[:, :, None] * np.maximum(members, 0.0)).sum(axis=1)
-    return np.asarray(mean)
-
-
-def _critical(under: Floats, over: Floats) -> Floats:
-    """The critical ratio, kept off 0 and 1; a half where nothing costs anything."""
-    both = under + over
-    ratio = np.divide(under, both, out=np.full(np.shape(both), 0.5), where=both > 0.0)
-    return np.asarray(np.clip(ratio, 0.01, 0.999))
 
 
 def _terminal(config: LeadTimeInventory, p: rules.Params) -> Any:

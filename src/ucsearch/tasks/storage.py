@@ -22,6 +22,7 @@ from ucsearch.tasks import uses
 from ucsearch.tasks.binding import Fit
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, limit, number, share, whole
 from ucsearch.tasks.exposure import ROUNDING, SAFETY, StablePlan, change, linear_spread, moments
+from ucsearch.tasks.storage_end import DAY, end_values
 from ucsearch.trace import Trace
 
 __all__ = ["Storage"]
@@ -191,8 +192,6 @@ def bound(s: Any, h: int, table: Floats, p: Any) -> float:
 USUAL_STEPS = 20  # that full power charges in one period, unless level_step says
 MOST_POWERS = 401  # that `power` may be split into
 CYCLE_PRICES = 17.0  # that the bound tries where cycles are limited
-DAY = 24.0  # hours of forecast that say what energy is worth at the end
-END_LEVELS = 41  # of the store, for that
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,26 +296,8 @@ class Storage(StablePlan):
         more day like the last of the mean forecast (of fewer steps: like all of it)."""
         if self.end_price == "given":
             return {}
-        steps = max(1, min(trace.horizon, round(DAY / self.hours)))
-        price = trace.mean[:, trace.horizon - steps :, 0]
-        capacity, charging, discharging, fee, wear = (
-            np.broadcast_to(np.asarray(x, np.float64), len(price))[:, None, None]
-            for x in (p.capacity, p.charging, p.discharging, p.fee, p.wear)
-        )
-        share_of = np.linspace(0.0, 1.0, END_LEVELS)
-        move = capacity * (share_of[None, None, :] - share_of[None, :, None])  # (N, from, to)
         up, down = max(self.powers[-1], 0.0) * self.hours, max(-self.powers[0], 0.0) * self.hours
-        slack = ROUNDING * (1.0 + capacity)
-        allowed = (move <= up * charging + slack) & (move >= -down / discharging - slack)
-        bought, sold = np.maximum(move, 0.0) / charging, np.maximum(-move, 0.0)
-        paid = -fee * (bought + sold * discharging) - wear * sold
-        traded = sold * discharging - bought
-        value = np.zeros((len(price), END_LEVELS))
-        for k in range(steps - 1, -1, -1):
-            earned = traded * price[:, k, None, None] + paid + value[:, None, :]
-            value = np.where(allowed, earned, -np.inf).max(axis=2)
-        half = np.maximum(capacity[:, 0, 0], ROUNDING) / 2.0
-        return {"end_value": np.maximum((value[:, -1] - value[:, END_LEVELS // 2]) / half, 0.0)}
+        return {"end_value": end_values(trace.mean[:, :, 0], p, up, down, round(DAY / self.hours))}
 
     def task(self) -> Task:
         """The task; equal settings give the same object, so that it is compiled once."""

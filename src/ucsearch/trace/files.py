@@ -1,15 +1,17 @@
-"""A trace in a file, whole or not at all, and refused when its content does not match its hash."""
+"""The hash of a trace's content; a trace in a file, whole or not at all, refused when its content does not match."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.law import Declared
@@ -18,7 +20,17 @@ from ucsearch.trace.checks import ARRAYS, check_trace, freeze, freeze_nodes
 if TYPE_CHECKING:
     from ucsearch.trace.frozen import Trace
 
-__all__ = ["load_trace", "save_trace"]
+__all__ = ["content_hash", "load_trace", "save_trace"]
+
+
+def content_hash(meta: dict[str, Any], arrays: Iterable[NDArray[Any]]) -> str:
+    """SHA-256 of words and arrays, in their order."""
+    digest = hashlib.sha256(b"ucsearch.trace.v1\0")
+    digest.update(json.dumps(meta, sort_keys=True, separators=(",", ":")).encode())
+    for array in arrays:
+        digest.update(f"\0{','.join(map(str, array.shape))}\0".encode())
+        digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+    return digest.hexdigest()
 
 
 def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,18 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from ucsearch import marginals
 from ucsearch.ensembles import (
     check_weights,
-    ordered_members,
-    refuse_negative,
     shape_members,
-    tree_order,
     uniform,
-    weighted_mean,
 )
 from ucsearch.errors import InputError
 from ucsearch.law import RATIO_STEPS, Declared, Law, Laws, check_declared, law_arrays, law_of, variance_ratio
 from ucsearch.layout import as_finite, own_row
 from ucsearch.trace.checks import ARRAYS, COUPLINGS, as_times, check_trace, freeze, freeze_nodes, pick
-from ucsearch.trace.files import load_trace, save_trace
+from ucsearch.trace.files import content_hash, load_trace, save_trace
+from ucsearch.trace.making import expanded, member_arrays, score_arrays
 
 __all__ = ["Trace"]
 
@@ -101,17 +96,8 @@ class Trace:
         array, panel = shape_members(as_finite(members, "trace.members"), fields)
         weight = check_weights(weights, array.shape[0], array.shape[1])
         if sigma is not None:
-            given = as_finite(sigma, "trace.sigma")
-            if given.shape != np.shape(members):
-                raise InputError("trace.sigma", f"shape {given.shape}", f"the members' shape {np.shape(members)}")
-            refuse_negative(given, "trace.sigma")
-            spread, _ = shape_members(given, fields)
-            z = marginals.normal_points(points)
-            array = (array[:, :, None] + spread[:, :, None] * z[None, None, :, None, None]).reshape(
-                array.shape[0], -1, *array.shape[2:]
-            )
-            weight = np.repeat(weight / z.size, z.size, axis=1)
-            notes = (*notes, f"each member expanded into {z.size} quantile points of its own deviation")
+            array, weight, note = expanded(array, weight, sigma, np.shape(members), points, fields)
+            notes = (*notes, note)
         return cls._of_members(array, weight, panel, coupling, model, cutoff, issued, notes, node, bins)
 
     @classmethod
@@ -202,27 +188,9 @@ class Trace:
     ) -> Trace:
         """Action scores and uncertainties (H, m) or (W, H, m), with the `outcomes` (H,), (H, F) or (W, H, F) that
         transitions see. Without outcomes they see NaN, so a transition that reads one fails instead of guessing."""
-        score = as_finite(q, "trace.q")
-        spread = as_finite(u, "trace.u")
-        if score.ndim not in (2, 3) or score.size == 0:
-            raise InputError("trace.q", f"shape {score.shape}", "shape (H, m) or (W, H, m)")
-        if spread.shape != score.shape:
-            raise InputError("trace.u", f"shape {spread.shape}", f"the scores' shape {score.shape}")
-        refuse_negative(spread, "trace.u")
-        panel = score.ndim == 3
-        score, spread = (score, spread) if panel else (score[None], spread[None])
-        count, horizon = score.shape[:2]
-        if outcomes is None:
-            mean = np.full((count, horizon, 1), np.nan)
-        else:
-            mean = as_finite(outcomes, "trace.outcomes")
-            if mean.ndim == 1:
-                mean = mean[None, :, None]
-            elif mean.ndim == 2:
-                mean = mean[:, :, None] if panel else mean[None]
-            if mean.ndim != 3 or mean.shape[:2] != (count, horizon):
-                raise InputError("trace.outcomes", f"shape {np.shape(outcomes)}", f"{count} windows x {horizon} steps")
-        empty = np.zeros((count, 0, horizon, mean.shape[2]))
+        score, spread, mean, panel = score_arrays(q, u, outcomes)
+        count, horizon, width = mean.shape
+        empty = np.zeros((count, 0, horizon, width))
         return cls.trusted(
             empty, np.zeros((1, 0)), freeze(mean + 0.0), freeze(score + 0.0), freeze(spread + 0.0), panel, "joint",
             model, as_times(cutoff, "trace.cutoff", count), as_times(issued, "trace.issued", count), (),
@@ -239,15 +207,7 @@ class Trace:
             raise InputError("trace", f"shape {array.shape[:-1]}", "at least one window, member and step")
         declared = Declared(bins=0 if bins is None else bins)
         check_declared(coupling, declared, array.shape, node is not None)
-        array, nodes = array + 0.0, None
-        if node is not None:
-            array, weights, found = tree_order(array, weights, node)
-            nodes = freeze_nodes(found)
-        array, weights, stood = ordered_members(array, weights)
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = weighted_mean(array, weights)
-        if not (np.isfinite(array).all() and np.isfinite(mean).all()):
-            raise InputError("trace.members", "values so large that members or their mean overflow", "smaller numbers")
+        array, weights, mean, nodes, stood = member_arrays(array, weights, node)
         count, _, horizon, _ = array.shape
         none = np.zeros((count, horizon, 0))
         made = cls.trusted(
@@ -400,15 +360,8 @@ class Trace:
     @cached_property
     def hash(self) -> str:
         """SHA-256 of the full content; the order of members does not matter."""
-        digest = hashlib.sha256(b"ucsearch.trace.v1\0")
-        digest.update(json.dumps(self.meta(), sort_keys=True, separators=(",", ":")).encode())
-        for array in (self.members, self.weights, self.mean, self.q, self.u):
-            digest.update(f"\0{','.join(map(str, array.shape))}\0".encode())
-            digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
-        if self.node is not None:
-            digest.update(f"\0{','.join(map(str, self.node.shape))}\0".encode())
-            digest.update(np.ascontiguousarray(self.node, dtype="<f8").tobytes())
-        return digest.hexdigest()
+        arrays = (self.members, self.weights, self.mean, self.q, self.u)
+        return content_hash(self.meta(), arrays if self.node is None else (*arrays, self.node))
 
     # ---------------------------------------------------------------- save and load
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ucsearch.backtest.panel import Panel
 from ucsearch.backtest.walk import Choice, Seen
-from ucsearch.certificate.api import CertifiedPanel
+from ucsearch.certificate.panel import CertifiedPanel
 from ucsearch.dispatch.api import decide_panel
 from ucsearch.dispatch.decision import DecisionPanel
 from ucsearch.dispatch.gate import Gate

@@ -1,12 +1,4 @@
-"""Everything a task's functions can reach, as one digest, and whether any of it has changed since.
-
-Reached are: code, defaults, captured values and module constants, helpers through modules, partials, bound methods,
-callable objects and caches, classes with their attributes and methods, containers and arrays. What Python itself and
-numpy provide counts by name. What has no content that is the same in every process (an open file, a generator, a lock,
-an object of compiled code) cannot be hashed: `refused` then names the part and the way to it.
-
-The digest is the same in every process and with or without source text, for one minor version of Python (`PYTHON`).
-"""
+"""The walk over everything a task's functions can reach: each object as a text that only equal ones share."""
 
 from __future__ import annotations
 
@@ -29,10 +21,10 @@ import numpy as np
 from ucsearch.codeform import attributes, code_form, loads
 from ucsearch.hidden import (
     Notes,
+    array_words,
     asked_again,
     cached_names,
     class_extras,
-    dtype_words,
     has_state,
     is_compiled,
     is_enum_machinery,
@@ -41,18 +33,26 @@ from ucsearch.hidden import (
     wrapped_parts,
 )
 from ucsearch.layout import is_named_tuple_type
-from ucsearch.provided import FIXED, PURE, Unhashable, fixed_home, fixed_module, no_clock, pure, resolves
+from ucsearch.provided import (
+    BLIND,
+    EXPECTED,
+    FIXED,
+    IDLE,
+    PURE,
+    UNSEEN,
+    Unhashable,
+    article,
+    fixed_home,
+    fixed_module,
+    no_clock,
+    pure,
+    resolves,
+)
 from ucsearch.reached import MISSING, Reach, own_items
 from ucsearch.sources import Unsourced, definition_text
 
-__all__ = ["Reach", "Unhashable", "reach_of", "text_digests"]
+__all__ = ["Walk"]
 
-# Attributes that lead to what no walk follows: a function's module, frames, and words that leave no mark in its form.
-_UNSEEN = frozenset({
-    "__globals__", "__builtins__", "f_globals", "f_locals", "f_builtins", "f_back", "gi_frame", "cr_frame", "ag_frame",
-    "tb_frame", "__annotations__", "__doc__", "__code__", "co_firstlineno", "co_filename", "__subclasses__",
-    "__module__", "__wrapped__", "__array_interface__", "__array_struct__", "ctypes", "cache_info",
-})  # fmt: skip
 _MOST = 20_000  # objects; more is a library, not a rule
 _DEEPEST = 100  # objects inside one another
 _BY_REPR = (
@@ -60,76 +60,10 @@ _BY_REPR = (
     datetime.timezone, types.GenericAlias,
 )  # fmt: skip
 _CONTENT = (int, float, str, bytes, bytearray, tuple, list, dict, set, frozenset)
-# Builtins whose answer depends on what no walk can see.
-_BLIND = {"eval", "exec", "compile", "globals", "__import__", "open", "input", "breakpoint", "id", "hash"}
-_EXPECTED = {("hash", "__hash__"), ("id", "__repr__")}  # what data classes are made of
-# Attributes of a class that say where it was written, or that Python keeps for itself.
-_IDLE = frozenset({
-    "__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__orig_bases__",
-    "__parameters__", "__slots__", "__firstlineno__", "__static_attributes__", "__abstractmethods__", "_abc_impl",
-    "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__annotate__", "__annotate_func__",
-    "__annotations_cache__", "__type_params__",
-})  # fmt: skip
 _PROVIDED = dict(vars(builtins))
 
 
-# Walks from functions of modules, which live as long as their modules do; tasks that differ in their parameters only
-# share them. What a task made for itself is let go with it.
-_shared: dict[tuple[int, ...], Reach] = {}
-_MOST_SHARED = 256
-
-
-def reach_of(roles: dict[str, Any]) -> Reach:
-    """Walk from every role's function or class; what was walked already and is unchanged is not walked again."""
-    key = tuple(map(id, roles.values()))
-    known = _shared.get(key)
-    if known is not None and known.unchanged():
-        return known
-    walk = _Walk()
-    for role, value in roles.items():
-        walk.open.clear()
-        try:
-            walk.found.digests[role] = walk.describe(value, role)
-        except Unhashable as error:
-            walk.found.refused = walk.found.refused or str(error)
-        except RecursionError:
-            walk.found.refused = walk.found.refused or f"{role}: objects inside one another without end"
-    walk.found.refused = walk.found.refused or walk.notes.refusal()
-    walk.found.digests = _named(walk.found.digests, walk.notes)
-    found = walk.found.settle()
-    if all(_lives_on(value) for value in roles.values()):
-        if len(_shared) >= _MOST_SHARED:
-            _shared.clear()
-        found.alive = tuple(roles.values())
-        others = [x for x in roles.values() if not isinstance(x, types.FunctionType)]
-        found.parts.extend((x, "__class__", type(x)) for x in others)
-        _shared[key] = found
-    return found
-
-
-def _named(digests: dict[str, str], notes: Notes) -> dict[str, str]:
-    """Names count only where some rule reads them."""
-    if not (names := notes.names()):
-        return digests
-    return {role: f"{own}#{hashlib.sha256(names.encode()).hexdigest()}" for role, own in digests.items()}
-
-
-def _lives_on(value: Any) -> bool:
-    module = sys.modules.get(str(getattr(value, "__module__", "")))
-    return value is None or getattr(module, str(getattr(value, "__qualname__", "")), None) is value
-
-
-def text_digests(roles: dict[str, Any]) -> dict[str, str]:
-    """The same over source texts instead of code, so that it holds in every version of Python; empty where some
-    function has no readable text of its own (a lambda, a .pyc without its .py)."""
-    walk = _Walk(by_text=True)
-    try:
-        return _named({role: walk.describe(value, role) for role, value in roles.items()}, walk.notes)
-    except (Unhashable, RecursionError):
-        return {}
-
-
-class _Walk:
+class Walk:
     def __init__(self, by_text: bool = False) -> None:
         self.found = Reach()
         self.notes = Notes()
@@ -205,7 +139,7 @@ class _Walk:
             yield pure(where, path)
             return
         code = function.__code__
-        if name != "__repr__" and (unseen := sorted(attributes(code) & _UNSEEN)):
+        if name != "__repr__" and (unseen := sorted(attributes(code) & UNSEEN)):
             raise Unhashable(f"{path}: reads {unseen[0]}, which may lead anywhere")
         self.notes.function(function, path)
         self.found.functions.append((function, code, function.__defaults__, function.__kwdefaults__))
@@ -250,7 +184,7 @@ class _Walk:
         held = space.get(read, MISSING)
         self.found.names.append((space, read, held))
         if held is MISSING:
-            if read in _BLIND and (read, function.__name__) not in _EXPECTED:
+            if read in BLIND and (read, function.__name__) not in EXPECTED:
                 raise Unhashable(f"{path}: calls {read}(), which answers by more than a record holds")
             provided: dict[str, Any] = getattr(function, "__builtins__", {})  # mypy knows it or not by its cache
             own = provided.get(read, MISSING)
@@ -293,7 +227,7 @@ class _Walk:
                 raise Unhashable(f"{path}: {name} is compiled code of {home}")
             if isinstance(owner, type):
                 no_clock(owner, (value.__name__,), path)
-            if home == "builtins" and name in _BLIND:
+            if home == "builtins" and name in BLIND:
                 raise Unhashable(f"{path}: calls {name}(), which answers by more than a record holds")
             yield pure(f"{home}.{name}", path)
         elif isinstance(owner, _CONTENT) or not fixed_home(type(owner), type(owner).__module__):
@@ -301,7 +235,7 @@ class _Walk:
         elif resolves(value, str(getattr(value, "__module__", "") or ""), name):
             yield name
         else:
-            raise Unhashable(f"{path}: {name} of {_article(type(owner).__name__)}, whose content is hidden")
+            raise Unhashable(f"{path}: {name} of {article(type(owner).__name__)}, whose content is hidden")
 
     # ------------------------------------------------------------ classes and objects
 
@@ -328,7 +262,7 @@ class _Walk:
             yield f"{name}={self.describe(held, f'{path}.{name}')}"
         for name in sorted(space):
             held = space[name]
-            if name in _IDLE or isinstance(held, types.GetSetDescriptorType | types.MemberDescriptorType):
+            if name in IDLE or isinstance(held, types.GetSetDescriptorType | types.MemberDescriptorType):
                 continue
             if tuple_like and of_named_tuple(name, held):
                 if name == "__new__":
@@ -346,10 +280,10 @@ class _Walk:
             if kind.__bases__ == (object,) and not is_compiled(kind) and not has_state(value, kind):
                 yield where  # a marker such as dataclasses.MISSING
                 return
-            raise Unhashable(f"{path}: {_article(kind.__name__)} has no content that is the same in every process")
+            raise Unhashable(f"{path}: {article(kind.__name__)} has no content that is the same in every process")
         for base in kind.__mro__[:-1]:
             if fixed_home(base, base.__module__) and base not in _BASES:
-                raise Unhashable(f"{path}: {_article(kind.__name__)} keeps content that cannot be seen")
+                raise Unhashable(f"{path}: {article(kind.__name__)} keeps content that cannot be seen")
         if kind not in _CONTENT:
             yield self.describe(kind, f"{path}: its class {kind.__name__}")
         yield from self._items(value, path)
@@ -408,21 +342,10 @@ class _Walk:
             yield self.describe(bytes.__getitem__(value, slice(None)), path)
 
     def _numpy(self, value: Any, path: str) -> Iterator[str]:
-        if isinstance(value, np.ufunc):
-            if not resolves(value, "numpy", value.__name__):
-                raise Unhashable(f"{path}: the ufunc {value.__name__} is not numpy's own")
-            yield f"numpy.{value.__name__}"
-            return
-        if isinstance(value, np.dtype):
-            yield from (value.str, *dtype_words(value))
-            return
-        if value.dtype.hasobject:
+        if isinstance(value, np.ndarray | np.generic) and value.dtype.hasobject:
             yield self.describe(value.tolist(), path)
             return
-        if type(value) is not np.ndarray and isinstance(value, np.ndarray):
-            raise Unhashable(f"{path}: {_article(type(value).__name__)} is more than an array")
-        yield from (value.dtype.str, *dtype_words(value.dtype), str(np.shape(value)))
-        yield hashlib.sha256(value.tobytes()).hexdigest()
+        yield from array_words(value, path)
         if isinstance(value, np.ndarray):
             self.found.arrays.append((value, value.tobytes()))
 
@@ -434,7 +357,3 @@ _BASES = frozenset({
     object, *_CONTENT, *_HOLDERS, collections.OrderedDict, collections.Counter, Exception, ValueError,
     *(getattr(sys.modules[m], n) for m, n in (("abc", "ABC"), ("typing", "Generic"), ("typing", "Protocol"))),
 })  # fmt: skip
-
-
-def _article(name: str) -> str:
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
