@@ -22,7 +22,9 @@ import json
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ucsearch.evaluation.claims import status_rows
 from ucsearch.evaluation.conclusions import BETTER, EQUAL, OPEN, WORSE, standings
@@ -89,19 +91,35 @@ def times(folder: Path) -> str:
 
 
 def short_table(folder: Path) -> str:
-    """For newcomers: the suites that asked whether a practitioner would be better off, and what came out."""
+    """For newcomers: the suites that asked whether a practitioner would be better off, and what came out, with the
+    verdict of the paper's gate beside it. The paper's remaining rows are counted; the whole table has them."""
     lines = [
-        "| problem and data | worth using? | better than | as good as, to within 1 % | behind | not decided |",
-        "|---|---|---|---|---|---|",
+        "| problem and data | worth using? | better than | as good as, to within 1 % | behind | not decided "
+        "| the paper's gate |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for p in (read_evidence(one).predicate for one in find_evidence(folder)):
-        if p["value"] is None:
-            continue
-        found, passed = standings(p), p["verdict"]["value"]["class"] == "passed"
+    held = [read_evidence(one).predicate for one in find_evidence(folder)]
+    asked = [p for p in held if p["value"] is not None]
+    for p in (p for p in asked if p["suite"] not in AFTER):
+        found, passed = standings(p), _passed(p)
         cells = [found[kind] or "-" for kind in (BETTER, EQUAL, WORSE, OPEN)]
+        first = p["settings"].get("again")  # the paper's gate was asked by the suite that opened these windows first
+        judged = next((one for one in held if one["suite"] == first), p)
+        words = "**certified**" if judged["verdict"]["class"] == "certified" else "not passed"
+        cells.append(words if judged is p else f"{words} in [the first look](evidence/{first})")
         suite = f"[{p['verdict']['endpoint']}](evidence/{p['suite']})"
         lines.append(f"| {suite} | {'**yes**' if passed else 'not shown'} | " + " | ".join(cells) + " |")
+    rest = [p for p in asked if p["suite"] in AFTER]
+    shown, certified = sum(map(_passed, rest)), sum(p["verdict"]["class"] == "certified" for p in rest)
+    lines.append(
+        f"| [{len(rest)} more suites](docs/all-results.md), the paper's remaining rows | shown in {shown} "
+        f"| | | | | passed in {certified} |"
+    )
     return "\n".join([BEGIN, *lines, END])
+
+
+def _passed(predicate: Mapping[str, Any]) -> bool:
+    return bool(predicate["verdict"]["value"]["class"] == "passed")
 
 
 def results_table(folder: Path) -> str:

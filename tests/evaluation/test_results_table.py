@@ -50,17 +50,34 @@ def test_pages_show_the_evidence_and_nothing_else(page: str, table: str) -> None
     assert made.with_table(text, getattr(made, table)(EVIDENCE)) == text, "run: python scripts/evidence.py --table"
 
 
-def test_the_short_table_leaves_no_opponent_out() -> None:
+def test_the_short_table_leaves_no_opponent_out_and_counts_the_papers_rows() -> None:
     from ucsearch.evaluation.conclusions import standings
 
-    table = script().short_table(EVIDENCE)
-    for folder in FOLDERS:
-        p = read(folder).predicate
-        assert (f"(evidence/{folder.name})" in table) is (p["value"] is not None)
-        if p["value"] is not None:
-            (line,) = (x for x in table.splitlines() if f"(evidence/{folder.name})" in x)
+    made = script()
+    table = made.short_table(EVIDENCE)
+    asked = [read(folder).predicate for folder in FOLDERS if read(folder).predicate["value"] is not None]
+    assert [p for p in asked if p["suite"] not in made.AFTER]
+    for p in asked:
+        named = f"(evidence/{p['suite']})"
+        assert (named in table) is (p["suite"] not in made.AFTER)
+        if named in table:
+            (line,) = (x for x in table.splitlines() if named in x)
             assert all(words in line for words in standings(p).values())
             assert ("**yes**" in line) is (p["verdict"]["value"]["class"] == "passed")
+            judged = read(EVIDENCE / p["settings"].get("again", p["suite"])).predicate
+            assert ("**certified**" in line) is (judged["verdict"]["class"] == "certified")
+    rest = [p for p in asked if p["suite"] in made.AFTER]
+    passed = sum(p["verdict"]["value"]["class"] == "passed" for p in rest)
+    assert f"[{len(rest)} more suites](docs/all-results.md), the paper's remaining rows | shown in {passed} |" in table
+
+
+def test_every_walk_forward_suite_that_opened_its_test_has_both_verdicts() -> None:
+    found = [read(folder).predicate for folder in FOLDERS]
+    asked_again = {p["settings"].get("again") for p in found if p["value"] is not None}
+    for p in (p for p in found if p["kind"] == "walkforward" and p["verdict"]["class"] != "no-go"):
+        assert p["gate"], p["suite"]
+        asked = p["verdict"]["value"]["class"] in ("passed", "not passed")
+        assert asked or p["suite"] in asked_again, p["suite"]
 
 
 def test_readme_calls_certified_what_is() -> None:

@@ -14,6 +14,7 @@ Predicate = Mapping[str, Any]
 BETTER, EQUAL, WORSE, OPEN = "better", "as good", "worse", "open"
 """Better: every family's lower bound is above 0. As good: above minus the margin. Worse: some upper bound is below 0.
 Open: nothing of it is shown."""
+BEATS_SAMPLERS = "Exact search beats sampling planners at equal nodes"
 
 
 def standing(deltas: Sequence[Mapping[str, Any]], margin: float) -> str:
@@ -31,7 +32,8 @@ def standing(deltas: Sequence[Mapping[str, Any]], margin: float) -> str:
 def conclusion(p: Predicate, others: Sequence[Predicate] = ()) -> str:
     """One or two sentences. `others`: the evidence beside it, to point at a suite that asks what this one does not."""
     if p["value"] is not None:
-        return _of_value(p)
+        certified = p["verdict"]["class"] == "certified"
+        return f"{BEATS_SAMPLERS}. {_of_value(p)}" if certified else _of_value(p)
     if p["kind"] == "walkforward":
         return _of_gate(p, others)
     checks = p["checks"]
@@ -71,7 +73,7 @@ def _of_value(p: Predicate) -> str:
 def _of_gate(p: Predicate, others: Sequence[Predicate]) -> str:
     key = p["verdict"]["key"]
     if p["verdict"]["class"] == "certified":
-        head = "Exact search beats sampling planners at equal nodes"
+        head = BEATS_SAMPLERS
     elif p["verdict"]["class"] == "no-go":
         head = "Stopped on validation"
     else:
