@@ -14,6 +14,7 @@ import os
 import re
 import resource
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -114,6 +115,7 @@ class Service:
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(30)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Load:

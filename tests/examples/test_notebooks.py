@@ -37,6 +37,7 @@ def test_a_notebook_prints_what_it_shows(
     for package in NEEDS.get(name, ()):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SB3_LOGDIR", str(tmp_path / "sb3"))  # it would leave a folder among the temporary files
     book = json.loads((FOLDER / name).read_text(encoding="utf-8"))
     assert (book["nbformat"], book["metadata"]["language_info"]["name"]) == (4, "python")
     space: dict[str, Any] = {"__name__": "notebook"}

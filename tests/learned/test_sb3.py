@@ -46,6 +46,19 @@ def windows(count: int = 4) -> Windows:
     return Windows(env)
 
 
+@pytest.mark.parametrize("train", TRAIN)
+def test_training_leaves_nothing_behind(train: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary, kept = tmp_path / "temporary", tmp_path / "kept.zip"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    more = {"n_steps": 16, "batch_size": 16} if train is train_ppo else {"learning_starts": 5}
+    policy = train(windows(), steps=40, seed=1, **more)
+    assert [path.name for path in temporary.iterdir() if path.name.startswith("SB3")] == []
+    policy.model.save(kept)
+    again = type(policy.model).load(kept, env=windows())
+    again.learn(total_timesteps=20)  # as anybody would who has only the library
+
+
 def assert_stays_inside_the_mask(policy: SB3Policy) -> None:
     env = environment()
     observation, info = env.reset(seed=5)

@@ -144,6 +144,20 @@ class _Watch(BaseCallback):  # type: ignore[misc]
         return tuple(float(part.mean()) for part in cuts)
 
 
+def _learn_quietly(model: Any, settings: dict[str, Any], **more: Any) -> None:
+    """Without the folder that the library leaves among the temporary files each time, unless somebody wants to read."""
+    if settings.get("verbose") or settings.get("tensorboard_log"):
+        model.learn(**more)
+        return
+    from stable_baselines3.common.logger import Logger
+
+    model.set_logger(Logger(folder=None, output_formats=[]))
+    try:
+        model.learn(**more)
+    finally:
+        model._custom_logger = False  # it is saved without its logger, and would look for one
+
+
 def _learn(
     method: str, env: Any, settings: dict[str, Any], steps: int, seed: int, progress: Progress | None,
     start: SB3Policy | None,
@@ -164,7 +178,7 @@ def _learn(
             # The buffer is not saved: fill it before learning from it goes on.
             model.learning_starts = begin + int(settings["learning_starts"])
     watch = _Watch(begin, steps, progress)
-    model.learn(total_timesteps=steps, callback=watch, reset_num_timesteps=start is None)
+    _learn_quietly(model, settings, total_timesteps=steps, callback=watch, reset_num_timesteps=start is None)
     inner = env.env if isinstance(env, Windows) else env
     about = inner.about() if hasattr(inner, "about") else {}
     about |= {"windows": int(getattr(env, "num_envs", 1))}
