@@ -13,6 +13,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
+from ucsearch.engine.compiled.alike import refuse_unalike
 from ucsearch.engine.compiled.spelled import GROUPS, spell_out
 from ucsearch.engine.registry import ALGORITHMS
 from ucsearch.layout import Layout
@@ -100,9 +101,8 @@ def kernel_text(task: Task, layout: Layout, mode: int, algorithm: str, use_bound
 def kernel_body(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> str:
     """The module below its head, which says what the decorators mean."""
     bundle = Bundle(wrap=_wrap(algorithm))
-    names = {
-        role: bundle.add(plain_function(f), f"user_{role}") for role, f in _used(task, use_bound, algorithm).items()
-    }
+    used = _used(task, layout, use_bound, algorithm)
+    names = {role: bundle.add(plain_function(f), f"user_{role}") for role, f in used.items()}
     kinds = {
         "state": bundle.add(layout.kind, "UserState"),
         "params": "" if task.params is None else bundle.add(type(task.params), "UserParams"),
@@ -123,7 +123,7 @@ def kernel_namespace(
     exec(compile(HEAD.format(cache=False), "<ucsearch kernel head>", "exec"), space)
     done: dict[int, Any] = {}
     names = {}
-    for role, function in _used(task, use_bound, algorithm).items():
+    for role, function in _used(task, layout, use_bound, algorithm).items():
         names[role] = f"user_{role}"
         space[names[role]] = _jitted(plain_function(function), space[_wrap(algorithm)], done)
     kinds = {"state": "UserState", "params": "UserParams", "outcome": "UserOutcome"}
@@ -138,7 +138,7 @@ def _wrap(algorithm: str) -> str:
     return "uc_user_inline" if algorithm in ("closed", "graph") else "uc_user"
 
 
-def _used(task: Task, use_bound: bool, algorithm: str) -> dict[str, Callable[..., Any]]:
+def _used(task: Task, layout: Layout, use_bound: bool, algorithm: str) -> dict[str, Callable[..., Any]]:
     roles = _ROLES if use_bound else _ROLES[:-2]
     found = {role: getattr(task, role) for role in roles if getattr(task, role) is not None}
     if "bound" in found:
@@ -147,6 +147,7 @@ def _used(task: Task, use_bound: bool, algorithm: str) -> dict[str, Callable[...
         found |= {f"use_{j}": task.uses[name] for j, name in enumerate(sorted(task.uses))}
     for i, item in enumerate(task.followed):
         found[f"continuation_{i}"] = item.policy
+    refuse_unalike(found.values(), (layout.kind, task.outcome, None if task.params is None else type(task.params)))
     return found
 
 

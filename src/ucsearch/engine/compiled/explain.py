@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ucsearch.engine.compiled.alike import Unalike
 from ucsearch.layout import Layout
 from ucsearch.lint import lint_task
 from ucsearch.task import Task
@@ -15,7 +16,7 @@ def explain_failure(task: Task, layout: Layout, error: Exception) -> str:
     """A message for a person: the place in their code when we can find it, numba's own words when we cannot."""
     blocking = [f for f in lint_task(task.functions()) if not f.compiles]
     head = f"task {task.name!r} does not compile, so the plain Python engine is used (same results, slower). "
-    if blocking:
+    if blocking and not isinstance(error, Unalike):
         return head + "Cause: " + "; ".join(str(f) for f in blocking[:3])
     return head + "Cause: " + _short(error)
 

@@ -1,0 +1,175 @@
+"""Rules that a kernel would take for something else than Python does are searched in Python, and it is said why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import ucsearch as uc
+from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
+from ucsearch.errors import UncompilableWarning
+from ucsearch.policies import MODES
+
+
+class Level(NamedTuple):
+    x: float
+
+
+class Clamped(Level):
+    __slots__ = ()
+
+    def __new__(cls, x: float) -> Clamped:
+        return super().__new__(cls, max(x, 0.0))
+
+
+class Doubled(Level):
+    __slots__ = ()
+
+    @property
+    def x(self) -> float:  # type: ignore[override]
+        return 2.0 * self[0]
+
+
+class Checked(Level):
+    def __init__(self, x: float) -> None:
+        if x < 0.0:
+            raise ValueError("below nothing")
+
+
+class Equal(NamedTuple):
+    x: float
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+class Indexed(NamedTuple):
+    x: float
+
+    def __getitem__(self, at: Any) -> Any:
+        return 7.0
+
+
+class Meta(type):
+    def __call__(cls, *given: Any) -> Any:
+        return super().__call__(*[2.0 * x for x in given])
+
+
+class Made(Level, metaclass=Meta):
+    pass
+
+
+class Harmless(NamedTuple):
+    """Words, methods and names that tuples have too."""
+
+    count: float
+    index: float = 0.0
+
+    def total(self) -> float:
+        return self.count + self.index
+
+    def __repr__(self) -> str:
+        return "harmless"
+
+
+class Price(NamedTuple):
+    per: float
+
+
+class Dear(Price):
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        return 9.0 if name == "per" else super().__getattribute__(name)
+
+
+TABLE = np.array([0, 1, 2], np.uint8)
+SINGLE = np.float32(0.1)
+EIGHT_BITS = (np.int8(100),)
+WIDE = np.array([0, 1, 2])
+TRACE = uc.Trace.from_members([[1.0, 2.0], [3.0, 0.5]])
+BEAM = uc.UCBeam(depth=2, width=3, top_k=3)
+
+
+def feasible(s: Any, a: float, p: Any) -> bool:
+    return True
+
+
+def reward(s: Any, a: float, y: float, p: Any) -> float:
+    return -abs(s[0] + a - y)
+
+
+def by_table(s: Any, a: float, y: float, p: Any) -> float:
+    return float(TABLE[int(a)] - 1) - y
+
+
+def helper(x: float) -> float:
+    return x * SINGLE  # type: ignore[no-any-return]
+
+
+def by_helper(s: Any, a: float, y: float, p: Any) -> float:
+    return -helper(abs(s.x + a - y))
+
+
+def by_eight_bits(s: Any, a: float, y: float, p: Any) -> float:
+    return float(EIGHT_BITS[0] * 2) * a - y
+
+
+def by_cast(s: Any, a: float, y: float, p: Any) -> float:
+    return float(np.float32(a) * 0.1) - y
+
+
+def by_wide(s: Any, a: float, y: float, p: Any) -> float:
+    return float(WIDE[int(a)] - 1) - y
+
+
+def by_price(s: Any, a: float, y: float, p: Any) -> float:
+    return -abs(s.x + a - y) * p.per
+
+
+def task_of(kind: Any = Level, worth: Callable[..., Any] = reward, params: Any = None) -> uc.Task:
+    def step(s: Any, a: float, y: float, p: Any) -> Any:
+        return kind(s[0] + a - y)
+
+    return uc.Task(
+        name="odd", state=kind, actions=[0.0, 1.0, 2.0], feasible=feasible, step=step, reward=worth,
+        fallback=lambda s, p: 0.0, params=params,
+    )  # fmt: skip
+
+
+ODD = {
+    "a state that is made otherwise": (task_of(Clamped), Clamped(1.0), "Clamped has a __new__"),
+    "a field that is a property": (task_of(Doubled), Doubled(1.0), "Doubled has a x"),
+    "a state that may refuse": (task_of(Checked), Checked(9.0), "Checked has a __init__"),
+    "a comparison": (task_of(Equal), Equal(1.0), "Equal has a __eq__"),
+    "an index": (task_of(Indexed), Indexed(1.0), "Indexed has a __getitem__"),
+    "a metaclass": (task_of(Made), Made(1.0), "Made is made by Meta"),
+    "parameters": (task_of(worth=by_price, params=Dear(1.0)), Level(1.0), "Dear has a __getattribute__"),
+    "a narrow table": (task_of(worth=by_table), Level(1.0), "TABLE holds uint8"),
+    "a narrow number in a helper": (task_of(worth=by_helper), Level(1.0), "SINGLE holds float32"),
+    "a narrow number in a tuple": (task_of(worth=by_eight_bits), Level(1.0), "EIGHT_BITS holds int8"),
+    "a narrow number made there": (task_of(worth=by_cast), Level(1.0), "by_cast uses float32"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+@pytest.mark.parametrize("name", ODD)
+def test_what_a_kernel_would_take_for_something_else_stays_with_python(name: str) -> None:
+    task, state, why = ODD[name]
+    with pytest.warns(UncompilableWarning, match=why):
+        fast = uc.search(task, state, TRACE, BEAM, engine="compiled")
+    plain = uc.search(task, state, TRACE, BEAM, engine="python")
+    assert fast.engine == "python"
+    assert (fast.path, fast.score) == (plain.path, plain.score)
+
+
+@pytest.mark.parametrize(
+    ("task", "state"), [(task_of(Harmless), Harmless(1.0, 0.0)), (task_of(worth=by_wide), Level(1.0))], ids=str
+)
+def test_all_else_is_compiled(task: uc.Task, state: Any) -> None:
+    arguments = (task, task.layout(state), MODES["mean"], "beam", False)
+    assert "def uc_panel" in kernel_text(*arguments)
+    assert "uc_panel" in kernel_namespace(*arguments)
