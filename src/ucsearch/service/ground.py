@@ -10,7 +10,11 @@ from pathlib import Path
 from ucsearch.errors import InputError, RecordError
 from ucsearch.service.config import Config
 
-__all__ = ["check_address", "check_certificate", "check_folders"]
+__all__ = ["check_address", "check_certificate", "check_folders", "room_for_connections"]
+
+# That a service has open besides connections: its log several times, pipes, what it listens to; and connections that
+# are refused, of which a crowd comes at once.
+_OTHER_FILES = 128
 
 
 def check_address(config: Config) -> None:
@@ -26,6 +30,28 @@ def check_address(config: Config) -> None:
         seen = f"{config.server.bind} ({error.strerror or error})"
         hint = "Stop what listens there, or take another one: server.bind in service.toml, or --bind ADDRESS:PORT."
         raise InputError("server.bind", seen, "an address and port that are free", hint=hint) from error
+
+
+def room_for_connections(wanted: int) -> int:
+    """So many connections can be open at once, at most `wanted`; the limit of open files is raised as far as it may be.
+    Where it is reached, the system refuses to accept, and whoever comes waits without a word."""
+    try:
+        import resource
+    except ImportError:  # not on this system, nor the limit
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+            soft = raised
+        except (OSError, ValueError):  # some systems have another limit that they do not tell
+            pass
+        if soft <= _OTHER_FILES:
+            raise InputError("open files", str(soft), f"a limit of at least {needed}", hint=f"ulimit -n {needed}")
+        return min(wanted, soft - _OTHER_FILES)
+    return wanted
 
 
 def check_certificate(config: Config, folder: Path) -> None:

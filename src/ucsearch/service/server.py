@@ -28,6 +28,7 @@ _HEADERS = 64 << 10  # bytes of a request's line and headers
 _BACKLOG = 2_048  # connections that wait to be accepted
 _ACCEPTED = 32  # of them in one turn of the loop: a crowd must not keep those waiting that are there already
 _PIECE = 64 << 10  # bytes that are sent at once
+_TURNED, _TURNED_S = 32, 0.5  # connections beyond the limit that are heard out, and how long
 _LINGER_S = 2.0  # that a refused request may still be sent: a client that is cut off meanwhile never sees why
 
 
@@ -36,6 +37,7 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
     what there is no room for before anything is made of it: under overload most of the work would be refusing."""
     limits = service.config.limits
     open_now: set[int] = set()
+    turned_away: set[int] = set()
     crowded = _raw(Refusal("queue_full", "too many connections").answer(""), last=True)
 
     class Timed(HttpToolsProtocol):
@@ -49,9 +51,14 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             if len(open_now) >= limits.connections:
-                transport.write(crowded)
-                transport.close()
                 self._too_many = True
+                transport.write(crowded)
+                if len(turned_away) < _TURNED and transport.can_write_eof():
+                    transport.write_eof()
+                    turned_away.add(id(self))  # what it says is thrown away: cut off, it would not read why
+                    self._timer = self.loop.call_later(_TURNED_S, transport.close)
+                else:
+                    transport.close()
                 return
             super().connection_made(cast(asyncio.Transport, Together(transport, self.loop, self._is_coming)))
             open_now.add(id(self))
@@ -59,10 +66,11 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
             self._arm()
 
         def connection_lost(self, exc: Exception | None) -> None:
+            self._disarm()
+            turned_away.discard(id(self))
             if self._too_many:
                 return
             open_now.discard(id(self))
-            self._disarm()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:

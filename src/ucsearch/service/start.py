@@ -24,7 +24,7 @@ from ucsearch.service.access import FILE as TOKENS
 from ucsearch.service.access import TokenBook, write_tokens
 from ucsearch.service.config import FILE, Config, load_config
 from ucsearch.service.core import Service
-from ucsearch.service.ground import check_address, check_certificate, check_folders
+from ucsearch.service.ground import check_address, check_certificate, check_folders, room_for_connections
 from ucsearch.service.plans import Plan, coarse, load_plan
 from ucsearch.service.store import confirm, open_reader
 
@@ -191,6 +191,7 @@ def run(
         config = Config.model_validate_json(json.dumps(content), strict=True)
     check_address(config)
     check_certificate(config, place)
+    config = _within_limits(config)
     started = time.monotonic()
     service = Service.open(config, place)
     ready_plans(service.plans)
@@ -211,6 +212,15 @@ def run(
     _log.info("start", extra={"fields": {**fields, "after_s": round(time.monotonic() - started, 2)}})
     server.run()
     _log.info("stop", extra={"fields": fields})
+
+
+def _within_limits(config: Config) -> Config:
+    wanted = config.limits.connections
+    room = room_for_connections(wanted)
+    if room < wanted:
+        _log.warning("limits.connections is %d, but the limit of open files allows %d", wanted, room)
+    limits = config.limits.model_copy(update={"connections": room})
+    return config.model_copy(update={"limits": limits})
 
 
 def _reload(service: Service) -> None:
