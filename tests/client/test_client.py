@@ -201,6 +201,25 @@ def test_many_items_are_several_requests_with_keys_of_their_own(run: Any) -> Non
 
 
 @BOTH
+@pytest.mark.parametrize(
+    ("last", "key"),
+    [
+        (Item("S0", {}, FORECAST), "twice"), (Item("bad", {"x": math.inf}, FORECAST), "bad"),
+        (Item("fine", {}, FORECAST), "k" * 128),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_last_request_is_found_before_the_first_is_sent(run: Any, last: Item, key: str) -> None:
+    service = Service(echo, echo)
+    items = [*(Item(f"S{i}", {}, FORECAST) for i in range(500)), last]
+    with pytest.raises(InputError):
+        run(service, lambda c: c.decide("p", items, key=key))
+    reports = [Outcome(f"{i:064x}", 1.0 if i < 500 else math.inf, NOW) for i in range(501)]
+    with pytest.raises(InputError):
+        run(service, lambda c: c.outcomes(reports, key="reports"))
+    assert service.seen == []
+
+
+@BOTH
 def test_overrides_outcomes_pauses_and_rearming(run: Any) -> None:
     service = Service(*[(201, {"ok": 1})] * 5, (200, {"items": []}))
     id = "a" * 64

@@ -102,6 +102,26 @@ def batches(items: Sequence[Item]) -> Iterator[list[dict[str, Any]]]:
         yield batch
 
 
+def decisions_of(plan: str, items: Sequence[Item], key: str) -> list[Exchange[tuple[Answer, ...]]]:
+    """All requests of a job, made before the first one is sent: a mistake in the last item must not be found when the
+    others are recorded."""
+    seen: set[str] = set()
+    for item in items:
+        if item.series in seen:  # the service would see it only where both are in one request
+            raise InputError("items", f"{item.series!r} twice", "every series once")
+        seen.add(item.series)
+    return [decide(plan, batch, _numbered(key, i)) for i, batch in enumerate(batches(items))]
+
+
+def reports_of(items: Sequence[Outcome], key: str) -> list[Exchange[Receipt]]:
+    """As `decisions_of`, for outcomes."""
+    return [outcomes(items[lo : lo + ITEMS], _numbered(key, lo // ITEMS)) for lo in range(0, len(items), ITEMS)]
+
+
+def _numbered(key: str, part: int) -> str:
+    return key if part == 0 else f"{key}.{part}"
+
+
 def decide(plan: str, items: Sequence[Mapping[str, Any]], key: str) -> Exchange[tuple[Answer, ...]]:
     if not items:
         raise InputError("items", "none", "at least one")

@@ -61,8 +61,7 @@ class Client(Base):
         each is recorded as a whole or not at all."""
         key = self.new_key() if key is None else key
         out: list[Answer] = []
-        for i, batch in enumerate(exchanges.batches(items)):
-            exchange = exchanges.decide(plan, batch, key if i == 0 else f"{key}.{i}")
+        for exchange in exchanges.decisions_of(plan, items, key):
             answers = self.send(exchange)
             out.extend(answers)
         return tuple(out)
@@ -84,8 +83,7 @@ class Client(Base):
     def outcomes(self, items: Sequence[Outcome], *, key: str | None = None) -> tuple[Receipt, ...]:
         """Report what came, one receipt per request."""
         key = self.new_key() if key is None else key
-        parts = [items[lo : lo + exchanges.ITEMS] for lo in range(0, len(items), exchanges.ITEMS)]
-        return tuple(self.send(exchanges.outcomes(p, key if i == 0 else f"{key}.{i}")) for i, p in enumerate(parts))
+        return tuple([self.send(exchange) for exchange in exchanges.reports_of(items, key)])
 
     def outcomes_frame(
         self, answers: Sequence[Answer], frame: Any, *, observed_at: str | datetime, key: str | None = None,
