@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.certificate import members_bound, members_dual, members_weights
+from ucsearch.certificate import members_bound, members_dual, members_part, members_weights
 from ucsearch.certificate.members_bound import MembersBounds, members_bounds
 from ucsearch.certificate.members_graph import window_graph
 from ucsearch.engine.status import Fault, Status
@@ -34,7 +34,7 @@ TAIL = 0.25  # share of cvar
 @pytest.fixture(autouse=True, scope="module")
 def _plain() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
-        for module in (members_dual, members_weights):
+        for module in (members_dual, members_part, members_weights):
             for name, value in list(vars(module).items()):
                 if hasattr(value, "py_func"):
                     patch.setattr(module, name, value.py_func)

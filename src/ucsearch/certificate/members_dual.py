@@ -22,11 +22,10 @@ and converges faster. Every iterate is a bound and the smallest seen is returned
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ucsearch.certificate.members_part import Ints, Longs, Part, after, edge, living
 from ucsearch.certificate.members_weights import (
     Floats,
     Measure,
@@ -39,80 +38,12 @@ from ucsearch.certificate.members_weights import (
 
 __all__ = ["admissible_weights", "first_bounds", "rounding_is_small", "score_of"]
 
-Longs = NDArray[np.int64]
-Ints = NDArray[np.int32]
-
 _FIRST_STEP, _LAST_STEP = 1.25, 0.3  # relaxation of Polyak's step, falling geometrically
 _ASTRAY, _BACK_OFF = 5, 0.8  # passes far above the best bound before going back to it, and the relaxation then
 _REWEIGH = 3  # steps between moves of the weights
 _LEAST_MOVE = 0.15  # of the way to the weights aimed at
 _MEMORY = 0.1  # how much the newest returns count in the running average the weights aim at
 _TIGHT = 1e-12  # relative gap to a common plan's score below which nothing is left to gain
-
-
-class Part(NamedTuple):
-    """A graph (its edges as in `members_graph.Graph`) and what of it lies after one first action."""
-
-    first: Longs  # (n + 1,)
-    act: Ints  # (E,)
-    child: Ints  # (E,)
-    gain: Floats  # (E,)
-    end: Floats  # (n,)
-    order: Longs  # nodes that can be reached and have a completion, ascending
-    layers: Longs  # (J * d + 1,) layer h = 1..d of member j: order[layers[j * d + h - 1] : layers[j * d + h]]
-    head: Floats  # (J,) discounted reward of the first action
-
-
-# -------------------------------------------------------------------- the graph
-
-
-@compiled
-def _living(starts: Longs, first: Longs, child: Ints, d: int) -> NDArray[np.bool_]:
-    """(n,) whether the node has a completion."""
-    alive = np.zeros(first.size - 1, np.bool_)
-    for last in range(starts.size - 2, -1, -1):  # layers, the deepest of each member first
-        for i in range(starts[last], starts[last + 1]):
-            alive[i] = last % (d + 1) == d
-            for e in range(first[i], first[i + 1]):
-                alive[i] = alive[i] or alive[child[e]]
-    return alive
-
-
-@compiled
-def _edge(first: Longs, act: Ints, i: int, x: int) -> int:
-    """The edge of node i with action x; -1 when there is none."""
-    for e in range(first[i], first[i + 1]):
-        if act[e] == x:
-            return e
-    return -1
-
-
-@compiled
-def _after(
-    a: int, d: int, starts: Longs, first: Longs, act: Ints, child: Ints, gain: Floats, end: Floats,
-    alive: NDArray[np.bool_],
-) -> tuple[bool, Part]:  # fmt: skip
-    """The part after first action `a`; False when some member has no completion after it."""
-    members = starts.size // (d + 1)
-    reached = np.zeros(alive.size, np.bool_)
-    order, layers = np.empty(alive.size, np.int64), np.zeros(members * d + 1, np.int64)
-    part = Part(first, act, child, gain, end, order, layers, np.zeros(members))
-    count = 0
-    for j in range(members):
-        e = _edge(first, act, starts[j * (d + 1)], a)
-        if e < 0 or not alive[child[e]]:
-            return False, part
-        part.head[j] = gain[e]
-        reached[child[e]] = True
-        for h in range(1, d + 1):
-            for i in range(starts[j * (d + 1) + h], starts[j * (d + 1) + h + 1]):
-                if reached[i] and alive[i]:
-                    order[count] = i
-                    count += 1
-                    for k in range(first[i], first[i + 1]):
-                        reached[child[k]] = True
-            layers[j * d + h] = count
-    return True, part
 
 
 @compiled
@@ -131,12 +62,12 @@ def _common_returns(d: int, m: int, part: Part, plan: Longs, q: Floats, value: F
         for x in range(m if value.size > 0 else 0):
             total = 0.0
             for j in range(q.size):
-                e = _edge(part.first, part.act, at[j], x)
+                e = edge(part.first, part.act, at[j], x)
                 total += -np.inf if e < 0 else q[j] * (part.gain[e] + value[part.child[e]])
             if total > best:
                 best, action = total, x
         for j in range(q.size):
-            e = _edge(part.first, part.act, at[j], action)
+            e = edge(part.first, part.act, at[j], action)
             if e < 0:
                 return False
             returns[j] += part.gain[e]
@@ -209,7 +140,7 @@ def _enumerate(d: int, m: int, part: Part, p: Floats, lam: float, spread: Measur
             continue
         fits = True
         for j in range(p.size):
-            e = _edge(part.first, part.act, at[h, j], x)
+            e = edge(part.first, part.act, at[h, j], x)
             if e < 0:
                 fits = False
                 break
@@ -374,11 +305,11 @@ def first_bounds(
 
     `few`: enumerate, so that `upper` is exact. `enough`: do not go further than this below the incumbent's score.
     """
-    alive = _living(starts, first, child, d)
+    alive = living(starts, first, child, d)
     seed = np.zeros(p.size)
     level = -np.inf
     if incumbent[0] >= 0:
-        fits, part = _after(incumbent[0], d, starts, first, act, child, gain, end, alive)
+        fits, part = after(incumbent[0], d, starts, first, act, child, gain, end, alive)
         if fits and _common_returns(d, m, part, incumbent, p, seed[:0], seed):
             level = score_of(seed, p, lam, spread) - enough
         else:
@@ -393,7 +324,7 @@ def first_bounds(
             penalty, w = middle_penalty, middle_w
         upper[a] = -np.inf
         plain[a] = -np.inf
-        fits, part = _after(a, d, starts, first, act, child, gain, end, alive)
+        fits, part = after(a, d, starts, first, act, child, gain, end, alive)
         if fits:
             upper[a], plain[a] = _penalised(
                 d, m, part, p, lam, spread, incumbent, seed, 1 if few else steps, level, bounded > 0, penalty, w

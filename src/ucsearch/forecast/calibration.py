@@ -247,8 +247,9 @@ def _accumulate(
                 column.sort()
             else:
                 order = np.argsort(column)
-                column[:] = column[order]
                 weight = w[order]
+                for j in range(size):  # not `column[:] = column[order]`, whose checks numba compiles for seconds
+                    column[j] = x[n, order[j], h]
             actual = y[n, h]
             crps[h] += per_scale * _crps_sorted(column, weight, actual)
             for at in range(levels.size):

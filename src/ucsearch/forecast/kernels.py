@@ -193,7 +193,8 @@ def latin_paths(
     share = pool_size / count
     for h in range(steps):
         row = paths[h]
-        row[:] = const
+        for j in range(count):  # not `row[:] = const`, whose checks numba compiles for seconds
+            row[j] = const[j]
         for i in range(lags.size):
             back = h - lags[i]
             weight = phi[i]

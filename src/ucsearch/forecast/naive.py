@@ -62,7 +62,7 @@ def naive_paths(
     members: Floats, mean: Floats, std: Floats,
 ) -> None:  # fmt: skip
     count, steps = members.shape[1], members.shape[2]
-    lags = np.array([season])
+    lags = np.full(1, season)
     phi = np.ones((1, count))
     const = np.zeros(count)
     pool = np.empty(keep)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import process_time
@@ -12,18 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.backtest.choosers import Certified, Searched
-from ucsearch.backtest.panel import Panel, Stretch
+from ucsearch.backtest.panel import Panel
 from ucsearch.backtest.walk import Walk, walk
-from ucsearch.comparators import key_from
-from ucsearch.effort import Proof
 from ucsearch.errors import InputError
 from ucsearch.evaluation.audit import audit_rows, is_stopped
 from ucsearch.evaluation.drawn import Drawn
 from ucsearch.evaluation.job import Findings, Job
-from ucsearch.evaluation.kinds.declaring import family_of
 from ucsearch.evaluation.kinds.walkforward.described import add_calibration, add_leads
 from ucsearch.evaluation.kinds.walkforward.figures import Figures, certificates_of, figures_of, spread
+from ucsearch.evaluation.kinds.walkforward.ground import Ground
 from ucsearch.evaluation.kinds.walkforward.records import Samples, credits_of, of_windows
 from ucsearch.evaluation.kinds.walkforward.rivals import Rivals
 from ucsearch.evaluation.kinds.walkforward.settings import WalkForwardSettings
@@ -34,16 +29,12 @@ from ucsearch.evaluation.kinds.walkforward.value import (
     tuned_practitioners,
     tuned_walks,
 )
-from ucsearch.evaluation.kinds.walkforward.world import DAYS, World
 from ucsearch.evaluation.power import power_record
 from ucsearch.evaluation.protocol import Protocol
 from ucsearch.evaluation.rerun import Again
 from ucsearch.evaluation.selection import select
-from ucsearch.evaluation.sources import Pool, by_hash
 from ucsearch.evaluation.suite import Suite
 from ucsearch.evaluation.value_gate import choose_by_cost, value_record
-from ucsearch.policies import Exact
-from ucsearch.tasks.binding import Binding
 
 __all__ = ["WalkForwardSettings", "run"]
 
@@ -85,85 +76,8 @@ def _named(candidates: Sequence[dict[str, Any]], name: str | None) -> dict[str, 
     return next((c for c in candidates if c["id"] == name), candidates[0])
 
 
-class _Run:
-    def __init__(self, suite: Suite, job: Job, purpose: str = "evaluation") -> None:
-        self.suite, self.job, self.purpose = suite, job, purpose
-        self.s: WalkForwardSettings = suite.settings
-        self.world = World(self.s)
-        self.binding: Binding = self.world.binding
-        self.key = key_from(np.random.default_rng([suite.seed, 0]))
-        depth = max(self.s.candidates.depths)
-        self.horizon = max(depth, self.binding.delay + self.s.arrivals) + 1
-        self.datasets: dict[str, str] = {}
-        self.files: list[Any] = []
-        self.pool = self._pool()
-        self.panels: dict[str, Panel] = {}
-        self.some: dict[str, tuple[Panel, list[int]]] = {}
-        self.told: dict[tuple[int, int], Walk] = {}  # hindsight, by panel and depth
-        self.own: dict[str, Walk] = {}  # candidates on test
-
-    # ---------------------------------------------------------------- data
-
-    def _pool(self) -> Pool:
-        s = self.s.splits
-        pool = Pool(
-            {}, {"validation": s.validation, "test": s.test}, s.decisions, self.horizon, s.fit, s.scaling, s.latest,
-            self.purpose,
-        )  # fmt: skip
-        for name in self.s.families:
-            family = family_of(name, self.job)
-            fresh = [one for one in family.series if one.id not in self.s.seen]
-            count = s.counts.get(name, s.per_family)
-            if count is None:
-                pool.families[name] = pool.busy(fresh, s.busy, DAYS)
-            else:
-                pool.take(name, fresh, count, skip=s.skip, busy=s.busy, latest=DAYS)
-            self.datasets[name] = family.dataset
-            self.files.extend(family.files)
-        return pool
-
-    def panel(self, split: str) -> Panel:
-        if split not in self.panels:
-            self.panels[split] = self._panel_of(self.pool.stretches(split, self.job))
-        return self.panels[split]
-
-    def _panel_of(self, stretches: Sequence[Stretch]) -> Panel:
-        return self.world.panel(stretches, self.horizon, self.key)
-
-    def sampled(self, split: str) -> tuple[Panel, list[int]]:
-        """The windows that samplers run on, and their places in the whole panel."""
-        panel, count = self.panel(split), self.s.comparators.series
-        if count is None:
-            return panel, list(range(len(panel)))
-        if split not in self.some:
-            first = {f: set(by_hash([x.id for x in series])[:count]) for f, series in self.pool.families.items()}
-            places = [i for i, one in enumerate(panel.stretches) if one.series in first[one.family]]
-            self.some[split] = self._panel_of([panel.stretches[i] for i in places]), places
-        return self.some[split]
-
-    def certified(self, candidate: dict[str, Any], **more: Any) -> Certified:
-        """A candidate as the product would run it."""
-        c = self.s.candidates
-        proof = Proof(kind=c.kind(candidate))
-        if c.nodes is not None:
-            proof = dataclasses.replace(proof, node_budget=c.nodes)
-        return Certified(
-            self.binding.task, c.policy(candidate), proof=proof, how=self.s.how(self.job.threads),
-            law=self.world.law(candidate), **more,
-        )  # fmt: skip
-
-    def _learned(self, name: str) -> Walk:
-        from ucsearch.evaluation.kinds.walkforward.learned import learned_walk
-
-        return learned_walk(
-            name,
-            self.panel("test"),
-            self.panel("validation"),
-            self.binding,
-            self.world.forecaster,
-            self.horizon,
-            self.key,
-        )
+class _Run(Ground):
+    """One run of the protocol."""
 
     # ---------------------------------------------------------------- the protocol
 
@@ -239,7 +153,7 @@ class _Run:
         for i, row in enumerate(rows):
             held = {p: f[i] for p, f in found.items() if f[i] is not None}
             row["policies"] = {p: {k: f[k] for k in _CHOSEN_BY if k in f} for p, f in held.items()}
-            row["cluster"] = self._cluster(row["family"], row["series"])
+            row["cluster"] = self.cluster(row["family"], row["series"])
 
     def _opponents(
         self, split: str, tuned: Mapping[str, Mapping[str, Any]], judged: dict[str, Any]
@@ -248,7 +162,7 @@ class _Run:
             raise InputError("value_gate", "nothing", "settings of the value gate")
         panel, (few, places) = self.panel(split), self.sampled(split)
         depth = int(judged["depth"])
-        best = self._hindsight(panel, depth)
+        best = self.hindsight(panel, depth)
         samples = self.s.value_gate.time_samples
         rivals = Rivals(few, self.binding, self.s, judged, samples, self.suite.seed, self.job.threads)
         walks = {}
@@ -256,10 +170,10 @@ class _Run:
             walks[name] = one
             self.job.timing(f"{name} on {split}", seconds, panel.decisions * len(panel) * len(one))
         walks["fallback"] = [always_fallback(panel, self.s.engine)]
-        found: dict[str, list[Any]] = {name: list(self._mean(one, best)) for name, one in walks.items()}
-        told = best if few is panel else self._hindsight(few, depth)
+        found: dict[str, list[Any]] = {name: list(self.mean(one, best)) for name, one in walks.items()}
+        told = best if few is panel else self.hindsight(few, depth)
         for name, (one, seconds) in timed_walks(rivals, judged, samples).items():
-            found[name] = spread(self._mean(one, told), places, len(panel))
+            found[name] = spread(self.mean(one, told), places, len(panel))
             self.job.timing(f"{name} on {split}", seconds, few.decisions * len(few) * len(one))
         return found | {"hindsight": list(figures_of(best, best, self.s.utility, self.binding.form))}
 
@@ -276,18 +190,13 @@ class _Run:
         else:
             own = walk(panel, self.certified(judged), engine=self.s.engine)
             self.job.timing("value", process_time() - begun, panel.decisions * len(panel))
-        best = self._hindsight(panel, int(judged["depth"]))
+        best = self.hindsight(panel, int(judged["depth"]))
         found["value"] = figures_of(own, best, self.s.utility, self.binding.form)
         for figures, certificate in zip(found["value"], certificates_of(own), strict=True):
             figures |= {name: certificate[name] for name in ("passed", "uncertainty_active")}
         for i, row in enumerate(rows):
             row["policies"] |= {name: figures[i] for name, figures in found.items() if figures[i] is not None}
-            row["cluster"] = self._cluster(row["family"], row["series"])
-
-    def _cluster(self, family: str, series: str) -> str:
-        """What series share beyond their family: the market or store the data say, else the file they come from."""
-        one = next(s for s in self.pool.families[family] if s.id == series)
-        return one.category or family
+            row["cluster"] = self.cluster(row["family"], row["series"])
 
     @property
     def needs_all(self) -> tuple[str, ...]:
@@ -306,7 +215,7 @@ class _Run:
             found = self.job.shard(f"validation-{candidate['id']}", partial(self._candidate, dict(candidate)))
             candidate.update(found["settings"])
             if not rows:
-                rows = [self._head("validation", i) | {"candidates": {}} for i in range(len(found["windows"]))]
+                rows = [self.head("validation", i) | {"candidates": {}} for i in range(len(found["windows"]))]
             for row, window in zip(rows, found["windows"], strict=True):
                 row["candidates"][candidate["id"]] = {k: window[k] for k in ("policies", "certificate")}
                 if self.s.audit:
@@ -315,13 +224,6 @@ class _Run:
                         seen[name] = max(seen[name], window["audit"][name])
         self.job.progress("candidates on validation", len(candidates), len(candidates))
         return rows, candidates
-
-    def _head(self, split: str, i: int) -> dict[str, Any]:
-        one = self.panel(split).stretches[i]
-        return {
-            "split": split, "family": one.family, "series": one.series, "window": one.window, "start": one.start,
-            "decisions": one.decisions,
-        }  # fmt: skip
 
     def _candidate(self, candidate: dict[str, Any]) -> dict[str, Any]:
         """One candidate and its comparators, at its risk and budget, on validation."""
@@ -334,7 +236,7 @@ class _Run:
             else None
         )
         own = walk(panel, self.certified(candidate, keep=keep), engine=self.s.engine)
-        best = self._hindsight(panel, candidate["depth"])
+        best = self.hindsight(panel, candidate["depth"])
         decisions = panel.decisions * len(panel)
         spent = (own.expansions.sum() + own.oracle_nodes.sum()) / decisions
         wide = spent + own.activity_nodes.sum() / decisions
@@ -353,7 +255,7 @@ class _Run:
                 options[name] = rivals.options(name)[0]
                 continue
             each = rivals.options(name) if settled is None else [settled[name]]
-            tried = {option: self._mean(rivals.walks(name, option), best) for option in each}
+            tried = {option: self.mean(rivals.walks(name, option), best) for option in each}
             # A comparator is taken at its best: the option with the highest utility on validation.
             options[name] = max(tried, key=lambda o: (sum(f["utility"] for f in tried[o]), o))
             others[name] = tried[options[name]]
@@ -375,13 +277,13 @@ class _Run:
         own = self.own[chosen["id"]] = walk(panel, self.certified(chosen), engine=self.s.engine)
         each = panel.decisions * len(panel)
         timing["uc"] = (process_time() - begun, each)
-        best = self._hindsight(panel, chosen["depth"])
+        best = self.hindsight(panel, chosen["depth"])
         found: dict[str, list[Any]] = {"uc": list(figures_of(own, best, self.s.utility, self.binding.form))}
         found["hindsight"] = list(figures_of(best, best, self.s.utility, self.binding.form))
         rivals = self._rivals(panel, chosen)
         every = rivals.test_jobs(chosen, lambda: self.panel("validation"))
         few, places = self.sampled("test")
-        told = best if few is panel else self._hindsight(few, chosen["depth"])
+        told = best if few is panel else self.hindsight(few, chosen["depth"])
         sampling = every if few is panel else self._rivals(few, chosen).test_jobs(chosen, lambda: few)
         jobs = {name: make for name, make in every.items() if name not in without}
         for n, (name, make) in enumerate(jobs.items()):
@@ -401,41 +303,20 @@ class _Run:
         rows = []
         for i in range(len(panel)):
             policies = {name: figures[i] for name, figures in found.items() if figures[i] is not None}
-            rows.append(self._head("test", i) | {"policies": policies, "certificate": certificate[i]})
+            rows.append(self.head("test", i) | {"policies": policies, "certificate": certificate[i]})
         return {"rows": rows, "timing": timing}
 
     def sample(self, chosen: dict[str, Any], drawn: Sequence[Drawn]) -> list[dict[str, Any]]:
         """The drawn decisions: their windows are walked again, and nothing depends on which others were beside them."""
         stretches = of_windows(self.pool.stretches("test", self.job), drawn)
         samples = Samples(stretches, self.world.where, drawn)
-        walk(self._panel_of(stretches), self.certified(chosen, keep=samples.keep), engine=self.s.engine)
+        walk(self.panel_of(stretches), self.certified(chosen, keep=samples.keep), engine=self.s.engine)
         return samples.entries()
 
     def _rivals(self, panel: Panel, chosen: dict[str, Any]) -> Rivals:
         return Rivals(
-            panel, self.binding, self.s, chosen, chosen["samples"], self.suite.seed, self.job.threads, self._learned
-        )
-
-    def _hindsight(self, panel: Panel, depth: int) -> Walk:
-        """The same receding horizon, told what will happen."""
-        key = (id(panel), depth)  # panels are kept as long as this run
-        if key not in self.told:
-            self.told[key] = self._foreseeing(panel, depth)
-        return self.told[key]
-
-    def _foreseeing(self, panel: Panel, depth: int) -> Walk:
-        how = self.s.how(self.job.threads)
-        return walk(
-            panel, Searched(self.binding.task, Exact(depth=depth, risk=0.0), how, foresees=True), engine=self.s.engine
+            panel, self.binding, self.s, chosen, chosen["samples"], self.suite.seed, self.job.threads, self.learned
         )
 
     def _figures(self, make: Callable[[], list[Walk]], best: Walk) -> Figures:
-        return self._mean(make(), best)
-
-    def _mean(self, walks: list[Walk], best: Walk) -> Figures:
-        """Figures of several seeds, averaged window by window."""
-        found = [figures_of(w, best, self.s.utility, self.binding.form) for w in walks]
-        return [
-            {name: math.fsum(f[i][name] for f in found) / len(found) for name in found[0][i]}
-            for i in range(len(found[0]))
-        ]
+        return self.mean(make(), best)
