@@ -295,6 +295,8 @@ def test_answers_that_are_none_are_not_taken_for_some() -> None:
         (lambda: Client(URL, TOKEN).decide("p", [Item("A", {}, Forecast(members=[[math.inf]]))]), "finite"),
         (lambda: Client(URL, TOKEN).decide("p", [Item("A", {"x": math.inf}, FORECAST)]), "finite"),
         (lambda: Client(URL, TOKEN).outcomes([Outcome("a", math.inf, NOW)]), "finite"),
+        (lambda: Client(URL, TOKEN).outcomes([Outcome("a", math.nan, NOW)]), "left out"),
+        (lambda: Client(URL, TOKEN).outcomes([Outcome("a", [1.0, math.nan], NOW)]), "left out"),
         (lambda: Client(URL, TOKEN).series(""), "a name"),
         (lambda: Retry(tries=0), "at least 1"),
     ],

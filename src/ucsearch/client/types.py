@@ -111,7 +111,10 @@ class Outcome:
         """As JSON has it."""
         value = self.value
         sent = [_sent(x, "value") for x in value] if isinstance(value, Sequence) else _sent(value, "value")
-        taken = {} if self.taken is None else {"taken": _sent(self.taken, "taken")}
+        if sent is None or (isinstance(sent, list) and None in sent):
+            raise InputError("value", "nothing (NaN)", "a finite number; an outcome that is not known yet is left out")
+        done = None if self.taken is None else _sent(self.taken, "taken")
+        taken = {} if done is None else {"taken": done}
         observed = _time(self.observed_at)
         return {"decision": self.decision, "step": self.step, "value": sent, "observed_at": observed, **taken}
 
