@@ -72,7 +72,7 @@ def make_panel(
     params = params._replace(fixed_cost=fixed * mean, case_pack=packs)
 
     def grid(trace: Trace) -> tuple[Any, Any]:
-        sizes = config.lots(trace, params, LOTS, 1.0).sizes
+        sizes = config.lots(trace, params, LOTS, 1.0, fitted=True).sizes
         filled = np.where(np.isnan(sizes), np.nanmax(sizes, axis=1)[:, None], sizes)
         looked = params._replace(grid=filled, **config.forecast_columns(trace, params))
         return sizes, layout.rows(looked, "params")
@@ -98,7 +98,9 @@ def closed(panel: Panel) -> Chooser:
     def law(seen: Seen) -> Trace:
         assert layout is not None
         assert seen.params is not None
-        return seen.trace.on_lattice(panel.config.lots(seen.trace, layout.columns(seen.params), LOTS, 1.0).unit, POINTS)
+        return seen.trace.on_lattice(
+            panel.config.lots(seen.trace, layout.columns(seen.params), LOTS, 1.0, fitted=True).unit, POINTS
+        )
 
     policy = Exact(depth=DEPTH, mode="closed", node_budget=5_000_000)
     return Certified(panel.task, policy, law=law, node_budget=5_000_000)

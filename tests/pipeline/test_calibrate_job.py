@@ -99,3 +99,13 @@ def test_the_command(tmp_path: Path) -> None:
         run_calibrate(settings_for(None, "seasonal_naive", 9, 2), history(tmp_path, length=22), horizon=2, season=7)
     with pytest.raises(InputError, match="--horizon"):
         settings_for(None, None, None, None)
+
+
+def test_three_years_of_weeks_are_enough(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    rows = [["A", str(BEGIN + 7 * t), float(y)] for t, y in enumerate(rng.poisson(30.0, 140))]
+    path = write_csv(tmp_path / "weeks.csv", ["series", "date", "demand"], rows)
+    found = run_calibrate(settings_for(None, "ridge_paths", 40, 2), path, horizon=2, season=52)
+    assert found.series == 1
+    assert 28 <= found.origins < 104  # what there is, not what was asked for
+    assert f"1 series, {found.origins} origins each" in found.text()

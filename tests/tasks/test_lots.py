@@ -57,3 +57,52 @@ def test_negative_members_do_not_cancel_demand() -> None:
     config = LeadTimeInventory(order_sizes=(0.0, 1.0, 2.0))
     trace = Trace.from_members(np.array([[[-8.0] * 4, [8.0] * 4]]))
     assert config.lots(trace, config.params(), 2).unit.tolist() == [0.5]  # a mean demand of 4, not of 0
+
+
+@given(
+    usual=st.floats(1e-3, 1e6),
+    noise=st.sampled_from([0.0, 1e-4, 0.01, 0.3]),
+    pack=st.sampled_from([0.0, 1.0, 6.0, 144.0]),
+    step=st.sampled_from([0.0, 1.0]),
+    ratio=st.sampled_from([0.0, 3.0, 1e4]),
+    lead=st.integers(0, 4),
+    least=st.sampled_from([0.0, 5.0]),
+    count=st.integers(1, 20),
+)
+def test_sizes_for_steady_demand_are_multiples_within_the_limits(
+    usual: float, noise: float, pack: float, step: float, ratio: float, lead: int, least: float, count: int
+) -> None:
+    p = LeadTimeInventory(fixed_cost=ratio, holding=1.0, case_pack=pack, minimum_order=least).params()
+    spread = np.array([noise * usual])
+    found = lots(np.full((1, 9), usual), lead, p, count, step, spread=spread)
+    even = lots(np.full((1, 9), usual), lead, p, count, step)
+    unit, sizes = float(found.unit[0]), found.sizes[0]
+    sizes = sizes[~np.isnan(sizes)]
+    quantum = pack or step
+    assert unit <= even.unit[0]
+    assert sizes[0] == 0.0
+    assert sizes.size <= count + 1
+    assert sizes[-1] <= np.nanmax(even.sizes)
+    for size in sizes[1:].tolist():
+        assert size / unit == pytest.approx(round(size / unit), rel=1e-12)
+        assert not quantum or size / quantum == pytest.approx(round(size / quantum), rel=1e-12)
+        assert size >= least * (1.0 - 1e-9)
+    assert not step or unit >= step
+
+
+def test_demand_that_is_known_to_a_percent_gets_sizes_that_fit_it() -> None:
+    mean, p = np.array([[100.0, 90.0, 110.0, 100.0]] * 2), LeadTimeInventory().params()
+    found = lots(mean, 1, p, 8, 1.0, spread=np.array([1.5, 60.0]))
+    assert found.unit.tolist() == [1.0, 16.0]
+    assert found.sizes[0, :7].tolist() == [0.0, 86.0, 89.0, 90.0, 91.0, 94.0, 200.0]  # 90 is what arrival's day needs
+    assert found.sizes[1].tolist() == lots(mean[1:], 1, p, 8, 1.0).sizes[0].tolist()  # others stay
+    packs = lots(mean, 1, LeadTimeInventory(case_pack=144.0).params(), 8, 1.0, spread=np.array([1.5, 1.5]))
+    assert packs.sizes[0, :3].tolist() == [0.0, 144.0, 288.0]  # nothing is finer than a pack
+
+
+def test_a_planner_of_steady_demand_orders_what_is_needed() -> None:
+    rng = np.random.default_rng(3)
+    trace = Trace.from_members(np.round(100.0 + rng.standard_normal((1, 30, 8))))
+    config = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 1.0))
+    assert np.isin([99.0, 100.0, 101.0], config.lots(trace, config.params(), 8, 1.0, fitted=True).sizes[0]).all()
+    assert not np.isin([99.0, 100.0, 101.0], config.lots(trace, config.params(), 8, 1.0).sizes[0]).any()

@@ -33,6 +33,7 @@ Progress = Callable[[int, int], None]
 LEVEL = 0.9  # of the interval whose coverage is shown by phase
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _SEASONS = 8  # that are walked through by default
+_ENOUGH = 28  # past forecasts of a series that tell something; a year of weeks needs no two of it
 _MOST = 400  # origins
 
 
@@ -67,7 +68,7 @@ class CalibrateResult:
     period: str
     season: int
     horizon: int
-    origins: int
+    origins: int  # of the longest history
     series: int
     variants: tuple[Variant, ...]
     problems: tuple[Problem, ...]
@@ -103,24 +104,24 @@ def run_calibrate(
     if settings.fields:
         raise InputError("task", f"outcomes of {', '.join(settings.fields)}", "an outcome of one field for calibrate")
     plan = plan_forecast(settings, data, horizon=horizon, season=season, clip=clip, seed=seed)
-    count = origins or min(_MOST, max(28, _SEASONS * plan.season))
+    count = origins or min(_MOST, max(_ENOUGH, _SEASONS * plan.season))
     methods: list[Recalibration] = [Recalibration("off", plan.season)]
     if plan.season > 1:
         how = settings.recalibration
         chosen = how.method if how.method != "off" else "rolling"
         methods.append(Recalibration(chosen, plan.season, how.cycles, how.scale, how.floor))
     sums = [_Sums(plan, how) for how in methods]
-    problems, used = list(plan.problems), 0
+    problems, used, most = list(plan.problems), 0, 0
     for i, history in enumerate(plan.histories):
         last = history.y.size - 1 - plan.horizon
         first = max(last - count + 1, plan.model.min_history(plan.season) - 1)
-        if last - first + 1 < min(count, 2 * plan.season):
+        if last - first + 1 < (least := min(count, 2 * plan.season, _ENOUGH)):
             text = f"saw {history.y.size} periods, enough for {max(0, last - first + 1)} past forecasts, "
-            text += f"expected at least {min(count, 2 * plan.season)} "
+            text += f"expected at least {least} "
             text += "(--origins asks for fewer; --season and --horizon for shorter ones)"
             problems.append(Problem(str(data), "", "", history.series, text))
             continue
-        used += 1
+        used, most = used + 1, max(most, last - first + 1)
         for one in sums:
             one.add(history, np.arange(first, last + 1, dtype=np.int64))
         if progress is not None:
@@ -129,7 +130,7 @@ def run_calibrate(
         raise DataError("\n".join([f"{data}: no series is long enough to judge by", *map(str, problems[:20])]))
     found = tuple(one.variant() for one in sums)
     return CalibrateResult(
-        plan.model.name, plan.sales.period, plan.season, plan.horizon, count, used, found, tuple(problems)
+        plan.model.name, plan.sales.period, plan.season, plan.horizon, most, used, found, tuple(problems)
     )
 
 

@@ -39,7 +39,7 @@ def panel_inputs(cases: Sequence[Case], trace: Trace, settings: Settings) -> tup
         params = params._replace(**looks(trace, params))
     multiples = settings.actions.multiples
     if settings.actions.lots:
-        found = kind.config.lots(trace, params, settings.actions.lots, settings.actions.round_to)
+        found = kind.config.lots(trace, params, settings.actions.lots, settings.actions.round_to, fitted=True)
         actions, grid = _apart(found.sizes)
         return states, params._replace(grid=grid), actions
     if multiples is None:
@@ -73,7 +73,8 @@ def planned_trace(trace: Trace, config: Any, params: Any, settings: Settings) ->
     closed = settings.policy.mode == "closed" and not is_followed(config)
     if not closed or trace.has_law or not hasattr(config, "lots"):
         return trace
-    found = config.lots(trace, params, max(settings.actions.lots, 1), settings.actions.round_to)
+    sizes = settings.actions
+    found = config.lots(trace, params, max(sizes.lots, 1), sizes.round_to, fitted=sizes.lots > 0)
     return trace.on_lattice(found.unit, settings.actions.points)
 
 

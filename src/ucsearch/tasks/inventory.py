@@ -214,11 +214,15 @@ class LeadTimeInventory(OnSeries):
             found["level_spread"] = moments(total, trace.weights)[1]
         return found
 
-    def lots(self, trace: Trace, params: Any, count: int, step: float = 0.0) -> Lots:
+    def lots(self, trace: Trace, params: Any, count: int, step: float = 0.0, *, fitted: bool = False) -> Lots:
         """No order and up to `count` sizes that fit each window's forecast, and their lattice, for
         `trace.on_lattice(found.unit)` and mode "closed". Quantities are rounded to `step` units (0: not at all) and to
-        whole packs."""
-        return lots(mean_demand(trace), self.lead_time, params, count, step)
+        whole packs. `fitted`: items whose demand is steady get sizes and a lattice fine enough for it."""
+        spread = None
+        if fitted:
+            demand = np.maximum(trace.members[:, :, : self.lead_time + 1, 0], 0.0).sum(axis=2)
+            spread = moments(demand, trace.weights)[1]
+        return lots(mean_demand(trace), self.lead_time, params, count, step, spread=spread)
 
     def scaled(self, trace: Trace, multiples: Sequence[float], arrivals: int = 1) -> tuple[Floats, rules.Params]:
         """Actions (W, m) and per-window params whose grid fits each series: forecast plus `multiples` of its spread.

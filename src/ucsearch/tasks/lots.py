@@ -19,6 +19,10 @@ UNITS_PER_PERIOD = 5.0
 FINEST = 4  # parts of a pack
 BATCHES = 2.0  # economic batches that the largest order covers
 SLACK_PERIODS = 2  # periods beyond the lead time that it covers at least
+STEADY = 2.0  # spreads of demand over an order's time; sizes further apart hold stock by rounding, not for safety
+LEVELS = (512, 512, 128)  # of stock up to the largest order, by lead time: states grow with a power of it
+# Where sizes go first: so many periods more or less than an economic order lasts, and so many half spreads.
+_AROUND = ((0, 0), (0, 1), (0, -1), (0, 4), (0, -4), (1, 0), (-1, 0), (2, 0), (0, 2), (0, -2), (3, 0), (0, 8))
 
 
 class Lots(NamedTuple):
@@ -28,11 +32,16 @@ class Lots(NamedTuple):
     sizes: Floats  # (W, count + 1) units, the first 0
 
 
-def lots(mean: Floats, lead: int, p: Any, count: int, step: float = 0.0, unit: float | None = None) -> Lots:
+def lots(
+    mean: Floats, lead: int, p: Any, count: int, step: float = 0.0, unit: float | None = None,
+    spread: Floats | None = None,
+) -> Lots:  # fmt: skip
     """Nothing, and up to `count` sizes as far as two economic batches or what the lead time and two periods need.
 
     `mean` (W, H) is the forecast's mean demand, `p` the rules' parameters (numbers, or (W,) arrays), `step` what
-    quantities are rounded to (1 for pieces; 0: not at all). `unit` fixes the spacing.
+    quantities are rounded to (1 for pieces; 0: not at all). `unit` fixes the spacing. With `spread` (W,), the standard
+    deviation of demand over lead time + 1 periods, items whose demand is steadier than even sizes are apart get sizes
+    around what they need, and a lattice as fine.
     """
     windows = len(mean)
     usual = np.maximum(mean, 0.0).mean(axis=1)
@@ -51,7 +60,36 @@ def lots(mean: Floats, lead: int, p: Any, count: int, step: float = 0.0, unit: f
     wanted = top[:, None] * (np.arange(count + 1) / count)
     sizes = np.ceil(wanted / each - 1e-9) * each
     sizes[:, 1:] = np.maximum(sizes[:, 1:], np.ceil(least[:, None] / each - 1e-9) * each)
-    return Lots(spacing, _distinct(sizes))
+    if spread is None or unit is not None:
+        return Lots(spacing, _distinct(sizes))
+    levels = LEVELS[min(lead, len(LEVELS) - 1)]
+    target = np.minimum(np.maximum(0.5 * spread, top / levels), usual / UNITS_PER_PERIOD)
+    fine = _unit(target, quantum, step)
+    each = np.maximum(quantum, fine)
+    periods = np.maximum(1.0, np.round(batch / usual))  # that an economic order lasts
+    cycle = spread * np.sqrt((lead + periods) / (lead + 1.0))
+    steady = (top / count > STEADY * cycle) & (each < top / count)
+    around = _around(mean, usual, lead, periods, np.maximum(each, 0.5 * cycle), each, top, count)
+    around[:, 1:] = np.maximum(around[:, 1:], (np.ceil(least / each - 1e-9) * each)[:, None])
+    return Lots(np.where(steady, fine, spacing), _distinct(np.where(steady[:, None], around, sizes)))
+
+
+def _around(
+    mean: Floats, usual: Floats, lead: int, periods: Floats, half: Floats, each: Floats, top: Floats, count: int
+) -> Floats:
+    """(W, count + 1) nothing, and sizes around an order that lasts until the next one is due: a little more or less, or
+    some periods longer or shorter."""
+    windows = len(mean)
+    ahead = np.maximum(mean[:, lead:], 0.0)
+    needs = np.concatenate([np.zeros((windows, 1)), np.cumsum(ahead, axis=1)], axis=1)  # of the first k periods
+    out = np.zeros((windows, count + 1))
+    for i in range(count):
+        more, steps = _AROUND[i % len(_AROUND)]
+        last = np.maximum(periods + more, 0.0)
+        known = np.minimum(last, ahead.shape[1])  # past the horizon its mean goes on
+        wanted = needs[np.arange(windows), known.astype(np.int64)] + (last - known) * usual + steps * half
+        out[:, i + 1] = np.clip(np.round(wanted / each), 0.0, np.floor(top / each + 1e-9)) * each
+    return out
 
 
 def _unit(target: Floats, quantum: Floats, step: float) -> Floats:
