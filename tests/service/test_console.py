@@ -403,6 +403,35 @@ def test_a_decision_and_the_log_are_verified_on_request(tmp_path: Path) -> None:
     go(test, tmp_path)
 
 
+def test_a_log_that_is_gone_is_told_on_every_page_that_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ucsearch.service.writer._AGAIN_S", 0.02)
+
+    async def test() -> None:
+        async with running(tmp_path) as client:
+            person = Person(client)
+            await person.login("admin")
+            assert (await client.decide("A")).status_code == 200
+            for _ in range(8):
+                assert (await person.look("/console/log")).status_code == 200
+            (tmp_path / "log").rename(tmp_path / "elsewhere")
+            for _ in range(100):
+                if client.service.not_ready():
+                    break
+                await asyncio.sleep(0.05)
+            # Where a connection is open still, it shows what was; else the page says that the log cannot be read.
+            for overview in [await person.look("/console") for _ in range(8)]:
+                assert overview.status_code == 503 or "Nothing can be decided now:" in overview.text
+                assert "Everything is decided" not in overview.text
+            codes = {(await person.look(path)).status_code for path in PAGES}
+            assert codes <= {200, 503}
+            assert (await person.look("/console/log")).status_code == 503
+            assert (await client.get("/metrics")).status_code == 200
+
+    asyncio.run(test())
+
+
 def test_problems_are_pages_that_name_no_secret(tmp_path: Path) -> None:
     async def test(person: Person, client: Client) -> None:
         await person.login("viewer")

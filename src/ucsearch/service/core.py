@@ -68,6 +68,13 @@ def name_of(principal: Principal, route: str, key: str | None) -> str:
     return named.hexdigest()
 
 
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # SQLite takes its files away when it is done with them
+        return 0
+
+
 class Service:
     """Made by `Service.open`, started by `start`, ended by `stop`."""
 
@@ -187,7 +194,7 @@ class Service:
                 self._local.generation = self._generation
                 reader = self._local.reader = self._open_reader()
             return run(reader, *arguments)
-        except RecordError as error:
+        except (RecordError, OSError) as error:  # a file that was there a moment ago
             self._local.reader = None
             if reader is not None:
                 reader.close()
@@ -310,7 +317,7 @@ class Service:
                 m.overdue.labels(name).set(self.standing.overdue(name, self.clock()))
         if not self.config.store.is_postgres:
             path = self.folder / self.config.store.log
-            m.log_bytes.set(sum(p.stat().st_size for p in path.parent.glob(path.name + "*") if p.is_file()))
+            m.log_bytes.set(sum(map(_size, path.parent.glob(path.name + "*"))))
 
     def not_ready(self) -> list[str]:
         """Why nothing can be decided now; empty when it can."""
