@@ -92,9 +92,10 @@ class Layout:
             out.extend([name] if length == 0 else [f"{name}[{i}]" for i in range(length)])
         return tuple(out)
 
-    def quick(self, value: Any) -> list[float] | None:
+    @property
+    def quick(self) -> Callable[[Any], list[float] | None]:
         """The flat row where all is as it should be; None where something has to be looked at, or refused."""
-        return _quick(self.lengths)(value)
+        return _quick(self.lengths)
 
     def flatten(self, value: Any, field: str) -> list[float]:
         """A flat row of finite floats, or an `InputError` naming the field at fault."""

@@ -217,6 +217,7 @@ class _Known(NamedTuple):
 
     policy: Policy
     layout: Layout
+    quick: Callable[[Any], list[float] | None]  # of the layout
     settings: Settings
     params: Floats
     grid: Floats
@@ -237,9 +238,9 @@ def _known(
     if params is not None or actions is not None or getattr(policy, "mode", "") == "closed":
         return _prepare(task, state, trace, policy, params, actions, engine)
     calls: dict[Any, _Known] = task.__dict__.setdefault("_kept_calls", {})
-    key = (id(policy), _shapes(trace), type(state), str(engine))
+    key = (id(policy), trace.__dict__.get("_kept_shapes") or _shapes(trace), type(state), str(engine))
     known = calls.get(key)
-    if known is not None and known.policy is policy and (row := known.layout.quick(state)) is not None:
+    if known is not None and known.policy is policy and (row := known.quick(state)) is not None:
         if known.kernel is not None:
             if known.reach is task.reach():  # else the rules have changed
                 return known, row
@@ -263,12 +264,10 @@ def _known(
     return known, row
 
 
-def _shapes(trace: Trace) -> tuple[Any, ...]:
-    """What a search prepares itself by; looked at once for each trace."""
-    found: tuple[Any, ...] | None = trace.__dict__.get("_kept_shapes")
-    if found is None:
-        found = (trace.members.shape, trace.mean.shape, trace.q.shape, trace.panel)
-        trace.__dict__["_kept_shapes"] = found
+def _shapes(trace: Trace) -> str:
+    """What a search prepares itself by, in words that are compared fast; looked at once for each trace."""
+    found = repr((trace.members.shape, trace.mean.shape, trace.q.shape, trace.panel))
+    trace.__dict__["_kept_shapes"] = found
     return found
 
 
@@ -290,7 +289,7 @@ def _prepare(
     reach = task.reach()
     kernel = choose_kernel(task, layout, settings, engine, edges)
     ready = None if kernel is None else single(kernel, settings)
-    return _Known(policy, layout, settings, inputs.params, inputs.actions, ready, reach, edges), row
+    return _Known(policy, layout, layout.quick, settings, inputs.params, inputs.actions, ready, reach, edges), row
 
 
 def thread_count(threads: int | None) -> int:

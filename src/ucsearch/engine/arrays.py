@@ -16,6 +16,7 @@ what follows the first action put forward when every outcome is low, and when ev
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -94,6 +95,12 @@ _I8, _I4, _U1 = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.uint8)  # ma
 OUT_I, OUT_F, TABLE = len(OutI), len(OutF), len(Col)
 
 
+@lru_cache(maxsize=64)
+def _no_paths(shape: tuple[int, int, int]) -> NDArray[np.int32]:
+    """Of one window: copied faster than filled."""
+    return np.full(shape, -1, _I4)
+
+
 class Inputs(NamedTuple):
     """Everything the engines read, as arrays. A leading 1 stands for "the same in every window"."""
 
@@ -117,15 +124,14 @@ class Outputs(NamedTuple):
 
     @classmethod
     def empty(cls, windows: int, actions: int, depth: int, keep_paths: bool, branches: int = 0) -> Outputs:
-        paths = np.empty((windows if keep_paths else 0, actions + branches, depth), _I4)
-        paths.fill(-1)
+        shape = (windows if keep_paths else 0, actions + branches, depth)
         return cls(
             np.empty((windows, OUT_I), _I8),
             np.empty((windows, OUT_F)),
             np.empty((windows, actions), _U1),
             np.empty((windows, actions, TABLE)),
             np.empty((windows, depth), _I4),
-            paths,
+            _no_paths(shape).copy() if windows == 1 else np.full(shape, -1, _I4),
         )
 
     def blank(self, w: int, status: int) -> None:

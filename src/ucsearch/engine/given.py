@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,19 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 _CLOSED = MODES["closed"]
+_F8 = np.dtype(np.float64)  # made once: single searches ask for it
 _BRANCHES = 2  # of a closed-loop policy: after low and after high outcomes
 
 
 def row_of(values: list[float]) -> Floats:
     """(1, n), read-only as bytes are."""
-    return np.ndarray((1, len(values)), np.float64, struct.pack(f"{len(values)}d", *values))
+    shape, pack = _packing(len(values))
+    return np.ndarray(shape, _F8, pack(*values))
+
+
+@lru_cache(maxsize=64)
+def _packing(length: int) -> tuple[tuple[int, int], Callable[..., bytes]]:
+    return (1, length), struct.Struct(f"{length}d").pack
 
 
 def inputs_of(states: Floats, params: Floats, actions: Floats, trace: Trace, settings: Settings) -> Inputs:
