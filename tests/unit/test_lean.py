@@ -151,3 +151,22 @@ def test_a_call_of_many_arguments_is_no_tuple() -> None:
     (made,) = caller.overloads.values()
     body = made.library.get_llvm_str().split("define ")[1]
     assert "NRT_incref" not in body
+
+
+def test_options_are_told_apart_as_numba_does() -> None:
+    from numba.core.compiler import Flags
+
+    plain = Flags()
+    plain.nrt = True
+    ours = inner.Flags(plain)
+    assert (hash(ours), ours == plain, plain == ours, ours == inner.Flags(plain)) == (hash(plain), True, True, True)
+    assert ours.get_mangle_string() == plain.get_mangle_string()  # in names of symbols
+    ours.boundscheck = True
+    assert ours != plain
+    assert ours != inner.Flags(plain)
+    plain.boundscheck = True
+    assert (hash(ours), ours == plain) == (hash(plain), True)
+    assert type(ours.copy()) is inner.Flags
+    ours.discard("boundscheck")
+    assert ours != plain
+    assert ours != "options"

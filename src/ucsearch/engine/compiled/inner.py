@@ -10,16 +10,18 @@ Optimising changes no value here (no fast-math, no contraction), so engines stil
 
 from __future__ import annotations
 
+from types import CodeType
 from typing import Any
 
 import llvmlite.binding as ll
+import numba.core.compiler
 import numba.core.ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, LoweringPass, register_pass
 from numba.core.environment import lookup_environment
 from numba.core.typed_passes import IRLegalization
-from numba.core.untyped_passes import IRProcessing
+from numba.core.untyped_passes import InlineClosureLikes, IRProcessing
 
 from ucsearch.engine.compiled.lean import borrowing, borrows
 
@@ -58,6 +60,16 @@ class _InnerLibrary(JITCodeLibrary):
     def get_pointer_to_function(self, name: str) -> int:
         self._ensure_finalized()
         return 0
+
+    def _get_module_for_linking(self) -> Any:
+        """The module itself: nobody but callers of this function has a use for it."""
+        self._ensure_finalized()
+        if self._shared_module is None:
+            for function in self._final_module.functions:
+                if not function.is_declaration and function.linkage == ll.Linkage.external:
+                    function.linkage = ll.Linkage.linkonce_odr
+            self._shared_module = self._final_module
+        return self._shared_module
 
 
 class _EntryLibrary(JITCodeLibrary):
@@ -134,11 +146,49 @@ class _ByName(FunctionPass):
         return changed
 
 
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Closures(InlineClosureLikes):
+    """Functions of our templates have no closures, comprehensions or arrays made of lists to look for."""
+
+    _name = "ucsearch_inline_closures"
+
+    def run_pass(self, state: Any) -> bool:
+        code = state.func_id.code
+        inside = any(isinstance(x, CodeType) for x in code.co_consts)
+        return False if code.co_name.startswith("uc_") and not inside else bool(super().run_pass(state))
+
+
+class Flags(numba.core.compiler.Flags):
+    """Options of a function that is compiled. numba looks implementations up by them, thousands of times a kernel, and
+    would list them all anew each time. Its name is in the names of symbols."""
+
+    __slots__ = ("_hashed", "_hashed_of")
+
+    def __init__(self, copy_from: Any = None) -> None:
+        super().__init__(copy_from)
+        self._hashed_of: dict[str, Any] | None = None
+
+    def __hash__(self) -> int:
+        if self._hashed_of != self._values:
+            self._hashed, self._hashed_of = super().__hash__(), dict(self._values)
+        found: int = self._hashed
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return (type(other) is Flags and self._values == other._values) or bool(super().__eq__(other) is True)
+
+
 class _Compiler(CompilerBase):
     chosen: type[_Chosen]
 
+    def __init__(
+        self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any
+    ) -> None:
+        super().__init__(typingctx, targetctx, library, args, return_type, Flags(flags), locals)
+
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.passes = [(_Closures if of is InlineClosureLikes else of, why) for of, why in passes.passes]
         passes.add_pass_after(_ByName, IRProcessing)
         passes.add_pass_after(self.chosen, IRLegalization)
         passes.finalize()
