@@ -16,7 +16,10 @@ import pytest
 pytest.importorskip("stable_baselines3")
 pytest.importorskip("sb3_contrib")
 
+import gymnasium
 from stable_baselines3.common.env_checker import check_env
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import VecCheckNan, VecFrameStack, VecMonitor, VecNormalize
 
 from tests.kit.templates import Stock, stock
 from ucsearch.errors import DataError, InputError
@@ -44,6 +47,31 @@ def environment() -> TaskEnv:
 def windows(count: int = 4) -> Windows:
     env = TaskVectorEnv(stock, START, series(), num_envs=count, length=10, engine="python", autoreset="same_step")
     return Windows(env)
+
+
+REGISTERED = [name for name in gymnasium.registry if name.startswith("ucsearch/")]
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+def test_every_registered_environment_passes_the_check(name: str) -> None:
+    check_env(gymnasium.make(name), warn=False)
+
+
+@pytest.mark.parametrize("wrap", [VecMonitor, VecNormalize, VecCheckNan, lambda env: VecFrameStack(env, 2)])
+@pytest.mark.parametrize("make", [windows, lambda: make_vec_env(REGISTERED[0], n_envs=4, seed=1)])
+def test_the_wrappers_of_the_library_take_our_environments(wrap: Any, make: Any) -> None:
+    env = wrap(make())
+    env.seed(3)
+    first = env.reset()
+    dones = 0
+    for _ in range(25):
+        observed, rewards, done, _ = env.step(np.zeros(env.num_envs, np.int64))
+        assert observed.shape == first.shape
+        assert np.isfinite(observed).all()
+        assert rewards.shape == done.shape == (4,)
+        dones += int(done.sum())
+    assert make is not windows or dones == 8  # episodes of ten steps begin anew by themselves
+    env.close()
 
 
 @pytest.mark.parametrize("train", TRAIN)
