@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["as_allowed", "as_float", "as_number", "guarded"]
+__all__ = ["as_allowed", "as_float", "as_number", "failure", "guarded"]
 
 
 def as_float(value: Any) -> float:
@@ -21,7 +21,7 @@ def as_float(value: Any) -> float:
 
 def as_number(value: Any) -> float:
     """A finite number as a float."""
-    number = as_float(value)
+    number = value if type(value) is float else as_float(value)
     if not math.isfinite(number):
         raise ValueError(f"{number} is not finite")
     return number
@@ -43,7 +43,15 @@ def guarded(function: Any, *args: Any) -> Any:
     """Call a user's function; leaving the program from inside a rule is one more way to fail."""
     try:
         return function(*args)
-    except (Exception, KeyboardInterrupt):
+    except Exception:
         raise
-    except BaseException as error:  # SystemExit, GeneratorExit, a cancelled task
-        raise RuntimeError(f"{type(error).__name__}: {error}") from None
+    except BaseException as error:
+        raise failure(error) from None
+
+
+def failure(error: BaseException) -> Exception:
+    """What failed inside a rule: an exception as it is, an attempt to leave the program (SystemExit, GeneratorExit, a
+    cancelled task) as one. What the keyboard interrupts is interrupted."""
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    return error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")

@@ -11,7 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ucsearch.engine.plain.window import TaskFault, Window
+from ucsearch.engine.plain.faults import TaskFault
+from ucsearch.engine.plain.window import Window
 
 __all__ = ["kept_weight"]
 

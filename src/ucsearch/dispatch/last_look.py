@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from ucsearch.answers import as_allowed, as_number, guarded
 from ucsearch.certificate.panel import CertifiedPanel
 from ucsearch.certificate.tolerance import RELATIVE, ROUNDING
+from ucsearch.engine.plain.faults import TaskFault
 from ucsearch.engine.plain.run import make_window
-from ucsearch.engine.plain.window import TaskFault
 from ucsearch.engine.plan import Plan
 from ucsearch.engine.status import Fault
 from ucsearch.policies import MODES

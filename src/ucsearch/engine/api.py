@@ -27,8 +27,8 @@ from ucsearch.engine.given import (
     unstructured,
 )
 from ucsearch.engine.panel import PanelPlan
+from ucsearch.engine.plain.faults import TaskFault
 from ucsearch.engine.plain.run import run_window
-from ucsearch.engine.plain.window import TaskFault
 from ucsearch.engine.plan import Plan
 from ucsearch.engine.status import Status
 from ucsearch.errors import InputError, TaskError

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ucsearch.engine.plain.faults import TaskFault
 from ucsearch.engine.plain.outcome import Outcome, better
-from ucsearch.engine.plain.window import Node, TaskFault, Window
+from ucsearch.engine.plain.window import Node, Window
 from ucsearch.engine.status import HIGH, LOW, MIDDLE, Fault, First, Status
 from ucsearch.spreads import tail_mean
 

@@ -9,36 +9,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.answers import as_allowed, as_float, as_number, guarded
+from ucsearch.answers import as_allowed, as_float, as_number, failure
+from ucsearch.engine.plain.faults import OutOfTime, TaskFault, short, words
 from ucsearch.engine.status import Fault
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings
 from ucsearch.spreads import NUMBERS, spread_of
 from ucsearch.task import Task, View
 
-__all__ = ["Candidate", "Node", "OutOfTime", "TaskFault", "Window", "mean_and_spread"]
+__all__ = ["Candidate", "Node", "Window", "mean_and_spread"]
 
 MEAN, SCORES, MEMBERS = MODES["mean"], MODES["scores"], MODES["members"]
 VARIANCE = NUMBERS["variance"]
-_LONGEST = 200  # characters of a user's own message that are shown
 _ARITHMETIC = (ZeroDivisionError, OverflowError, ValueError)
-
-
-class TaskFault(Exception):
-    """A task function misbehaved at (step, action index); engines turn this into a status."""
-
-    def __init__(self, kind: int, step: int, action: int, detail: str = "") -> None:
-        super().__init__(detail or Fault.TEXT[kind])
-        self.kind, self.step, self.action, self.detail = kind, step, action, detail
-
-
-class OutOfTime(Exception):
-    """The caller ends the search."""
 
 
 class Node(NamedTuple):
@@ -118,11 +107,12 @@ class Window:
     def call(self, function: Any, kind: int, step: int, action: int, *args: Any) -> Any:
         """Whatever a user's function raises is a fault of that step and action, in both engines."""
         try:
-            return guarded(function, *args)
+            return function(*args)  # `answers.guarded`, written out: most of a search's time is spent in calls
         except _ARITHMETIC as error:  # gives inf or NaN when compiled, so there is no more to say than that
             raise TaskFault(kind, step, action) from error
-        except Exception as error:
-            raise TaskFault(kind, step, action, f"{Fault.ROLE[kind]} raised {_words(error)}") from error
+        except BaseException as error:
+            found = failure(error)
+            raise TaskFault(kind, step, action, f"{Fault.ROLE[kind]} raised {words(found)}") from found
 
     def number(self, function: Any, kind: int, step: int, action: int, *args: Any) -> float:
         """A finite number, or a fault."""
@@ -131,6 +121,15 @@ class Window:
             return as_number(value)
         except Exception:  # None, text, an array, an int beyond all floats, an object whose own code fails
             raise TaskFault(kind, step, action) from None
+
+    def rewards(self, states: Sequence[Any], outcomes: Sequence[Any], action: int, step: int) -> list[float]:
+        """Of one action, for each state and its outcome: in one go, because a search does little else."""
+        args = (self.task, states, self.actions[action], outcomes, step, self.params)
+        found = self.call(_rewards, Fault.REWARD, step, action, *args)
+        try:
+            return [x if type(x) is float and isfinite(x) else as_number(x) for x in found]
+        except Exception:
+            raise TaskFault(Fault.REWARD, step, action) from None
 
     def move(self, state: Any, action: int, outcome: Any, step: int) -> Any:
         """The next state, coerced to floats and checked."""
@@ -199,7 +198,7 @@ class Window:
         try:
             return as_allowed(answer)
         except Exception:
-            text = f"{Fault.ROLE[kind]} returned {_short(answer)}, expected True or False"
+            text = f"{Fault.ROLE[kind]} returned {short(answer)}, expected True or False"
             raise TaskFault(kind, step, action, text) from None
 
     def ended(self, states: tuple[Any, ...], step: int, action: int) -> bool:
@@ -227,25 +226,22 @@ class Window:
         return out
 
     def score_one(self, node: Node, i: int, h: int) -> Candidate:
-        s, a, p, task = self.settings, self.actions[i], self.params, self.task
+        s = self.settings
         rewards: tuple[float, ...] = ()
         if self.mode == SCORES:
             q, u = self.q[h][i], self.u[h][i]
             states: tuple[Any, ...] = (self.move(node.states[0], i, self.mean[h], h),)
         elif self.mode == MEAN:
             state = node.states[0]
-            q = self.number(task.reward_at, Fault.REWARD, h, i, state, a, self.mean[h], h, p)
-            edge = [self.number(task.reward_at, Fault.REWARD, h, i, state, a, y[h], h, p) for y in self.members]
+            outcomes = [self.mean[h], *(y[h] for y in self.members)]
+            q, *edge = self.rewards([state] * len(outcomes), outcomes, i, h)
             _, u = mean_and_spread(edge, self.weights, s.spread, s.tail)
             states = (self.move(state, i, self.mean[h], h),)
         else:
-            rewards = tuple(
-                self.number(task.reward_at, Fault.REWARD, h, i, state, a, y[h], h, p)
-                for state, y in zip(node.states, self.members, strict=True)
-            )
+            rewards = tuple(self.rewards(node.states, [y[h] for y in self.members], i, h))
             q, u = mean_and_spread(rewards, self.weights, s.spread, s.tail)
             states = tuple(self.move(x, i, y[h], h) for x, y in zip(node.states, self.members, strict=True))
-        if not (math.isfinite(q) and math.isfinite(u)):
+        if not (isfinite(q) and isfinite(u)):
             raise TaskFault(Fault.VALUE, h, i)
         rank = q - s.prune_risk * u + s.info_bonus * u
         togo = 0.0
@@ -314,7 +310,7 @@ class Window:
         path: tuple[int, ...], last: bool, step: int, continuation: int,
     ) -> Node:  # fmt: skip
         score = reward - self.risk * uncertainty
-        if not (math.isfinite(reward) and math.isfinite(uncertainty) and math.isfinite(score)):
+        if not (isfinite(reward) and isfinite(uncertainty) and isfinite(score)):
             raise TaskFault(Fault.VALUE, step, c.action)
         return Node(c.states, returns, reward, uncertainty, score, 0.0 if last else c.togo, path, continuation, gross)
 
@@ -381,17 +377,11 @@ class Window:
         return (node.reward + factor * c.q) + c.togo
 
 
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {_short(error, str)}"
-
-
-def _short(value: Any, read: Any = repr) -> str:
-    """A few words of what a user's code gave; its own repr may fail too."""
-    try:
-        text = str(read(value))
-    except Exception:
-        return f"an object of type {type(value).__name__}"
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
+def _rewards(task: Task, states: Sequence[Any], a: float, outcomes: Sequence[Any], h: int, p: Any) -> list[Any]:
+    reward = task.reward
+    if "reward" in task.timed:
+        return [reward(s, a, y, h, p) for s, y in zip(states, outcomes, strict=True)]
+    return [reward(s, a, y, p) for s, y in zip(states, outcomes, strict=True)]
 
 
 def is_same(a: Candidate, b: Candidate) -> bool:
