@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,5 +104,4 @@ def test_perfect_information_counts_every_state_of_every_member_once() -> None:
 @pytest.mark.parametrize("answer", [True, False])
 def test_a_plain_truth_is_not_looked_at_twice(answer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(window_module, "as_allowed", None)
-    asked: Any = SimpleNamespace(call=lambda rule, kind, step, action, *args: rule(*args))
-    assert window_module.Window._yes(asked, lambda x: answer, Fault.RAISED, 0, 0, 1.0) is answer
+    assert window_module._said(answer, Fault.RAISED, 0, 0) is answer

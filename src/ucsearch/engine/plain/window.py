@@ -184,22 +184,19 @@ class Window:
         """Feasible for every row of the node."""
         if self.stop is not None and self.stop():
             raise OutOfTime
-        a = self.actions[action]
-        return all(self._feasible(s, a, step, action) for s in states)
+        a, rule, p = self.actions[action], self.task.feasible_at, self.params
+        for s in states:
+            answer = self.call(rule, Fault.RAISED, step, action, s, a, step, p)
+            if answer is not True and not _said(answer, Fault.RAISED, step, action):
+                return False
+        return True
 
     def _feasible(self, state: Any, a: float, step: int, action: int, at: int | None = None) -> bool:
         h = step if at is None else at
         return self._yes(self.task.feasible_at, Fault.RAISED, step, action, state, a, h, self.params)
 
     def _yes(self, rule: Any, kind: int, step: int, action: int, *args: Any) -> bool:
-        answer = self.call(rule, kind, step, action, *args)
-        if answer is True or answer is False:
-            return answer
-        try:
-            return as_allowed(answer)
-        except Exception:
-            text = f"{Fault.ROLE[kind]} returned {short(answer)}, expected True or False"
-            raise TaskFault(kind, step, action, text) from None
+        return _said(self.call(rule, kind, step, action, *args), kind, step, action)
 
     def ended(self, states: tuple[Any, ...], step: int, action: int) -> bool:
         """Whether the last step may lead here: every row of the node."""
@@ -382,6 +379,16 @@ def _rewards(task: Task, states: Sequence[Any], a: float, outcomes: Sequence[Any
     if "reward" in task.timed:
         return [reward(s, a, y, h, p) for s, y in zip(states, outcomes, strict=True)]
     return [reward(s, a, y, p) for s, y in zip(states, outcomes, strict=True)]
+
+
+def _said(answer: Any, kind: int, step: int, action: int) -> bool:
+    if answer is True or answer is False:
+        return answer
+    try:
+        return as_allowed(answer)
+    except Exception:
+        text = f"{Fault.ROLE[kind]} returned {short(answer)}, expected True or False"
+        raise TaskFault(kind, step, action, text) from None
 
 
 def is_same(a: Candidate, b: Candidate) -> bool:
