@@ -11,10 +11,11 @@ __all__ = ["as_allowed", "as_float", "as_number", "failure", "guarded"]
 
 
 def as_float(value: Any) -> float:
-    """A number as a float, infinities and NaN included. Text is no number, and neither is None or an array."""
+    """A number as a float, infinities and NaN included. Text is no number, and neither is None, an array, or anything
+    with an imaginary part, which NumPy would drop."""
     if type(value) is float:
         return value
-    if isinstance(value, str | bytes | bytearray | np.ndarray):
+    if isinstance(value, str | bytes | bytearray | np.ndarray | np.complexfloating):
         raise TypeError(f"{type(value).__name__} is no number")
     return float(value)
 
@@ -31,7 +32,7 @@ def as_allowed(answer: Any) -> bool:
     """True or False, or the numbers 1 and 0. NaN, None, "no" or 17 say neither."""
     if answer is True or answer is False:
         return answer
-    if isinstance(answer, bool | np.bool_ | int | float | np.number):
+    if isinstance(answer, bool | np.bool_ | int | float | np.integer | np.floating):
         if answer == 0:
             return False
         if answer == 1:

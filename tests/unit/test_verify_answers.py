@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any, NamedTuple
 
@@ -14,7 +15,9 @@ from ucsearch.verify import verify_record
 from ucsearch.verify.formats import Invalid
 from ucsearch.verify.later import amount_used
 
-ODD = (math.nan, "no", None, 2, [], 0.5, -1, np.array([True]), np.float64("nan"))
+ARRAYS = (np.array(1.0), np.array(True), np.array(1.0, object))  # of no dimension
+COMPLEX = (1 + 0j, np.complex128(1 + 5j), np.complex64(1))
+ODD = (math.nan, "no", None, 2, [], 0.5, -1, np.array([True]), np.float64("nan"), *ARRAYS, *COMPLEX)
 FINE = (0, 1.0, np.bool_(False), np.int64(1))
 
 
@@ -60,6 +63,20 @@ def test_numbers_and_numpy_say_yes_and_no(answer: Any) -> None:
 @pytest.mark.parametrize("fallback", ["0", None, 7.0, math.nan, "exits", "raises"], ids=repr)
 def test_a_fallback_that_is_none_is_none_for_both(fallback: Any) -> None:
     assert status(task_with(math.nan, 2.0, fallback), "mean") == ("task_error", "valid")
+
+
+@pytest.mark.parametrize("part", ["reward", "step", "terminal", "fallback"])
+@pytest.mark.parametrize("answer", [*ARRAYS, *COMPLEX], ids=repr)
+def test_arrays_and_complex_numbers_are_no_numbers_for_both(answer: Any, part: str) -> None:
+    """Even where NumPy would make a float of them."""
+    parts: dict[str, Any] = {
+        "reward": lambda s, a, y, p: answer if a > 1.0 else a - y,
+        "step": lambda s, a, y, p: S(answer) if a > 1.0 else S(s.x + a - y),
+        "terminal": lambda s, p: answer if s.x > 0.0 else 0.0,
+        "fallback": lambda s, p: answer,
+    }
+    task = dataclasses.replace(task_with(True, 2.0), **{part: parts[part]})
+    assert status(task, "mean") == ("none" if part == "fallback" else "task_error", "valid")
 
 
 @pytest.mark.parametrize("answer", [None, "3", [], math.nan, -1.0, math.inf, SystemExit(0), KeyError("x")], ids=repr)

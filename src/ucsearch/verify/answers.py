@@ -11,15 +11,23 @@ from ucsearch.verify.trust import is_genuine
 
 
 def as_float(value: Any) -> float:
-    """A number of the task; text is none, although Python would read it as one, and neither is an array."""
-    if isinstance(value, str | bytes | bytearray) or getattr(value, "ndim", False):
+    """A number of the task; text is none, although Python would read it as one, and neither is an array or what has an
+    imaginary part, which NumPy would drop."""
+    if type(value) is float:
+        return value
+    if isinstance(value, str | bytes | bytearray | complex) or _of_numpy(type(value), "ndarray", "complexfloating"):
         raise TypeError(f"{type(value).__name__} is no number")
     return float(value)
 
 
+def _of_numpy(kind: type, *names: str) -> bool:
+    """Whether it is one of these classes of NumPy, which is not imported here: even an array of one number is none."""
+    return any(base.__name__ in names and base.__module__ == "numpy" for base in kind.__mro__)
+
+
 def yes_or_no(answer: Any) -> bool:
     """True or False, or the numbers 1 and 0; no other answer is one."""
-    if isinstance(answer, int | float) or (type(answer).__module__ == "numpy" and not getattr(answer, "ndim", 0)):
+    if isinstance(answer, int | float) or _of_numpy(type(answer), "bool", "bool_", "integer", "floating"):
         for known in (False, True):
             if answer == known:
                 return known
