@@ -38,7 +38,7 @@ def _no_search(window: Any, state: Any) -> Any:
     raise InputError("policy", "'graph'", "a search policy; the graph of one is not")
 
 
-register("graph", _no_search, "ucsearch.engine.compiled.templates", "closed.py", "graph.py")
+register("graph", _no_search, "ucsearch.engine.compiled.templates", "closed_states.py", "closed.py", "graph.py")
 
 
 @dataclass(frozen=True, eq=False)

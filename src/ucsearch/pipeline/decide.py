@@ -22,7 +22,6 @@ from ucsearch.effort import Run
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.archive import extend_archive
 from ucsearch.pipeline.cases import (
-    OUTLASTS,
     Kind,
     StateFile,
     panel_inputs,
@@ -33,6 +32,7 @@ from ucsearch.pipeline.decide_page import DecidePage
 from ucsearch.pipeline.folder import JobRun, SameRun, fingerprint_of, keep, kept, read_part, work_folder
 from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.gathered import Group, ahead, gathered
+from ucsearch.pipeline.order_words import OUTLASTS
 from ucsearch.pipeline.plain_effort import engine_after_a_try
 from ucsearch.pipeline.recalibrated import correction_for, recalibrated_trace, recorded_changes
 from ucsearch.pipeline.rows import COLUMNS, PLACE, REFUSED, Rows, shown_columns

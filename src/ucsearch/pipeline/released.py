@@ -16,7 +16,8 @@ from ucsearch.dispatch.decision import DecisionPanel, Outcome
 from ucsearch.dispatch.gate import Reason
 from ucsearch.dispatch.words import at_most, scores
 from ucsearch.engine.status import First
-from ucsearch.pipeline.cases import ORDERING_TASK, outlasts
+from ucsearch.pipeline.cases import ORDERING_TASK
+from ucsearch.pipeline.order_words import outlasts
 from ucsearch.pipeline.rows import Rows
 from ucsearch.tasks import inventory_rules as rules
 

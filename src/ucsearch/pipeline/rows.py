@@ -9,10 +9,11 @@ from ucsearch.dispatch.decision import Decision, Outcome
 from ucsearch.dispatch.gate import Reason
 from ucsearch.dispatch.view import label_of, score_of
 from ucsearch.dispatch.words import explain_fallback, explain_release
-from ucsearch.pipeline.cases import ORDERING_TASK, Case, StateFile, expected_loss, order_size, ordered_by, row_note
+from ucsearch.pipeline.cases import ORDERING_TASK, Case, StateFile
 from ucsearch.pipeline.coarse import coarse_note
 from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
+from ucsearch.pipeline.order_words import expected_loss, order_size, ordered_by, row_note
 from ucsearch.pipeline.periods import day_text, later
 from ucsearch.pipeline.plans import plan_orders
 from ucsearch.pipeline.tables import Problem

@@ -17,9 +17,10 @@ from ucsearch.dispatch.decision import Decision
 from ucsearch.dispatch.view import label_of, score_of
 from ucsearch.errors import InputError, RecordError, UCSearchError
 from ucsearch.pipeline.again import Asked, asked_again, find_decision, refused_words
-from ucsearch.pipeline.cases import ORDERING_TASK, in_packs, order_size, state_columns
+from ucsearch.pipeline.cases import ORDERING_TASK, in_packs, state_columns
 from ucsearch.pipeline.columns import like
 from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
+from ucsearch.pipeline.order_words import order_size
 from ucsearch.pipeline.plans import plan_orders
 from ucsearch.pipeline.retold import plain
 from ucsearch.pipeline.rows import sentence_in

@@ -27,7 +27,7 @@ __all__ = ["make_window", "run_window"]
 _TEMPLATES = "ucsearch.engine.compiled.templates"
 register("beam", beam, _TEMPLATES, "beam.py")
 register("exact", exact, _TEMPLATES, "hashing.py", "exact_perfect.py", "exact_programme.py", "exact.py")
-register("closed", closed, _TEMPLATES, "closed.py")
+register("closed", closed, _TEMPLATES, "closed_states.py", "closed.py")
 register("mcts", mcts, _TEMPLATES, "mcts.py")
 
 
