@@ -80,6 +80,8 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
                 self._within, self._taken = True, 0  # the first byte of the next request
             self._taken += len(data)
             super().data_received(data)
+            if self._skips and self._timer is None:  # most bodies have come with their headers
+                self._timer = self.loop.call_later(limits.body_s, self.transport.close)
             if not self._within:
                 return
             if self._taken > _HEADERS:
@@ -116,7 +118,6 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
                 return False
             self.transport.write(_raw(made))
             self._skips = True
-            self._timer = self.loop.call_later(limits.body_s, self.transport.close)
             return True
 
         def on_body(self, body: bytes) -> None:
