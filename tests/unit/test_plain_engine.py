@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
-from ucsearch.engine.plain import outcome
-from ucsearch.engine.plain import window as window_module
+from ucsearch.engine.plain import faults, outcome
 from ucsearch.engine.plain.exact import _PerfectInformation, _Stop
 from ucsearch.engine.plain.run import make_window
 from ucsearch.engine.status import Fault
@@ -103,5 +102,5 @@ def test_perfect_information_counts_every_state_of_every_member_once() -> None:
 
 @pytest.mark.parametrize("answer", [True, False])
 def test_a_plain_truth_is_not_looked_at_twice(answer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(window_module, "as_allowed", None)
-    assert window_module._said(answer, Fault.RAISED, 0, 0) is answer
+    monkeypatch.setattr(faults, "as_allowed", None)
+    assert faults.said(answer, Fault.RAISED, 0, 0) is answer

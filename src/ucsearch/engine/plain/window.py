@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.answers import as_allowed, as_float, as_number, failure
-from ucsearch.engine.plain.faults import OutOfTime, TaskFault, short, words
+from ucsearch.answers import as_float, as_number, failure
+from ucsearch.engine.plain.faults import OutOfTime, TaskFault, said, words
 from ucsearch.engine.status import Fault
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Settings
@@ -117,6 +117,8 @@ class Window:
     def number(self, function: Any, kind: int, step: int, action: int, *args: Any) -> float:
         """A finite number, or a fault."""
         value = self.call(function, kind, step, action, *args)
+        if type(value) is float and isfinite(value):
+            return value
         try:
             return as_number(value)
         except Exception:  # None, text, an array, an int beyond all floats, an object whose own code fails
@@ -145,8 +147,8 @@ class Window:
             raise TaskFault(Fault.STATE, step, action) from None
 
     def _coerced(self, new: Any) -> Any:
-        items = [tuple([as_number(x) for x in i]) if isinstance(i, tuple) else as_number(i) for i in new]
-        if tuple([len(i) if isinstance(i, tuple) else 0 for i in items]) != self.layout.lengths:
+        items: list[Any] = [x if type(x) is float and isfinite(x) else _item(x) for x in new]
+        if tuple([0 if type(x) is float else len(x) for x in items]) != self.layout.lengths:
             raise ValueError("a state of another shape")
         return self.layout.kind(*items)
 
@@ -187,7 +189,7 @@ class Window:
         a, rule, p = self.actions[action], self.task.feasible_at, self.params
         for s in states:
             answer = self.call(rule, Fault.RAISED, step, action, s, a, step, p)
-            if answer is not True and not _said(answer, Fault.RAISED, step, action):
+            if answer is not True and not said(answer, Fault.RAISED, step, action):
                 return False
         return True
 
@@ -196,7 +198,7 @@ class Window:
         return self._yes(self.task.feasible_at, Fault.RAISED, step, action, state, a, h, self.params)
 
     def _yes(self, rule: Any, kind: int, step: int, action: int, *args: Any) -> bool:
-        return _said(self.call(rule, kind, step, action, *args), kind, step, action)
+        return said(self.call(rule, kind, step, action, *args), kind, step, action)
 
     def ended(self, states: tuple[Any, ...], step: int, action: int) -> bool:
         """Whether the last step may lead here: every row of the node."""
@@ -381,14 +383,11 @@ def _rewards(task: Task, states: Sequence[Any], a: float, outcomes: Sequence[Any
     return [reward(s, a, y, p) for s, y in zip(states, outcomes, strict=True)]
 
 
-def _said(answer: Any, kind: int, step: int, action: int) -> bool:
-    if answer is True or answer is False:
-        return answer
-    try:
-        return as_allowed(answer)
-    except Exception:
-        text = f"{Fault.ROLE[kind]} returned {short(answer)}, expected True or False"
-        raise TaskFault(kind, step, action, text) from None
+def _item(x: Any) -> Any:
+    """A field of a state: a number, or a tuple of numbers."""
+    if not isinstance(x, tuple):
+        return as_number(x)
+    return tuple([v if type(v) is float and isfinite(v) else as_number(v) for v in x])
 
 
 def is_same(a: Candidate, b: Candidate) -> bool:
