@@ -88,3 +88,19 @@ def test_a_use_that_is_no_amount_is_false_and_no_internal_error(answer: Any) -> 
 
     with pytest.raises(Invalid, match="use"):
         amount_used(use, S(0.0), 1.0, None, 1.0, "shared[0].use")
+
+
+@pytest.mark.parametrize("mode", ["closed", "members"])
+@pytest.mark.parametrize("seed", [3, 9])
+def test_money_so_small_that_numbers_have_few_digits(mode: Any, seed: int) -> None:
+    """Sums in another order differ by more than a share of them, and no genuine record is called false for it."""
+    rng = np.random.default_rng(seed)
+    coupling: Any = {"coupling": "independent"} if mode == "closed" else {}
+    trace = uc.Trace.from_members(rng.integers(0, 4, (3, 2)) * 0.7, rng.random(3) + 0.1, **coupling)
+    task = uc.Task(
+        name="tiny", state=S, actions=[0.0, 1.0, 2.0], feasible=lambda s, a, p: True, fallback=lambda s, p: 0.0,
+        step=lambda s, a, y, p: S(max(s.x + a - y, -3.0)), reward=lambda s, a, y, p: -abs(s.x + a - y) * 1e-320,
+    )  # fmt: skip
+    made = uc.decide(task, S(1.0), trace, uc.Exact(depth=2, mode=mode, risk=0.3), engine="python")
+    assert made.released
+    assert verify_record(*decision_record(made, series="A"), task).status == "valid"

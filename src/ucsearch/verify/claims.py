@@ -8,7 +8,19 @@ from typing import Any
 
 from ucsearch.verify.closed import verify_closed
 from ucsearch.verify.excused import excuse_of, verify_excused
-from ucsearch.verify.formats import Blobs, Invalid, Record, expect, expect_close, is_close, near, num, require, slack
+from ucsearch.verify.formats import (
+    FEWER_DIGITS,
+    Blobs,
+    Invalid,
+    Record,
+    expect,
+    expect_close,
+    is_close,
+    near,
+    num,
+    require,
+    slack,
+)
 from ucsearch.verify.gate import LAST_LOOK, certificate, gate_and_outcome
 from ucsearch.verify.inputs import FOREIGN, UNUSED, is_foreign, problem_of
 from ucsearch.verify.recalibration import verify_recalibration
@@ -303,7 +315,8 @@ class _Decision:
     def _rounding(self, value: float, size: float) -> float:
         """By how much sums in another order may differ; the path put forward has what is common to all."""
         chosen = num(self.own.get(self.claim["action_index"], {}).get("size"))
-        return float(8.0 * 2.0**-52 * self.p.reach * max([x for x in (abs(value), size, chosen) if x < math.inf]))
+        largest = max([x for x in (abs(value), size, chosen) if x < math.inf])
+        return float(8.0 * 2.0**-52 * self.p.reach * largest) + FEWER_DIGITS
 
     def _best(self, where: str, floor: float, first: Edge, prover: Prover, claimed: Any) -> Node | None:
         """The best path above `floor`; None also when that must be left in doubt."""

@@ -22,6 +22,7 @@ from ucsearch.verify.verdict import Malformed as Malformed
 
 MAX_INT = 2**53
 MOST_VALUES = 2_000_000  # in a JSON text; a limit on time
+FEWER_DIGITS = 64 * 2.0**-1074  # near the smallest number of all a sum is rounded to whole multiples of it
 NORMAL_NAN = struct.pack("<Q", 0x7FF8000000000000)
 Record = Mapping[str, Any]
 Blobs = Callable[[str], bytes | None]
@@ -77,7 +78,7 @@ def near(where: str, claimed: Any, derived: float, size: float) -> None:
     derived from the recorded one."""
     own = num(claimed)
     largest = max(abs(own), abs(derived))
-    close = largest < math.inf and abs(own - derived) <= 1e-9 * largest + 1e-12 * size
+    close = largest < math.inf and abs(own - derived) <= 1e-9 * largest + 1e-12 * size + FEWER_DIGITS
     require(where, own == derived or close or (own != own and derived != derived), claimed, derived)
 
 
