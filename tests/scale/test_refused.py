@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,53 @@ def test_a_job_that_is_none_is_named(files: Path, content: bytes) -> None:
     (made.path / "job.json").write_bytes(content)
     with pytest.raises(UCSearchError, match=r"job\.json: "):
         Folder.read(made.path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c["items"].pop(),
+        lambda c: c["items"].append(c["items"][0]),
+        lambda c: c["items"].clear(),
+        lambda c: c["items"][0].__setitem__(1, -5),
+        lambda c: c["items"][0].__setitem__(2, c["items"][0][2] + 4),
+        lambda c: c["items"][0].reverse(),
+        lambda c: c["footers"].clear(),
+        lambda c: c["states"].clear(),
+        lambda c: c.update(begin="soon"),
+        lambda c: c.update(forecasting=None),
+    ],
+)
+def test_a_job_that_was_edited_is_not_sealed_as_if_it_were_whole(files: Path, change: Callable[[Any], Any]) -> None:
+    made = planned(files)
+    content = json.loads((made.path / "job.json").read_text())
+    change(content)
+    (made.path / "job.json").write_text(json.dumps(content))
+    with pytest.raises(RecordError, match=r"job\.json: not a job"):
+        seal_job(made.path)
+
+
+@pytest.mark.parametrize("number", [-1, 2, 1.0, "0", None, True])
+def test_a_part_that_is_no_number(files: Path, number: Any) -> None:
+    with pytest.raises(InputError, match="part: saw"):
+        run_part(planned(files), number)
+
+
+@pytest.mark.parametrize("parts", [0, 1.5, "3", None, True, 10**6])
+def test_no_number_of_parts(files: Path, parts: Any) -> None:
+    patterns = str(files / "f-*.parquet"), str(files / "states.parquet")
+    with pytest.raises(InputError, match="parts: saw"):
+        plan_job(files / "job.toml", *patterns, files.parent / "job", parts=parts)
+
+
+def test_rows_without_names_and_a_folder_that_is_none(files: Path) -> None:
+    (files.parent / "job").write_text("a file")
+    with pytest.raises(InputError, match="a folder for the job"):
+        planned(files)
+    (files.parent / "job").unlink()
+    rewrite(files / "f-1.parquet", lambda t: t.set_column(0, "series", pa.nulls(t.num_rows, pa.string())))
+    with pytest.raises(DataError, match=r"part-000001.parquet: no row of this part names a series"):
+        run_part(planned(files), 1)
 
 
 @pytest.mark.parametrize("place", ["leaves", "manifest", "entry"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -125,12 +126,39 @@ def test_mean_and_quantile_forecasts() -> None:
         (lambda t: t.set_column(2, "on_hand", pa.array([True] * COUNT)), "column on_hand"),
         (lambda t: t.set_column(3, "open_orders", pa.array([["x"]] * COUNT)), "column open_orders"),
         (lambda t: pa.concat_tables([t, t.slice(0, 1)]), "column series"),
+        (lambda t: pa.table([*t.columns, t["on_hand"]], names=[*t.column_names, "on_hand"]), "column on_hand"),
+        (lambda t: t.set_column(0, "series", pa.array(["a", " a", *t["series"].to_pylist()[2:]])), "column series"),
+        (lambda t: t.to_pydict(), "table"),
+        (lambda t: None, "table"),
     ],
 )
 def test_a_table_that_cannot_be_used_is_refused_by_column(change: Any, field: str) -> None:
     with pytest.raises(InputError) as refused:
         decide_batch(change(batch()), JOB)
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize("job", [None, TOML, {"toml": TOML}])
+def test_a_job_that_is_none_is_refused(job: Any) -> None:
+    with pytest.raises(InputError, match="job: saw"):
+        decide_batch(batch(), job)
+    with pytest.raises(InputError, match="job now: saw 'yesterday'"):
+        decide_batch(batch(), replace(JOB, now="yesterday"))
+
+
+def test_blanks_around_a_name_are_nothing(files: Path, tmp_path: Path, whole: pa.Table) -> None:
+    """In a batch, where a name with them lost its state and got a second row, and in states of a job of parts."""
+    padded = batch().set_column(0, "series", pa.array([f" {x}\t" for x in batch()["series"].to_pylist()]))
+    assert decide_batch(padded, JOB)["digest"].to_pylist() == whole["digest"].to_pylist()
+    own = tmp_path / "own"
+    shutil.copytree(files, own)
+    states = pq.read_table(own / "states.parquet")
+    names = pa.array([f" {x} " for x in states["series"].to_pylist()])
+    pq.write_table(states.set_column(0, "series", names), own / "states.parquet", row_group_size=16)
+    given = str(own / "f-*.parquet"), str(own / "states.parquet")
+    made = plan_job(own / "job.toml", *given, tmp_path / "job", parts=3)
+    rows = [pq.read_table(run_part(made, k), columns=["digest"])["digest"].to_pylist() for k in range(len(made.items))]
+    assert sorted(x for part in rows for x in part) == sorted(whole["digest"].to_pylist())
 
 
 def test_a_worker_that_differs_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,13 @@ def decide_batch(table: Any, job: Job, *, worker: str = "this worker") -> Any:
 
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
+    if not isinstance(table, pa.Table):
+        raise InputError("table", type(table).__name__, "an Arrow table, or a record batch")
+    if not isinstance(job, Job):
+        raise InputError("job", type(job).__name__, "a job, as Job.read makes it of a settings file")
+    twice = next((n for i, n in enumerate(table.column_names) if n in table.column_names[:i]), None)
+    if twice is not None:
+        raise InputError(f"column {twice}", "two of them", "each column once")
     shared = job.checked(worker)
     settings = job.settings()
     if table.num_rows == 0:
@@ -73,7 +80,7 @@ def _opened(table: Any, settings: Settings) -> tuple[ForecastFile, StateFile]:
     kind = table.schema.field(names.series).type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise InputError(f"column {names.series}", str(kind), "texts")
-    series = [x or "" for x in table.column(names.series).to_pylist()]
+    series = [(x or "").strip() for x in table.column(names.series).to_pylist()]  # as states and files are read
     if len(set(series)) != len(series):
         twice = next(x for i, x in enumerate(series) if x in series[:i])
         raise InputError(f"column {names.series}", f"{twice!r} twice", "each series once")

@@ -55,7 +55,10 @@ class Job:
 
     @property
     def moment(self) -> datetime | None:
-        return datetime.fromisoformat(self.now) if self.now else None
+        try:
+            return datetime.fromisoformat(self.now) if self.now else None
+        except (TypeError, ValueError):
+            raise InputError("job now", repr(self.now), "an ISO time, or nothing") from None
 
     def checked(self, name: str = "this worker") -> Shared:
         """shared.json as this worker would write it; a worker whose settings, packages or platform differ from those

@@ -7,7 +7,6 @@ at once, gives the same bytes.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucsearch.errors import DataError, InputError, RecordError
-from ucsearch.pipeline.cases import StateFile, state_columns
+from ucsearch.pipeline.cases import StateFile
 from ucsearch.pipeline.columns import forecast_layout, usual_names
 from ucsearch.pipeline.forecasts import ForecastFile
-from ucsearch.pipeline.tables import Block, Table, is_parquet, open_table
+from ucsearch.pipeline.tables import Block, Table, open_table
 from ucsearch.pipeline.work import Work
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.canonical import canonical, loads
@@ -29,6 +28,7 @@ from ucsearch.records.files import whole_file
 from ucsearch.records.requests import Request
 from ucsearch.scale.batch import _Columns, rows_of
 from ucsearch.scale.forecasting import Forecasting, forecast_part, plan_forecasting
+from ucsearch.scale.inputs import check_columns, check_numbers, check_states, footer_of, input_files
 from ucsearch.scale.job import Job
 from ucsearch.segments.files import (
     SHARED,
@@ -45,7 +45,6 @@ from ucsearch.segments.files import (
 )
 from ucsearch.segments.rows import arrow_schema
 from ucsearch.segments.shared import Shared
-from ucsearch.settings import Settings
 
 __all__ = ["Folder", "Item", "plan_job", "run_part", "seal_job"]
 
@@ -99,6 +98,7 @@ class Folder:
                 place, job, items, tuple(content["states"]), dict(content["footers"]), Path(content["log"]),
                 str(content["begin"]), Forecasting(**content["forecasting"]) if "forecasting" in content else None,
             )  # fmt: skip
+            _check_whole(made, content.get("rows"))
         except OSError as error:
             seen = f"{error.filename}: {error.strerror}"
             raise InputError(str(place), seen, "a folder that `ucsearch job plan` wrote") from error
@@ -108,6 +108,25 @@ class Folder:
         if own != job.digest:
             raise InputError("settings digest", own[:12], f"{job.digest[:12]}, as the job was planned")
         return made
+
+
+def _check_whole(planned: Folder, rows: int | None) -> None:
+    """That no row is left out or asked for twice: a job that was edited would be sealed as if it were whole."""
+    files: dict[str, list[Item]] = {}
+    for item in planned.items:
+        files.setdefault(item.file, []).append(item)
+    if {*files, *planned.states} != set(planned.footers) and rows is not None:
+        raise ValueError("files without a footer or without rows")
+    for name, own in files.items():
+        at = 0
+        for item in sorted(own, key=lambda item: item.first):
+            if item.first != at or not item.last > at:
+                raise ValueError(f"rows {item.first} to {item.last} of {name}, expected some from {at} on")
+            at = item.last
+    if rows is not None and sum(item.last - item.first for item in planned.items) != rows:
+        raise ValueError(f"parts of fewer or more rows than the {rows} that were planned")
+    if planned.begin:
+        np.datetime64(planned.begin, "s")
 
 
 def _parsed(path: Path) -> Any:
@@ -125,12 +144,12 @@ def plan_job(
 ) -> Folder:  # fmt: skip
     """Cut the forecasts into parts, from footers alone. `forecasts` and `states` are patterns of Parquet files. With a
     `forecaster` the first are sales, and every part forecasts its own before it decides."""
-    if not 1 <= parts <= 999_999:
-        raise InputError("parts", parts, "a number from 1 to 999999")
+    if type(parts) is not int or not 1 <= parts <= 999_999:
+        raise InputError("parts", repr(parts), "a whole number from 1 to 999999")
     job, place = Job.read(settings, now), Path(folder)
-    wanted = _files("--forecasts" if forecaster is None else "--sales", forecasts)
-    held = _files("--states", states)
-    footers = {str(p): _footer(p) for p in (*wanted, *held)}
+    wanted = input_files("--forecasts" if forecaster is None else "--sales", forecasts)
+    held = input_files("--states", states)
+    footers = {str(p): footer_of(p) for p in (*wanted, *held)}
     found = job.settings()
     book = Path(log) if log is not None else place / "decisions.db"
     items = _cut(wanted, parts)
@@ -141,15 +160,18 @@ def plan_job(
     begin = _begin(first, job) if how is None else ""
     for path in (*wanted[1:], *held[1:]):
         same = wanted[0] if path in wanted else held[0]
-        _same_columns(path, same)
-    _check_states(held[0], found)
+        check_columns(path, same)
+    check_states(held[0], found)
     if how is None:
-        _check_numbers(wanted[0], forecast_layout(first, usual_names(first, found.columns), found)[0].values)
-    place.mkdir(parents=True, exist_ok=True)
+        check_numbers(wanted[0], forecast_layout(first, usual_names(first, found.columns), found)[0].values)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(str(place), error.strerror, "a folder for the job") from error
     content = {
         "schema": SCHEMA, "digest": job.digest, "now": job.now, "shared": job.shared,
         "items": [list(item) for item in items], "states": [str(p) for p in held], "footers": footers,
-        "log": str(book.absolute()), "begin": begin,
+        "log": str(book.absolute()), "begin": begin, "rows": sum(item.last - item.first for item in items),
         **({} if how is None else {"forecasting": how._asdict()}),
     }  # fmt: skip
     made = canonical(content)
@@ -162,72 +184,6 @@ def plan_job(
     planned = Folder.read(place)
     write_shared(planned.segment, job.checked("that plans"))
     return planned
-
-
-def _files(option: str, pattern: str) -> list[Path]:
-    found = sorted(Path(p).absolute() for p in glob.glob(pattern, recursive=True))
-    if not found:
-        raise InputError(option, repr(pattern), "a pattern of files that are there")
-    for path in found:
-        if not is_parquet(path):
-            raise InputError(option, str(path), "Parquet files: rows of others cannot be cut without reading them")
-    return found
-
-
-def _footer(path: Path) -> str:
-    """SHA-256 of size and footer: enough to see that a file was written again."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - 8))
-            tail = file.read(8)
-            length = int.from_bytes(tail[:4], "little")
-            if tail[4:] != b"PAR1" or length + 8 > size:
-                raise DataError(f"{path}: not a Parquet file")
-            file.seek(size - 8 - length)
-            return hashlib.sha256(size.to_bytes(8, "big") + file.read(length)).hexdigest()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-
-
-def _same_columns(path: Path, first: Path) -> None:
-    """Parts must be alike: the same columns, of the same types."""
-    import pyarrow.parquet as pq
-
-    ours, theirs = pq.read_schema(path), pq.read_schema(first)
-    for name in theirs.names:
-        if name not in ours.names:
-            raise InputError(f"{path}: column {name}", "missing", f"as in {first.name}")
-        if ours.field(name).type != theirs.field(name).type:
-            raise InputError(f"{path}: column {name}", str(ours.field(name).type), f"{theirs.field(name).type}")
-
-
-def _check_numbers(path: Path, columns: Sequence[str]) -> None:
-    """Texts that look like numbers are for small runs, where somebody reads what is said of each cell."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = pq.read_schema(path)
-    for name in columns:
-        kind = schema.field(name).type
-        if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
-            raise InputError(f"{path}: column {name}", str(kind), "numbers")
-
-
-def _check_states(path: Path, settings: Settings) -> None:
-    """The columns that every state needs, by the footer of the first file."""
-    import pyarrow.parquet as pq
-
-    have, wanted = pq.read_schema(path).names, state_columns(settings.task)
-    series = usual_names(open_table(path), settings.columns).series
-    back = {ours: theirs for theirs, ours in settings.columns.rename.items()}
-    if series not in have:
-        raise InputError(f"{path}: column {series}", "missing", "the name of the series")
-    single = [back.get(name, name) for name in wanted.required if name not in wanted.several]
-    for name in single:
-        if name not in have:
-            raise InputError(f"{path}: column {name}", "missing", "a number in every row")
-    _check_numbers(path, single)
 
 
 def _cut(files: Sequence[Path], parts: int) -> list[Item]:
@@ -287,16 +243,16 @@ class _Range:
 def run_part(folder: str | Path | Folder, number: int, *, worker: str = "", again: bool = False) -> Path:
     """Decide one part and write its file; a part that is done is left alone unless `again`."""
     planned = folder if isinstance(folder, Folder) else Folder.read(folder)
+    if type(number) is not int or not 0 <= number < len(planned.items):
+        raise InputError("part", repr(number), f"a whole number from 0 to {len(planned.items) - 1}")
     name = part_name(number)
-    if not 0 <= number < len(planned.items):
-        raise InputError("part", number, f"a number from 0 to {len(planned.items) - 1}")
     shared = planned.job.checked(worker or f"of {name}")
     target = planned.segment / name
     if target.exists() and not again and _is_good(target, name, shared):
         return target
     item = planned.items[number]
     for path in (item.file, *planned.states):
-        if _footer(Path(path)) != planned.footers[path]:
+        if footer_of(Path(path)) != planned.footers[path]:
             raise DataError(f"{name}: {path} was written again after the job was planned")
     try:
         table = _decide(planned, item, shared)
@@ -340,6 +296,8 @@ def _states(planned: Folder, forecasts: ForecastFile) -> StateFile:
 
     settings = planned.job.settings()
     wanted = pa.array([s for s in forecasts.order if s], pa.string())
+    if not len(wanted):
+        raise DataError("no row of this part names a series")
     low, high = pc.min(wanted).as_py(), pc.max(wanted).as_py()
     found = []
     for path in planned.states:
@@ -351,13 +309,15 @@ def _states(planned: Folder, forecasts: ForecastFile) -> StateFile:
         for g in range(file.num_row_groups):
             stats = file.metadata.row_group(g).column(at).statistics
             known = stats is not None and stats.has_min_max and isinstance(stats.min, str)
-            if known and (stats.max < low or stats.min > high):
+            # Blanks around a name do not count, but a name that begins with one lies elsewhere in the order.
+            if known and not stats.min[:1].isspace() and (stats.max < low or stats.min.strip() > high):
                 continue
             try:
                 group = file.read_row_group(g)
             except (OSError, ValueError) as error:
                 raise DataError(f"{path}: cannot be read ({' '.join(str(error).split())})") from error
-            found.append(group.filter(pc.is_in(group.column(column).cast(pa.string()), value_set=wanted)))
+            own = pc.utf8_trim_whitespace(group.column(column).cast(pa.string()))
+            found.append(group.filter(pc.is_in(own, value_set=wanted)))
     rows = pa.concat_tables(found) if found else None
     if rows is None or not rows.num_rows:
         raise DataError(f"{', '.join(Path(p).name for p in planned.states)}: no state of any series of this part")
