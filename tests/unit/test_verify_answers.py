@@ -104,3 +104,39 @@ def test_money_so_small_that_numbers_have_few_digits(mode: Any, seed: int) -> No
     made = uc.decide(task, S(1.0), trace, uc.Exact(depth=2, mode=mode, risk=0.3), engine="python")
     assert made.released
     assert verify_record(*decision_record(made, series="A"), task).status == "valid"
+
+
+class Counted(NamedTuple):
+    x: float
+    step: float
+
+
+WORTH = ((0.0, 0.5, 0.0), (0.9999999999, 1.0, 1.000000001), (0.9999999999, 1.0, 1.0))
+ALIKE = ((1.000000001, 0.9999999999, 2.0), (2.0, 1.0000000000000002, 0.0), (1.000000001, 0.5, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("worth", "sunk", "unit", "demand", "policy"),
+    [
+        (WORTH, 1e15, 1.0, [0.0, 0.0, 0.0], uc.UCBeam(depth=3, width=2, top_k=2, risk=1.0)),
+        (
+            ALIKE, -1000.0, 1e-12, [0.0, 0.0, 1.0],
+            uc.CertifiedBeam(depth=3, width=9, top_k=3, risk=0.3, mode="members"),
+        ),
+    ],
+    ids=["mean", "members"],
+)  # fmt: skip
+def test_which_action_earns_most_where_a_common_cost_eats_the_digits(
+    worth: Any, sunk: float, unit: float, demand: list[float], policy: Any
+) -> None:
+    """Several paths are worth the same but for the rounding of their sums, and the verifier may find another one."""
+    task = uc.Task(
+        name="sunk", state=Counted, actions=[0.0, 1.0, 2.0], fallback=lambda s, p: 0.0,
+        feasible=lambda s, a, p: s.x + a <= (100.0 if sunk > 0.0 else 3.0) and not (s.x == 1.0 and sunk < 0.0 < a),
+        step=lambda s, a, y, p: Counted(max(s.x + a - y, -3.0), s.step + 1.0),
+        reward=lambda s, a, y, p: (worth[int(a)][int(s.step) % 3] - 0.25 * abs(s.x + a - y)) * unit + sunk,
+        terminal=lambda s, p: 0.25 * s.x * unit,
+    )  # fmt: skip
+    made = uc.decide(task, Counted(2.0, 0.0), uc.Trace.from_members([demand]), policy, engine="python")
+    assert made.released
+    assert verify_record(*decision_record(made, series="A"), task).status == "valid"

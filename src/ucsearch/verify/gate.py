@@ -48,6 +48,17 @@ def _tau(r: Record, *figures: Figures) -> Tau:
     return lambda x, y, size_x, size_y: tolerance(x, y, size_x, size_y, steps)
 
 
+def _rewarding(r: Record, rivals: Rivals, lower0: Figures, order0: list[int]) -> int:
+    """The first action that is best at risk 0. Of sums that differ by no more than their rounding (a path found here
+    may be another one of the same value) the recorded ones say which: those were compared."""
+    first = order0[0]
+    said = {x["index"]: num(x["reward_only_score"]) for x in r.get("rivals", ())}
+    recorded = min(order0, key=lambda i: (-said.get(i, lower0[i]), i))
+    sizes = [abs(lower0[first]), *(num(rivals[i].get("reward_only_size")) for i in (first, recorded))]
+    room = 8.0 * 2.0**-52 * r["settings"]["reach"] * max([x for x in sizes if x == x and x < math.inf], default=0.0)
+    return recorded if version_of(r) > 1 and lower0[first] - lower0[recorded] <= room else first
+
+
 def certificate(
     r: Record, rivals: Rivals, searched: Mapping[Any, tuple[float, float]], first: int | None
 ) -> dict[str, Any]:
@@ -65,7 +76,7 @@ def certificate(
     retained = sorted((i for i in rivals if rivals[i]["retained"]), key=lambda i: (-lower[i], calm[i], i))
     selected = retained[0] if retained else -1
     order0 = sorted((i for i in rivals if lower0[i] == lower0[i]), key=lambda i: (-lower0[i], i))
-    first0 = order0[0] if order0 else -1
+    first0 = _rewarding(r, rivals, lower0, order0) if order0 else -1
     chosen, baseline, route = selected, first0, _Route(math.nan, math.nan, dict.fromkeys(rivals, math.nan))
     if s["policy"] == "ConstrainedBeam":
         # Any reward-only optimum may serve as the baseline.
