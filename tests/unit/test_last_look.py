@@ -229,7 +229,7 @@ def test_records_of_rules_that_are_none_are_valid_fallbacks(
         _ = task.source_hash
     # As if nobody had seen where the rule looks; rules of others hide it better.
     more = provided.PURE | {"os", "posix", "time"}
-    for module in (provided, reach):
+    for module in (provided, reach.walk):
         monkeypatch.setattr(module, "PURE", more)
     monkeypatch.setattr(reach, "_shared", {})
     task = task_of(reward=rule)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.certificate.members_graph import ALGORITHM, compiled_graph, window_graph
-from ucsearch.engine.arrays import Inputs
+from ucsearch.engine.arrays import Inputs, read_only
 from ucsearch.engine.choose import choose_kernel
 from ucsearch.engine.status import ENUMERATE_BELOW, Status
 from ucsearch.errors import BudgetError, InputError
@@ -92,7 +92,7 @@ def members_bounds(
     s = settings._replace(
         algorithm=ALGORITHM, use_bound=False, node_budget=node_budget, extra_i=(), extra_f=(), reach=settings.depth
     )
-    inputs = _read_only(inputs)
+    inputs = Inputs(*map(read_only, inputs))
     kernel = _kernel(task, layout, s, inputs, engine, int(wanted.size))
     discounts = [1.0]
     for _ in range(s.depth):
@@ -139,17 +139,6 @@ def _kernel(
     members, m = inputs.members.shape[1], inputs.actions.shape[1]
     states = min(settings.node_budget, members * m ** min(settings.depth - 1, 24))
     return cast(Callable[..., Any] | None, choose_kernel(task, layout, settings, engine, windows * states * m))
-
-
-def _read_only(inputs: Inputs) -> Inputs:
-    """Kernels are compiled for read-only, contiguous arrays."""
-    arrays = []
-    for array in inputs:
-        if array.flags.writeable or not array.flags.c_contiguous:
-            array = np.ascontiguousarray(array).view()
-            array.flags.writeable = False
-        arrays.append(array)
-    return Inputs(*arrays)
 
 
 def _check(settings: Settings, inputs: Inputs, incumbent: Any, engine: Any, enough: Any, only: Any) -> None:

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from enum import IntEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Col", "FSet", "ISet", "Inputs", "OutF", "OutI", "Outputs"]
+__all__ = ["Col", "FSet", "ISet", "Inputs", "OutF", "OutI", "Outputs", "read_only"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -112,6 +112,14 @@ class Inputs(NamedTuple):
     weights: Floats  # (W or 1, J)
     q: Floats  # (W, H, m)
     u: Floats  # (W, H, m)
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A contiguous view that cannot be written to: numba types such arrays apart, and one kernel should serve all."""
+    if array.flags.writeable or not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array).view()
+        array.flags.writeable = False
+    return array
 
 
 class Outputs(NamedTuple):

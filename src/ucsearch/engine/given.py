@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucsearch.engine.arrays import Inputs
+from ucsearch.engine.arrays import Inputs, read_only
 from ucsearch.errors import InputError
 from ucsearch.layout import Layout, as_finite, is_named_tuple_type
 from ucsearch.policies import MODES, Settings
@@ -41,7 +41,7 @@ def _packing(length: int) -> tuple[tuple[int, int], Callable[..., bytes]]:
 
 
 def inputs_of(states: Floats, params: Floats, actions: Floats, trace: Trace, settings: Settings) -> Inputs:
-    return Inputs(*map(_read_only, (states, params, actions)), *forecast_arrays(trace, settings))
+    return Inputs(*map(read_only, (states, params, actions)), *forecast_arrays(trace, settings))
 
 
 def forecast_arrays(trace: Trace, settings: Settings) -> tuple[Floats, ...]:
@@ -54,15 +54,8 @@ def forecast_arrays(trace: Trace, settings: Settings) -> tuple[Floats, ...]:
         if closed:
             law = trace.laws  # packed as `Inputs` says
             arrays[1:] = [law.points[:, :, None], law.weights, law.after[:, None], law.starts[:, None]]
-        found = trace.__dict__[kept] = tuple(map(_read_only, arrays))
+        found = trace.__dict__[kept] = tuple(map(read_only, arrays))
     return found
-
-
-def _read_only(array: Floats) -> Floats:
-    if array.flags.writeable or not array.flags.c_contiguous:
-        array = np.ascontiguousarray(array).view()
-        array.flags.writeable = False
-    return array
 
 
 def branches(settings: Settings) -> int:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import Inputs
+from ucsearch.engine.arrays import Inputs, read_only
 from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
 from ucsearch.engine.compiled.loading import Loaded, load_or_compile
 from ucsearch.engine.registry import register
@@ -89,15 +89,8 @@ def _call(kernel: Callable[..., None], task: Task, inputs: Inputs, paths: NDArra
         rows = np.concatenate([rows, np.zeros((len(rows), 1))], axis=1)
     out = np.empty(len(rows))
     arrays = (rows[:, None, :], inputs.params, inputs.actions, inputs.members, inputs.weights, paths)
-    kernel(*(_read_only(x) for x in arrays), out)
+    kernel(*(read_only(x) for x in arrays), out)
     return out
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """One machine code for all: numba types writable and read-only arrays apart."""
-    made = np.ascontiguousarray(array).view()
-    made.flags.writeable = False
-    return made
 
 
 def _is_ours(task: Task) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.engine.arrays import Inputs, Outputs
+from ucsearch.engine.arrays import Inputs, Outputs, read_only
 from ucsearch.engine.compiled.cache import is_cached, kernel_name
 from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
 from ucsearch.engine.compiled.explain import explain_failure
@@ -140,18 +140,7 @@ def _warm(kernel: Kernel, task: Task, layout: Layout, settings: Settings) -> Non
         np.zeros((1, d, m if scores else 0)),
         np.zeros((1, d, m if scores else 0)),
     )
-    _call(kernel, settings, _frozen(inputs), Outputs.empty(1, m, d, False), 0, 0)
-
-
-def _frozen(inputs: Inputs) -> Inputs:
-    """Read-only views: numba types writable and read-only arrays apart, and one kernel should serve all."""
-    out = []
-    for array in inputs:
-        if array.flags.writeable or not array.flags.c_contiguous:
-            array = np.ascontiguousarray(array).view()
-            array.flags.writeable = False
-        out.append(array)
-    return Inputs(*out)
+    _call(kernel, settings, Inputs(*map(read_only, inputs)), Outputs.empty(1, m, d, False), 0, 0)
 
 
 _packed: dict[Settings, tuple[Ints, Floats, Floats]] = {}
@@ -196,7 +185,7 @@ def run(
     a rule raises is given to `plainly`, the plain engine, and stops no other. `stop` is asked before every range: from
     then on windows are OUT_OF_TIME."""
     windows = inputs.states.shape[0]
-    inputs = _frozen(inputs)
+    inputs = Inputs(*map(read_only, inputs))
 
     def part(first: int, last: int) -> None:
         # Not a function that calls itself: it would hold itself, and every array here, until a garbage collection.
