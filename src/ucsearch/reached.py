@@ -24,7 +24,7 @@ class Reach:
         self.parts: list[tuple[Any, str, Any]] = []  # object, attribute, the object found there
         self.cells: list[tuple[Any, Any]] = []  # closure cell, what it held
         self.contents: list[tuple[Any, Any]] = []  # container, a shallow copy
-        self.arrays: list[tuple[Any, bytes]] = []
+        self.arrays: list[tuple[Any, tuple[Any, ...]]] = []  # with bytes, type and shape
         self.sizes: list[tuple[Any, int]] = []  # attributes of classes and functions: how many there were
         self.functions: list[tuple[Any, Any, Any, Any]] = []  # function, its code, defaults and keyword defaults
         self.known: list[tuple[dict[str, Any], str, Any]] = []  # of `names`: plain dictionaries that have the name
@@ -56,7 +56,7 @@ class Reach:
                 return False
         if self.contents and not all(map(_same_content, self.contents)):
             return False
-        return not self.arrays or all(a.tobytes() == kept for a, kept in self.arrays)
+        return not self.arrays or all((a.tobytes(), a.dtype, a.shape) == kept for a, kept in self.arrays)
 
     def same_as(self, later: Reach) -> bool:
         """Whether a later walk from the same functions found the same."""

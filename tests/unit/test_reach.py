@@ -280,6 +280,32 @@ def test_a_changed_rule_is_seen_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert task.source_hash == first
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "Pair.__new__.__defaults__ = (8.0,)", "Pair.__new__ = lambda cls, x=8.0: tuple.__new__(cls, (x,))",
+        "Pair.x = property(lambda s: 8.0)", "TABLE.shape = (3, 2)", "TABLE.dtype = 'i8'",
+    ],
+)  # fmt: skip
+def test_tuples_and_arrays_changed_in_place_are_seen(change: str) -> None:
+    space = vars(
+        rules(
+            """
+            from typing import NamedTuple
+            import numpy as np
+            class Pair(NamedTuple):
+                x: float = 7.0
+            TABLE = np.arange(6.0).reshape(2, 3)
+            def reward(s, a, y, p): return Pair().x * TABLE[1, 0]
+            """
+        )
+    )
+    task = task_of("def reward(s, a, y, p): return a", reward=space["reward"])
+    first = task.source_hash
+    exec(change, space)
+    assert task.source_hash != first
+
+
 SEPARATE = """
 from typing import NamedTuple
 import dataclasses, functools

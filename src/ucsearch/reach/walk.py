@@ -265,6 +265,7 @@ class Walk:
             if name in IDLE or isinstance(held, types.GetSetDescriptorType | types.MemberDescriptorType):
                 continue
             if tuple_like and of_named_tuple(name, held):
+                self._of_tuple(kind, name, held)
                 if name == "__new__":
                     yield f"defaults={self.describe(kind._field_defaults, path)}"  # type: ignore[attr-defined]
                 continue
@@ -273,6 +274,14 @@ class Walk:
             self.found.names.append((space, name, held))
             yield f"{name}={self.describe(held, f'{path}.{name}')}"
         self.found.sizes.append((space, len(space)))
+
+    def _of_tuple(self, kind: Any, name: str, held: Any) -> None:
+        """Making it and its fields are what rules ask of a NamedTuple; both can be replaced later."""
+        if name == "__new__" or name in kind._fields:
+            self.found.names.append((vars(kind), name, held))
+        if name == "__new__":
+            made = getattr(held, "__func__", held)
+            self.found.functions.append((made, made.__code__, made.__defaults__, made.__kwdefaults__))
 
     def _object(self, value: Any, kind: type, path: str) -> Iterator[str]:
         """Containers by their items, other objects by their class and attributes."""
@@ -347,7 +356,7 @@ class Walk:
             return
         yield from array_words(value, path)
         if isinstance(value, np.ndarray):
-            self.found.arrays.append((value, value.tobytes()))
+            self.found.arrays.append((value, (value.tobytes(), value.dtype, value.shape)))
 
 
 _HOLDERS: tuple[type, ...] = (
