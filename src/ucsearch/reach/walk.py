@@ -265,8 +265,10 @@ class Walk:
             if name in IDLE or isinstance(held, types.GetSetDescriptorType | types.MemberDescriptorType):
                 continue
             if tuple_like and of_named_tuple(name, held):
-                self._of_tuple(kind, name, held)
                 if name == "__new__":
+                    made = getattr(held, "__func__", held)  # its defaults can be replaced later, and so can it
+                    self.found.functions.append((made, made.__code__, made.__defaults__, made.__kwdefaults__))
+                    self.found.names.append((space, name, held))
                     yield f"defaults={self.describe(kind._field_defaults, path)}"  # type: ignore[attr-defined]
                 continue
             if issubclass(kind, enum.Enum) and is_enum_machinery(name, held, kind):
@@ -274,14 +276,6 @@ class Walk:
             self.found.names.append((space, name, held))
             yield f"{name}={self.describe(held, f'{path}.{name}')}"
         self.found.sizes.append((space, len(space)))
-
-    def _of_tuple(self, kind: Any, name: str, held: Any) -> None:
-        """Making it and its fields are what rules ask of a NamedTuple; both can be replaced later."""
-        if name == "__new__" or name in kind._fields:
-            self.found.names.append((vars(kind), name, held))
-        if name == "__new__":
-            made = getattr(held, "__func__", held)
-            self.found.functions.append((made, made.__code__, made.__defaults__, made.__kwdefaults__))
 
     def _object(self, value: Any, kind: type, path: str) -> Iterator[str]:
         """Containers by their items, other objects by their class and attributes."""
