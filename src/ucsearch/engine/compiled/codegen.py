@@ -169,8 +169,7 @@ def _jitted(function: types.FunctionType, inner: Callable[..., Any], done: dict[
         else:
             space[name] = ready
     closure = tuple(cells[name] for name in function.__code__.co_freevars) or None
-    rebuilt = types.FunctionType(function.__code__, space, function.__name__, None, closure)
-    done[id(function)] = inner(rebuilt)
+    done[id(function)] = inner(types.FunctionType(function.__code__, space, function.__name__, None, closure))
     return done[id(function)]
 
 
