@@ -314,6 +314,20 @@ def test_a_damaged_page_is_malformed(tmp_path: Path) -> None:
 # -------------------------------------------------------------------- the other entries, the words, the codes
 
 
+def test_a_flood_of_bad_lines_is_counted_and_does_not_hide_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = exported(tmp_path / "good.jsonl", ours()).read_bytes()
+    path = tmp_path / "flood"
+    path.write_bytes(b"{}\n" * 1_200 + good)
+    assert main([str(path)]) == 2
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) <= 1_003
+    assert "malformed: 200 more, which are not named one by one" in told
+    assert "1200 malformed" in told[-1]
+    assert "1 valid" in told[-1] or "1 weaker" in told[-1]
+
+
 def test_a_bad_line_does_not_hide_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = exported(tmp_path / "a.jsonl", own(), ours())
     first, second = path.read_bytes().splitlines()

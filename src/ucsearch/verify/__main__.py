@@ -25,6 +25,7 @@ from ucsearch.verify.memory import LEAST_MEMORY, MEMORY, limited
 from ucsearch.verify.trust import current_folder_off_path, is_genuine
 from ucsearch.verify.verdict import CODES, INTERNAL, USAGE, WORST_FIRST, describe, printable
 
+MOST_TOLD = 1_000  # malformed entries that are named: a file of nothing but braces has millions
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 SUMMARY = {"no task": "without a task that may be imported", "error": "with an internal error"}
 
@@ -138,10 +139,12 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
             seen[verdict.status] += 1
             if sum(seen.values()) % 10_000 == 0:
                 gc.collect()  # tracebacks do make cycles
-            if verdict.code:
+            if verdict.code and (verdict.status != "malformed" or seen["malformed"] <= MOST_TOLD):
                 _say(_advised(verdict))
-            elif verdict.message:
+            elif verdict.message and not verdict.code:
                 notes[verdict.message] += 1
+    if (more := seen["malformed"] - MOST_TOLD) > 0:
+        _say(f"malformed: {more} more, which are not named one by one")
     counts = [f"{seen[s]} {SUMMARY.get(s, s)}" for s in CODES if seen[s]]
     _say(", ".join(counts) or "no entries")
     for note, count in sorted(notes.items()):

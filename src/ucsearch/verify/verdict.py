@@ -35,7 +35,11 @@ class Verdict:
 def printable(text: str) -> str:
     """The text with control characters, marks that turn its direction, and lone surrogates written as escapes."""
     cut = text if len(text) <= LONGEST else f"{text[:LONGEST]} ... ({len(text)} characters)"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
+    return (
+        cut
+        if cut.isprintable()
+        else "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
+    )
 
 
 def describe(error: BaseException) -> str:
