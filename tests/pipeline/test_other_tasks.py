@@ -324,3 +324,22 @@ def test_others_are_tuned_too(kind: str, tmp_path: Path) -> None:
     assert len(found.trials) + len(found.skipped) == 4
     assert {t.settings.policy.mode for t in found.trials} == {"members", "mean"}
     assert "cost, and better than as given by" in found.table()
+
+
+def test_progress_is_told_in_decisions_so_that_a_pipe_shows_it(tmp_path: Path) -> None:
+    write_prices(tmp_path / "prices.csv")
+    told: list[tuple[int, int]] = []
+    run_backtest_any(
+        parse_settings(TOML.encode()), tmp_path / "prices.csv", tries=2, progress=lambda *x: told.append(x)
+    )  # fmt: skip
+    assert told[0][0] % 8 == 0  # periods
+    assert told[0][1] >= 8 * len(told)
+    assert [x[0] for x in told] == sorted(x[0] for x in told)
+
+
+def test_a_short_replay_of_trees_over_members_is_not_left_to_plain_python(tmp_path: Path) -> None:
+    write_scaffold("capacity", tmp_path)
+    settings = load_settings(tmp_path / "capacity.toml")
+    settings = dataclasses.replace(settings, backtest=settings.backtest.model_copy(update={"periods": 2, "season": 24}))
+    groups, _ = backtest_any.read_groups(settings, tmp_path / "demand.csv", None)
+    assert backtest_any.Stage(groups[0], settings, 0, 2).how.engine == "auto"  # a decision took it seconds

@@ -488,3 +488,23 @@ def test_a_states_file_with_other_names_says_what_to_write(tmp_path: Path) -> No
     table = open_table(text_file(tmp_path, "sku,on_hand,pack\nA,3,6\n"), "auto")
     with pytest.raises(InputError, match=r'rename = { "pack" = "case_pack" }'):
         StateFile(table, make_settings())
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ("series,date,quantile,value", "Quantiles go side by side: a column such as q0.1 for each value of 'quantile'"),
+        ("series,date,lower,mean,upper", "Say which quantiles 'lower' and 'upper' are: q0.1 and q0.9 for 80 %"),
+        ("unique_id,ds,AutoETS", "'AutoETS' is one number a period; a decision needs to know how sure it is"),
+    ],
+)
+def test_forecasts_in_another_form_say_what_to_do(tmp_path: Path, head: str, said: str) -> None:
+    row = ",".join(["A", "2024-05-20", "0.5", "3", "4"][: head.count(",") + 1])
+    with pytest.raises(InputError, match=re.escape(said)):
+        ForecastFile.open(open_table(text_file(tmp_path, f"{head}\n{row}\n")), settings_with("day"))
+
+
+def test_quantiles_in_percent(tmp_path: Path) -> None:
+    table = open_table(text_file(tmp_path, "series,date,10%,50 %,97.5%\nA,2024-05-20,1,2,3\n"))
+    layout = ForecastFile.open(table, settings_with("day")).layout
+    assert (layout.kind, layout.levels) == ("quantiles", (0.1, 0.5, 0.975))

@@ -169,6 +169,8 @@ class Stage:
         self.group, self.settings, self.judge = group, settings, judge
         wanted: Any = settings.run.engine
         engine: Any = engine_for(len(group) * periods) if wanted == "auto" else wanted
+        if wanted == "auto" and settings.policy.mode == "members":
+            engine = "auto"  # a single tree over members can be as much work as compiling, so the work decides
         self.how = Run(engine=engine, threads=settings.run.threads)
         self.skip, self.periods = skip, periods
         self.panel = self._made(group)
@@ -340,8 +342,8 @@ class _Replay:
     def _tick(self) -> None:
         self.done += 1
         if self.progress is not None:
-            at = int(self.name)
-            self.progress(min(self.done, self.total) + at * self.total, self.total * self.groups)
+            at, size = int(self.name), len(self.stage.group) * self.stage.periods  # decisions of a walk
+            self.progress((min(self.done, self.total) + at * self.total) * size, self.total * self.groups * size)
 
     def _hindsight(self) -> Arrays:
         """The best plan for what really came, by one exact search over all periods; nothing where it is not proved."""

@@ -16,7 +16,7 @@ from ucsearch.pipeline.numbers import parse_dates
 from ucsearch.pipeline.tables import Block, Table
 from ucsearch.settings import Columns
 
-__all__ = ["column_hint"]
+__all__ = ["column_hint", "forecast_hint"]
 
 _ROWS = 200  # looked at
 _FEW = 12  # columns of a long file
@@ -54,6 +54,24 @@ def column_hint(table: Table, names: Columns) -> str:
         return ""
     said = ", ".join(f"{key} = {json.dumps(name, ensure_ascii=False)}" for key, name in found.items())
     return f"Say what yours are called, under [columns]{'; perhaps' if len(free) > len(found) else ':'} {said}."
+
+
+def forecast_hint(have: Sequence[str], names: Columns, close: list[str]) -> str:
+    """What to do with forecasts in a form that is not read."""
+    lower = {x.lower(): x for x in have}
+    level = next((lower[x] for x in ("quantile", "level", "quantile_level") if x in lower), None)
+    if level is not None:
+        return f"Quantiles go side by side: a column such as {names.quantiles}0.1 for each value of {level!r}."
+    sides = [lower[x] for x in ("lower", "upper", "lo", "hi", "low", "high", "yhat_lower", "yhat_upper") if x in lower]
+    if len(sides) > 1:
+        q = names.quantiles
+        return f"Say which quantiles {' and '.join(map(repr, sides))} are: {q}0.1 and {q}0.9 for 80 %."
+    keys = {names.series, names.step, names.date, names.cutoff, names.issued, names.model, *names.ignore}
+    if not close and len(rest := [x for x in have if x not in keys]) == 1:
+        return (
+            f"{rest[0]!r} is one number a period; a decision needs to know how sure it is: members, quantiles or a std."
+        )
+    return " ".join(close)
 
 
 def _is_data(columns: Sequence[str]) -> bool:

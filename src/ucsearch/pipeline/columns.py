@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from ucsearch.errors import InputError
+from ucsearch.pipeline.column_hint import forecast_hint
 from ucsearch.pipeline.numbers import DateOrder
 from ucsearch.pipeline.tables import Problem, Table
 from ucsearch.settings import Columns, Settings
@@ -203,7 +204,7 @@ def _recognised(
             file, " and ".join(found) or f"columns {_listed(have)}",
             f"one kind of forecast: {names.members}1, {names.members}2, ...; {names.sample} and {names.value}; "
             f"{names.mean} and {names.std}; or {names.quantiles}0.1, {names.quantiles}0.5, ... (also q10, 0.1, "
-            "model-lo-90)", hint=" ".join(close),
+            "model-lo-90)", hint=" ".join(close) if found else forecast_hint(have, names, close),
         )  # fmt: skip
     kind = found[0]
     if kind == "quantiles" and len(quantiles) < 2:
@@ -379,6 +380,8 @@ def _add(found: dict[float, str], level: float, name: str, file: str) -> None:
 
 def _level(name: str, prefix: str) -> float | None:
     """The level of a quantile column such as q0.9, q90, q_90, P90 or 0.9."""
+    if (share := re.fullmatch(r"(\d{1,2}(?:\.\d+)?) ?%", name)) is not None:
+        name = f"{prefix}{float(share[1]) / 100.0:.12g}"
     bare = re.fullmatch(r"0?\.\d+", name)
     part = re.fullmatch(rf"(?:{re.escape(prefix)}|[qQpP]|quantile)[_-]?(0?\.\d+|\d{{1,2}})", name)
     if bare is None and part is None:

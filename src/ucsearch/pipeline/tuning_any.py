@@ -45,7 +45,8 @@ def tune_any(
 
     def rest(done: int, total: int) -> None:
         if progress is not None:
-            progress(tries * total + done * tries, 2 * tries * total)
+            half = tries * job.size
+            progress(half + half * done // max(1, total), 2 * half)
 
     report = run_backtest_any(
         parse_settings(made.encode(), given.file), data, states=states, earlier=earlier, tries=tries, progress=rest,
@@ -81,6 +82,7 @@ class _Tuning:
             )  # fmt: skip
         self.drawn = {self.names[round(x)] for x in np.linspace(0, len(self.names) - 1, min(len(self.names), _DRAWN))}
         self.count = len(self.drawn)
+        self.size = self.count * earlier  # decisions of a try
         self.judges = [self._stage(group, given, None) for group in self._some(groups, given)]
 
     def _some(self, groups: Sequence[Group], settings: Settings) -> list[Group]:
@@ -121,7 +123,7 @@ class _Tuning:
             trials.append(Trial(label, changes, settings, made["cost"], float(made["released"].mean())))
             self.done += 1
             if self.progress is not None:
-                self.progress(min(self.done, self.tries), 2 * self.tries)
+                self.progress(min(self.done, self.tries) * self.size, 2 * self.tries * self.size)
         return trials
 
 
