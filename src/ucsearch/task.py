@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError, TaskError
+from ucsearch.figures import figure
 from ucsearch.layout import Layout, as_finite, is_named_tuple_type
 from ucsearch.reach import Reach, reach_of, text_digests
 from ucsearch.sources import describe_functions
@@ -268,7 +269,7 @@ class Task:
         return self.labels[index] if self.named else self._name(action)
 
     def _name(self, action: float) -> str:
-        return f"{action:g}" if self.label_of is None else str(self.label_of(action))
+        return figure(action) if self.label_of is None else str(self.label_of(action))
 
     def layout(self, state: Any) -> Layout:
         """The flat layout of this task's states, read off one of them and checked."""

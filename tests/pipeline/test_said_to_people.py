@@ -15,11 +15,13 @@ from tests.pipeline.kit import STATE_HEAD, TOML, decide, make_settings, read_csv
 from ucsearch.cli import app
 from ucsearch.dispatch.words import at_most, scores
 from ucsearch.errors import DataError, InputError
+from ucsearch.figures import figure
 from ucsearch.pipeline.decide import run_decide
 from ucsearch.pipeline.explain import explain_series
 from ucsearch.pipeline.forecasts import ForecastFile, make_trace
 from ucsearch.pipeline.tables import open_table
 from ucsearch.pipeline.tuning import cheapest
+from ucsearch.pipeline.whatif import what_if
 from ucsearch.settings import Forecast, SettingsError, parse_settings
 
 CERTAIN = TOML.replace("risk = 0.25", "risk = 0.0")
@@ -32,7 +34,7 @@ CERTAIN = TOML.replace("risk = 0.25", "risk = 0.0")
         (-8.55, "EUR", 0.0, "is expected to cost 8.55 EUR"),
         (8.55, "EUR", 0.0, "is expected to earn 8.55 EUR"),
         (-5158431.6, "EUR", 0.0, "is expected to cost 5,158,432 EUR"),
-        (-5158431.6, "", 0.0, "scores -5.15843e+06"),
+        (-5158431.6, "", 0.0, "scores -5158432"),
         (-1e18, "EUR", 0.0, "is expected to cost 1e+18 EUR"),
         (-8.55, "EUR", 0.5, "costs 8.55 EUR, its risk counted,"),
     ],
@@ -187,3 +189,21 @@ def test_sizes_that_are_far_too_coarse_for_a_steady_demand_are_told(
     note = read_csv(tmp_path / "d.csv")[0]["note"]
     assert ("sizes are offered in steps far wider than demand varies" in note) is said
     assert report.coarse_words.startswith("1 series: sizes are offered") is said
+
+
+def test_millions_are_told_in_digits_wherever_a_person_reads(tmp_path: Path) -> None:
+    rows = [["A", h + 1, 2_880_000.0, 3_000_000.0, 2_700_000.0] for h in range(3)]
+    forecasts = write_csv(tmp_path / "f.csv", ["series", "step", "member_1", "member_2", "member_3"], rows)
+    states = write_csv(tmp_path / "s.csv", ["series", "on_hand"], [["A", 1_234_567.0]])
+    text = TOML.replace("[0.0, 5.0, 10.0, 15.0]", "[0.0, 2880000.0, 4194304.0]")
+    settings = parse_settings(text.encode())
+    run_decide(settings, forecasts, states, tmp_path / "d.csv", tmp_path / "d.db")
+    told = read_csv(tmp_path / "d.csv")[0]["sentence"]
+    told += explain_series(tmp_path / "d.db", "A", settings).text
+    told += what_if(tmp_path / "d.db", "A", {"on_hand": "1500000"}, settings=settings).text()
+    assert "e+0" not in told
+    assert "4194304" in told
+    assert "1234567" in told
+    assert [figure(x) for x in (1e6, 999_999.5, 12.5, -4_194_304.0, 1e12, 2.88e-7)] == [
+        "1000000", "1000000", "12.5", "-4194304", "1e+12", "2.88e-07",
+    ]  # fmt: skip

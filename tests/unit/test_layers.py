@@ -19,6 +19,7 @@ ROOT = Path(ucsearch.__file__).parent
 LAYERS = {
     "errors": 0,
     "answers": 0,
+    "figures": 0,
     "lazy": 0,
     "layout": 1,
     "frames": 1,

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ucsearch.figures import figure
+
 if TYPE_CHECKING:
     from ucsearch.allocation.api import Allocation, Share
 
@@ -18,8 +20,8 @@ def explain_allocation(allocation: Allocation, most: int = 10) -> str:
     if result is None:
         return lines[0]
     for price in result.table() if result.feasible else ():
-        worth = f"one more unit is worth about {price.shadow_price:.4g}" if price.binds else "not binding"
-        lines.append(f"  {price.resource}: {price.used:.6g} of {price.limit:.6g} used, {worth}")
+        worth = f"one more unit is worth about {figure(price.shadow_price, 4)}" if price.binds else "not binding"
+        lines.append(f"  {price.resource}: {figure(price.used)} of {figure(price.limit)} used, {worth}")
     lines.extend(_later(allocation))
     if allocation.served:
         hurt = sorted(
@@ -41,7 +43,7 @@ def html_allocation(allocation: Allocation) -> str:
     result, text = allocation.result, f"<p>{esc(_headline(allocation))}</p>"
     if result is not None and result.feasible:
         limits = [
-            [p.resource, f"{p.used:.6g}", f"{p.limit:.6g}", f"{p.shadow_price:.4g}" if p.binds else "not binding"]
+            [p.resource, figure(p.used), figure(p.limit), figure(p.shadow_price, 4) if p.binds else "not binding"]
             for p in result.table()
         ]
         text += small_table(("limit", "used", "of", "one more unit is worth"), limits)
@@ -60,10 +62,12 @@ def _later(allocation: Allocation) -> list[str]:
         return []
     lines = []
     for row in allocation.later.table():
-        worth = f"one more unit is worth about {row.shadow_price:.4g}" if row.shadow_price > 0.0 else "not binding"
+        worth = (
+            f"one more unit is worth about {figure(row.shadow_price, 4)}" if row.shadow_price > 0.0 else "not binding"
+        )
         lines.append(
-            f"  {row.resource}, {row.step} {'step' if row.step == 1 else 'steps'} later: {row.mean:.6g} of "
-            f"{row.limit:.6g} used on average, {row.most:.6g} at most, {worth}"
+            f"  {row.resource}, {row.step} {'step' if row.step == 1 else 'steps'} later: {figure(row.mean)} of "
+            f"{figure(row.limit)} used on average, {figure(row.most)} at most, {worth}"
         )
     return lines
 
@@ -74,7 +78,7 @@ def explain_share(share: Share) -> str:
         return f"{share.series} got {share.label}, as it would have alone."
     return (
         f"{share.series} got {share.label} instead of {share.alone_label}: {share.binding} is full; "
-        f"one more unit of it is worth about {share.price:.4g}."
+        f"one more unit of it is worth about {figure(share.price, 4)}."
     )
 
 
@@ -97,14 +101,14 @@ def _headline(allocation: Allocation) -> str:
             f"ALLOCATION GAP: on {int(broken.sum())} of {broken.size} simulated paths no choice was found that keeps "
             f"the limits of every later step, first {step} {'step' if step == 1 else 'steps'} later. Raise that limit."
         )
-    gap = f"{allocation.gap:.4g} more"
+    gap = f"{figure(allocation.gap, 4)} more"
     if allocation.cost_of_limits > 0.0:
         gap += f" ({allocation.gap / allocation.cost_of_limits:.3%} of what the limits cost)"
     lower = allocation.upper - allocation.gap if allocation.later is not None else result.lower
-    value = f"{len(allocation.free)} series are worth {lower:.6g} together; no allocation is worth {gap}"
+    value = f"{len(allocation.free)} series are worth {figure(lower)} together; no allocation is worth {gap}"
     if allocation.later is not None:
         value = (
-            f"{len(allocation.free)} series are worth {lower:.6g} together on average over all steps (97.5 % sure, "
+            f"{len(allocation.free)} series are worth {figure(lower)} together on average over all steps (97.5 % sure, "
             f"{allocation.later.gaps.size} paths); no joint policy is worth {gap}"
         )
     if allocation.passed:

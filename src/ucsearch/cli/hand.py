@@ -10,6 +10,7 @@ import typer
 
 from ucsearch.cli.codes import NEEDS_A_PERSON
 from ucsearch.cli.planner import reported
+from ucsearch.figures import figure
 
 if TYPE_CHECKING:
     from ucsearch.task import Task
@@ -101,11 +102,11 @@ def put_in_place(
     made = done.record
     off = ", which is off the grid" if made["off_grid"] else ""
     if done.beyond is not None:
-        off += f" and more than the largest that was offered, {done.beyond:g}"
+        off += f" and more than the largest that was offered, {figure(done.beyond)}"
     what = "withdrew what replaced" if withdraw else "replaced"
     by = "" if withdraw else f" by {made['label'] or made['action']}{off}"
     if done.order is not None and done.order != made["action"]:
-        by += f"; that orders {done.order:g}"
+        by += f"; that orders {figure(done.order)}"
     series = done.row.record.get("series") or ""
     of = f"{plain(series)} (decision {done.row.id[:12]})" if series else done.row.id[:12]
     typer.echo(f"entry {done.seq}, id {done.id}: {plain(who)} {what} {of}{plain(by)}")

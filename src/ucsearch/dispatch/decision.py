@@ -26,6 +26,7 @@ from ucsearch.dispatch.words import (
     explain_mode,
     explain_release,
 )
+from ucsearch.figures import figure
 from ucsearch.task import Task
 
 __all__ = ["Decision", "DecisionPanel", "GateRow", "Outcome", "Refused"]
@@ -107,7 +108,7 @@ class Decision:
         site = () if self.certificate is None else self.certificate.plan.task.conditions
         for row in self.rows:
             lines.append(
-                f"  {explain_condition(row.name, f'{row.left:g}', row.operator, f'{row.right:g}', row.passed, site)}"
+                f"  {explain_condition(row.name, figure(row.left), row.operator, figure(row.right), row.passed, site)}"
             )  # fmt: skip
         if self.certificate is not None:
             plan = self.certificate.plan
@@ -115,12 +116,12 @@ class Decision:
             keeping = explain_keeping(self.certificate.member_feasible, weights, mode)
             lines.append(f"  It was {explain_mode(mode)}" + (f"; it {keeping}." if keeping else "."))
             for r in self.certificate.rivals:
-                score = "not retained" if math.isnan(r.score) else f"scores {r.score:.6g}"
-                upper = "not bounded" if math.isnan(r.upper) else f"at most {r.upper:.6g}"
+                score = "not retained" if math.isnan(r.score) else f"scores {figure(r.score)}"
+                upper = "not bounded" if math.isnan(r.upper) else f"at most {figure(r.upper)}"
                 chosen = " <- put forward" if r.index == self.certificate.action_index else ""
                 lines.append(f"  {r.label}: {score}, {upper}{chosen}")
             for branch in self.certificate.plan.branches:
-                steps = ", ".join(f"{a:g}" for a in branch.actions[1:SHOWN_STEPS])
+                steps = ", ".join(figure(a) for a in branch.actions[1:SHOWN_STEPS])
                 if steps:
                     lines.append(f"  after {branch.name} outcomes the policy goes on with {steps}")
         return "\n".join(lines)
@@ -233,7 +234,7 @@ class DecisionPanel:
             return str(error)
         ended = any(r.name == IN_TIME for r in rows)
         failed = next((r for r in rows if not r.passed and (not ended or r.name == "elapsed_s")), None)
-        return "" if failed is None else f"{failed.name} {failed.left:g}, limit {failed.right:g}"
+        return "" if failed is None else f"{failed.name} {figure(failed.left)}, limit {figure(failed.right)}"
 
     def aggregates(self) -> dict[str, Any]:
         """Rates and costs over the panel, and counts by reason."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ucsearch.engine.plain.run import make_window
 from ucsearch.errors import InputError
+from ucsearch.figures import figure
 
 if TYPE_CHECKING:
     from ucsearch.dispatch.decision import Decision
@@ -172,7 +173,7 @@ def _title(decision: Decision) -> str:
     c = decision.certificate
     name = "" if c is None else f"{c.plan.task.name}: "
     reason = "" if decision.released else f" ({decision.cause.value})"
-    what = "nothing" if decision.action is None else f"{decision.action:g}"
+    what = "nothing" if decision.action is None else figure(decision.action)
     return f"{name}{decision.outcome.value}{reason}, action {what}"
 
 

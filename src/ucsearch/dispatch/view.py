@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ucsearch.figures import figure
 from ucsearch.frames import make_frame
 from ucsearch.report.small import SHOWN, figure_text, small_table
 from ucsearch.report.text import esc
@@ -24,7 +25,7 @@ def label_of(decision: Decision) -> str:
         return ""
     known = decision.refused if decision.certificate is None else decision.certificate.plan
     if known is None or action not in (actions := tuple(known.actions)):
-        return f"{action:g}"
+        return figure(action)
     return str(known.task.label(actions.index(action), action))
 
 
@@ -59,7 +60,7 @@ def brief(d: Decision) -> str:
     score = score_of(d)
     what = f"{label_of(d)!r}" if d.action is not None else "nothing"
     why = "" if d.released else f", {d.reason.value}"
-    return f"Decision({d.outcome.value}, {what}{why}" + ("" if score is None else f", score {score:.6g}") + ")"
+    return f"Decision({d.outcome.value}, {what}{why}" + ("" if score is None else f", score {figure(score)}") + ")"
 
 
 def brief_panel(panel: DecisionPanel) -> str:
@@ -80,7 +81,7 @@ def html_of(d: Decision) -> str:
     rows = [
         [r.label, figure_text(r.score), figure_text(r.upper), "put forward" if r.index == put else ""] for r in ranked
     ]
-    gate = [[r.name, f"{r.left:g} {r.operator} {r.right:g}", "yes" if r.passed else "no"] for r in d.rows]
+    gate = [[r.name, f"{figure(r.left)} {r.operator} {figure(r.right)}", "yes" if r.passed else "no"] for r in d.rows]
     tables = small_table(("first action", "scores", "at most", ""), rows) + small_table(("condition", "", "met"), gate)
     return f"<div>{head}{tables}</div>"
 
@@ -92,6 +93,6 @@ def html_panel(panel: DecisionPanel) -> str:
     for w in range(min(count, SHOWN)):
         d = panel[w]
         score = score_of(d)
-        rows.append([str(w), d.outcome.value, label_of(d), "" if score is None else f"{score:.6g}", d.reason.value])
+        rows.append([str(w), d.outcome.value, label_of(d), "" if score is None else figure(score), d.reason.value])
     text = f"<div><p>{esc(brief_panel(panel))}</p>"
     return text + small_table(("", "outcome", "action", "score", "reason"), rows, count) + "</div>"

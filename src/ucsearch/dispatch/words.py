@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from ucsearch.certificate.record import Certificate, Closed, Rival
 from ucsearch.dispatch.conditions import BUILT_IN
 from ucsearch.dispatch.gate import Reason
+from ucsearch.figures import figure
 from ucsearch.policies import MODES
 from ucsearch.task import SITE, Condition
 
@@ -67,7 +68,7 @@ def explain_keeping(share: float, weights: Sequence[float], mode: int) -> str:
 def scores(score: float, money: str = "", risk: float = 0.0) -> str:
     """What a plan scores; where rewards are `money`, what it costs or earns."""
     if not money:
-        return f"scores {score:.6g}"
+        return f"scores {figure(score)}"
     verb = "cost" if score < 0.0 else "earn"
     if risk != 0.0:
         return f"{verb}s {_shown(score)} {money}, its risk counted,"
@@ -77,17 +78,17 @@ def scores(score: float, money: str = "", risk: float = 0.0) -> str:
 def at_most(upper: float, money: str = "") -> str:
     """What a plan cannot score."""
     if not money:
-        return f"cannot score more than {upper:.6g}"
+        return f"cannot score more than {figure(upper)}"
     return f"cannot {'cost less' if upper < 0.0 else 'earn more'} than {_shown(upper)} {money}"
 
 
 def _shown(value: float) -> str:
     """Without its sign; millions as people write them, not as powers of ten."""
-    return f"{abs(value):,.0f}" if _MILLION <= abs(value) < _UNREADABLE else f"{abs(value):.6g}"
+    return f"{abs(value):,.0f}" if _MILLION <= abs(value) < _UNREADABLE else figure(abs(value))
 
 
 def _amount(value: float, money: str) -> str:
-    return f"{value:.6g} {money}".rstrip()
+    return f"{figure(value)} {money}".rstrip()
 
 
 def explain_release(c: Certificate, label: str, pass_kind: str, money: str = "") -> str:
@@ -202,9 +203,9 @@ def _figures(c: Certificate | None, money: str) -> dict[str, str]:
         rival, upper = (other.label, other.upper) if other else (rival, upper)
         regret, gap, eps_m, risk = c.regret_bound, c.gap, c.eps_m, c.plan.settings.risk
         margin = c.release_margin if not math.isnan(c.release_margin) else c.gap
-    reach = f"reach {upper:.6g}"
+    reach = f"reach {figure(upper)}"
     if money:
-        reach = f"{'cost only' if upper < 0.0 else 'earn'} {abs(upper):.6g} {money}"
+        reach = f"{'cost only' if upper < 0.0 else 'earn'} {figure(abs(upper))} {money}"
     return dict(
         label=label, scores=scores(score, money, risk), rival=rival, reach=reach,
         better="better" if money else "more", regret=_amount(regret, money), gap=_amount(gap, money),

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ucsearch.allocation.record import allocation_words
 from ucsearch.dispatch.words import explain_condition, explain_keeping, explain_mode
 from ucsearch.errors import RecordError, UCSearchError
+from ucsearch.figures import figure
 from ucsearch.layout import Layout
 from ucsearch.pipeline.again import asked_again, find_decision
 from ucsearch.pipeline.cases import ORDERING_TASK
@@ -131,7 +132,7 @@ def _tell(
         _forecast_line(members, trace["meta"], units if words is None else words.outcome_unit, task),
     ]
     if plan:
-        sizes = ", ".join(f"{x:g}" for x in orders)
+        sizes = ", ".join(figure(x) for x in orders)
         word = "The plan" if outcome["outcome"] == "RELEASED" else "The plan that was not released"
         unit = words.action_unit if words is not None else units if _orders(record) else ""
         text = f"{word}, {len(plan)} {'step' if len(plan) == 1 else 'steps'}: {sizes} {unit}".rstrip()
@@ -198,7 +199,7 @@ def _units_of(action: Any, record: dict[str, Any], task: Task | None) -> str:
         order = float(rules.ordered(inputs.state, float(decode_number(action)), inputs.params))
     except UCSearchError:
         return ""
-    return "" if order == decode_number(action) else f", which orders {order:g}"
+    return "" if order == decode_number(action) else f", which orders {figure(order)}"
 
 
 def _orders(record: dict[str, Any]) -> bool:
@@ -208,17 +209,17 @@ def _orders(record: dict[str, Any]) -> bool:
 def _situation(task: Task | None, record: dict[str, Any], units: str, words: Words | None) -> list[str]:
     values = [float(decode_number(x)) for x in record["inputs"]["state"]]
     if task is None:
-        return [f"State: {', '.join(f'{v:g}' for v in values)}."]
+        return [f"State: {', '.join(figure(v) for v in values)}."]
     layout = Layout(task.state, tuple(record["inputs"]["state_lengths"]))
     if words is not None:
         return [f"Now: {told_state(layout, values, words)}."]
     if not _orders(record):
-        return ["State: " + ", ".join(f"{n} {v:g}" for n, v in zip(layout.names, values, strict=True)) + "."]
+        return ["State: " + ", ".join(f"{n} {figure(v)}" for n, v in zip(layout.names, values, strict=True)) + "."]
     state = layout.build(values)
     params = _params(task, record)
-    text = f"In stock: {state.on_hand:g} {units}"
+    text = f"In stock: {figure(state.on_hand)} {units}"
     if params.lead_time > 0.0:
-        due = ", ".join(f"{x:g} {_when(i)}" for i, x in enumerate(state.pipeline) if x)
+        due = ", ".join(f"{figure(x)} {_when(i)}" for i, x in enumerate(state.pipeline) if x)
         text += f"; on order: {due}" if due else "; nothing on order"
     return [text + f". An order arrives {_when(int(params.lead_time))}."]
 
@@ -230,7 +231,7 @@ def told_state(layout: Layout, values: Sequence[float], words: Words) -> str:
         found = getattr(state, field, None)
         if isinstance(found, tuple):
             if any(found):
-                parts.append(f"{name} {', '.join(f'{x:g}' for x in found)}")
+                parts.append(f"{name} {', '.join(figure(x) for x in found)}")
         elif found is not None and found < NO_LIMIT and (found != 0.0 or not parts):
             parts.append(f"{name} {words.valued(found, unit)}")
     return "; ".join(parts)
@@ -256,8 +257,8 @@ def _forecast_line(members: Floats, meta: dict[str, Any], units: str, task: Task
     parts = []
     for name, values in zip(names, members[:, 0].T, strict=True):
         low, high = np.quantile(values, [0.05, 0.95])
-        told = f"{name} {values.mean():.4g}" if several else f"{values.mean():.4g} {units}"
-        parts.append(f"{told} on average, 5 to 95 %: {low:.4g} to {high:.4g}")
+        told = f"{name} {figure(values.mean(), 4)}" if several else f"{figure(values.mean(), 4)} {units}"
+        parts.append(f"{told} on average, 5 to 95 %: {figure(low, 4)} to {figure(high, 4)}")
     text = f"Forecast: {members.shape[0]} members over {members.shape[1]} steps"
     text += f" by {meta['model']}" if meta["model"] else ""
     text += f", made {', '.join(meta['issued'])}" if meta["issued"] else ""
@@ -288,7 +289,7 @@ def _bound(rival: dict[str, Any]) -> float:
 
 
 def _figure(value: Any) -> str:
-    return "-" if value is None else f"{decode_number(value):.6g}"
+    return "-" if value is None else figure(decode_number(value))
 
 
 def _follow(

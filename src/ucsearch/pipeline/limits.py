@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ucsearch.answers import as_allowed, guarded
 from ucsearch.dispatch.decision import Decision, Outcome
 from ucsearch.dispatch.gate import Reason
+from ucsearch.figures import figure
 from ucsearch.layout import own_row
 from ucsearch.pipeline.again import Asked
 from ucsearch.task import Task
@@ -277,9 +278,9 @@ def _least(limit: _Limit, now: float, far: float, size: float, state: Any, param
 
 def _words(found: Binding, one: str, several: str) -> str:
     if found.alone:
-        return "; ".join(f"{c.name} {c.now:g} {one}, {c.needed:g} would" for c in found.alone)
+        return "; ".join(f"{c.name} {figure(c.now)} {one}, {figure(c.needed)} would" for c in found.alone)
     if found.together:
-        now = " and ".join(f"{c.name} {c.now:g}" for c in found.together)
-        needed = " and ".join(f"{c.needed:g}" for c in found.together if math.isfinite(c.needed))
+        now = " and ".join(f"{c.name} {figure(c.now)}" for c in found.together)
+        needed = " and ".join(figure(c.needed) for c in found.together if math.isfinite(c.needed))
         return f"{now} together {several}" + (f", {needed} would" if needed else "")
     return ""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError, RecordError
+from ucsearch.figures import figure
 from ucsearch.pipeline.again import find_decision
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.pipeline.limits import action_words
@@ -88,17 +89,17 @@ def _check_counted(inputs: RecordedInputs, task: Task, action: float | str) -> N
     """Units that are started and stopped are counted; half of one is a slip."""
     counted = task.name == _COUNTED and all(a is None or a == int(a) for a in inputs.actions)
     if counted and not isinstance(action, str) and math.isfinite(action) and action != int(action):
-        raise InputError("QUANTITY", f"{action:g}", "whole units: those offered are")
+        raise InputError("QUANTITY", figure(action), "whole units: those offered are")
 
 
 def _told(error: NotAllowed, inputs: RecordedInputs, task: Task, action: float, by_units: bool) -> NotAllowed:
     """The refusal with the limits in the way; and what is allowed, as units where it was asked in units."""
     words = action_words(task, inputs.state, inputs.params, action)
-    what, feasible = f"{action:g}", error.feasible
+    what, feasible = figure(action), error.feasible
     if by_units:
-        what = f"an order of {_size(inputs, task, action):g}"
+        what = f"an order of {figure(_size(inputs, task, action) or 0.0)}"
         sizes = {n: _size(inputs, task, a) for a, n in zip(inputs.actions, inputs.labels, strict=True)}
-        feasible = tuple(dict.fromkeys(f"{sizes[n]:g}" for n in feasible))
+        feasible = tuple(dict.fromkeys(figure(sizes[n] or 0.0) for n in feasible))
     return NotAllowed(f"{what} breaks the rules of {task.name!r}" + (f": {words}" if words else ""), feasible)
 
 
@@ -111,7 +112,7 @@ def _size(inputs: RecordedInputs, task: Task, action: Any) -> float | None:
 def _ordering(inputs: RecordedInputs, task: Task, quantity: float) -> float:
     """The action that orders so many units: one of the grid where there is one."""
     if not 0.0 <= quantity < math.inf:
-        raise InputError("QUANTITY", f"{quantity:g}", "units to order, at least 0")
+        raise InputError("QUANTITY", figure(quantity), "units to order, at least 0")
     for a in inputs.actions:
         if a is not None and _size(inputs, task, a) == quantity:
             return a
@@ -120,10 +121,10 @@ def _ordering(inputs: RecordedInputs, task: Task, quantity: float) -> float:
     order = float(rules.ordered(inputs.state, action, inputs.params))
     if not math.isclose(order, quantity, rel_tol=_CLOSE, abs_tol=0.0):
         least, pack = inputs.params.minimum_order, inputs.params.case_pack
-        why = [f"the minimum order is {least:g}"] if quantity < least else []
-        why += [f"packs hold {pack:g}"] if pack > 0.0 else []
+        why = [f"the minimum order is {figure(least)}"] if quantity < least else []
+        why += [f"packs hold {figure(pack)}"] if pack > 0.0 else []
         raise InputError(
-            "QUANTITY", f"{quantity:g}", f"what can be ordered: {order:g} is the next",
+            "QUANTITY", figure(quantity), f"what can be ordered: {figure(order)} is the next",
             hint=f"{' and '.join(why) or 'It would be rounded'}.".capitalize(),
         )  # fmt: skip
     return action

@@ -16,6 +16,7 @@ from ucsearch.certificate.record import Certificate, Closed
 from ucsearch.dispatch.gate import IN_TIME, Reason
 from ucsearch.dispatch.words import explain_fallback, explain_release
 from ucsearch.errors import UCSearchError
+from ucsearch.figures import figure
 from ucsearch.policies import MODES
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.inputs import recorded_inputs
@@ -106,13 +107,13 @@ def _detail(record: dict[str, Any]) -> str:
     failed = next(iter(rows), None)
     if failed is None:
         return ""
-    return f"{failed['name']} {_number(failed['left']):g}, limit {_number(failed['right']):g}"
+    return f"{failed['name']} {figure(_number(failed['left']))}, limit {figure(_number(failed['right']))}"
 
 
 def _label(record: dict[str, Any], action: Any) -> str:
     actions = record.get("task", {}).get("actions", [])
     if action is None or action not in actions:
-        return "?" if action is None else f"{decode_number(action):g}"
+        return "?" if action is None else figure(decode_number(action))
     return plain(record["task"]["labels"][actions.index(action)])
 
 

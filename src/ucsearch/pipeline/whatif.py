@@ -16,6 +16,7 @@ import numpy as np
 from ucsearch.dispatch.decision import Decision
 from ucsearch.dispatch.view import label_of, score_of
 from ucsearch.errors import InputError, RecordError, UCSearchError
+from ucsearch.figures import figure
 from ucsearch.pipeline.again import Asked, asked_again, find_decision, refused_words
 from ucsearch.pipeline.cases import ORDERING_TASK, in_packs, state_columns
 from ucsearch.pipeline.columns import like
@@ -107,7 +108,7 @@ class WhatIf:
         old, new = score_of(a), score_of(b)
         if old is not None and new is not None and old != new:
             word, unit = ("better" if new > old else "worse"), f" {self.money}" if self.money else ""
-            text += f" The expected score is {abs(new - old):.6g}{unit} {word}."
+            text += f" The expected score is {figure(abs(new - old))}{unit} {word}."
         if not b.released:
             text += f" {sentence_in(b, self.money)}"
         if is_blocked(b) and (words := blocked_words(asked_of(b))):
@@ -213,7 +214,7 @@ def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Ask
             if asked.task.name == ORDERING_TASK and after < 0.0 and not owed:
                 raise InputError("--set", f"{name}={text}", "at least 0")
             state = with_value(state, names[name], after)
-            told.append(Set(name, f"{before:g}", f"{state_value(state, names[name]):g}"))
+            told.append(Set(name, figure(before), figure(state_value(state, names[name]))))
         else:
             close = like(name, ours)
             hint = f"Did you mean {' or '.join(close)}?" if close else ""
@@ -221,7 +222,7 @@ def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Ask
     if not parameters:
         return asked.changed(state=state), told, notes
     if config is None:
-        told += [Set(k, f"{fields[k]:g}", f"{v:g}") for k, v in parameters.items()]
+        told += [Set(k, figure(fields[k]), figure(v)) for k, v in parameters.items()]
         return asked.changed(state=state, params=params._replace(**parameters)), told, notes
     shape = next((k for k in parameters if k in _SHAPES), None)
     if shape is not None:
@@ -251,7 +252,7 @@ def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Ask
     for name, found in moved.items():
         if not found and not regridded and task.functions() == asked.task.functions():
             hint = (
-                f"What is left of it is the state's: --set allowance={parameters[name]:g}."
+                f"What is left of it is the state's: --set allowance={figure(parameters[name])}."
                 if name == "change_budget"
                 else DECIDE_ANEW
             )
@@ -339,11 +340,11 @@ def _real(name: str, text: str) -> float:
 
 
 def _said(value: Any) -> str:
-    return "none" if value is None else f"{value:g}" if isinstance(value, int | float) else str(value)
+    return "none" if value is None else figure(value) if isinstance(value, int | float) else str(value)
 
 
 def _steps(plan: Sequence[float]) -> str:
-    shown = ", ".join(f"{x:g}" for x in plan[:_SHOWN])
+    shown = ", ".join(figure(x) for x in plan[:_SHOWN])
     return f"{shown}, ..." if len(plan) > _SHOWN else shown
 
 
@@ -353,4 +354,4 @@ def _order(decision: Decision) -> float | None:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None or not math.isfinite(value) else f"{value:.6g}"
+    return "" if value is None or not math.isfinite(value) else figure(value)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ucsearch.errors import InputError, UCSearchError
+from ucsearch.figures import figure
 
 __all__ = ["DECIDE_ANEW", "lengths_of", "other_lead_time", "other_lengths", "state_names", "state_value", "with_value"]
 
@@ -28,11 +29,11 @@ def other_lead_time(state: Any, old: int, new: int) -> tuple[Any, list[str]]:
     if late:
         raise InputError(
             "--set", f"lead_time={new}", f"a lead time of at least {_longest(open_orders)}",
-            hint=f"Open orders of {', '.join(f'{x:g}' for x in late)} arrive later than a new order would.",
+            hint=f"Open orders of {', '.join(figure(x) for x in late)} arrive later than a new order would.",
         )  # fmt: skip
     notes = ["Open orders keep their day of arrival; the order sizes offered are those of the record."]
     if first:
-        notes.append(f"The {first:g} that arrive in this period count as stock.")
+        notes.append(f"The {figure(first)} that arrive in this period count as stock.")
     return state._replace(pipeline=kept), notes
 
 
@@ -51,7 +52,7 @@ def other_lengths(state: Any, lengths: Mapping[str, int], what: str) -> tuple[An
     for name, length in lengths.items():
         items = getattr(state, name)
         if any(items[length:]):
-            late = ", ".join(f"{x:g}" for x in items[length:] if x)
+            late = ", ".join(figure(x) for x in items[length:] if x)
             hint = f"{late} under way ({name}) would take longer than what is begun now. {DECIDE_ANEW}"
             raise InputError("--set", what, "a time not shorter than that of what is under way", hint=hint)
         changed[name] = (items + (0.0,) * length)[:length]

@@ -18,6 +18,7 @@ from numpy import empty, zeros
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
+from ucsearch.figures import figure
 from ucsearch.task import Task
 from ucsearch.tasks.binding import Fit
 from ucsearch.tasks.checks import ascending, choice, fractile, limit, number, whole
@@ -333,7 +334,7 @@ class Lattice(NamedTuple):
 
 
 def label(action: float) -> str:
-    return "no change" if action == 0.0 else f"{'start' if action > 0.0 else 'stop'} {abs(action):g}"
+    return "no change" if action == 0.0 else f"{'start' if action > 0.0 else 'stop'} {figure(abs(action))}"
 
 
 @lru_cache(maxsize=256)

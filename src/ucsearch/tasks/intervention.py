@@ -16,6 +16,7 @@ from numpy import empty, zeros
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
+from ucsearch.figures import figure
 from ucsearch.task import Task
 from ucsearch.tasks.binding import Fit
 from ucsearch.tasks.checks import NO_LIMIT, ascending, limit, number, share, whole
@@ -258,7 +259,7 @@ class Intervention(StablePlan):
 
 
 def label(action: float) -> str:
-    return "watch" if action == 0.0 else f"dose {action:g}"
+    return "watch" if action == 0.0 else f"dose {figure(action)}"
 
 
 @lru_cache(maxsize=256)

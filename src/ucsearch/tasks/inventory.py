@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
+from ucsearch.figures import Labelled
 from ucsearch.task import Continuation, Task
 from ucsearch.tasks import inventory_rules as rules
 from ucsearch.tasks import uses
@@ -378,7 +379,6 @@ def _task(config: LeadTimeInventory) -> Task:
     elif config.base_stock_levels:
         continuations.append(Continuation(rules.base_stock, tuple((x,) for x in config.base_stock_levels)))
     stable = config.is_planned
-    text = "order up to {:g}" if config.orders == "level" else "order {:g}"
     return Task(
         name="lead_time_inventory",
         state=rules.PlannedState if stable else rules.State,
@@ -395,6 +395,6 @@ def _task(config: LeadTimeInventory) -> Task:
         by_rest=True,
         bound=bound_fine if _is_small(params) else bound,
         continuations=continuations,
-        label_of=text.format,
+        label_of=Labelled("order up to" if config.orders == "level" else "order"),
         uses={"units": uses.units, "spend": uses.spend, "lines": uses.lines},
     )

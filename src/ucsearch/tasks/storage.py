@@ -16,6 +16,7 @@ from numpy import zeros
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
+from ucsearch.figures import figure
 from ucsearch.task import Task
 from ucsearch.tasks import storage_lattice as lattice
 from ucsearch.tasks import uses
@@ -360,7 +361,7 @@ class Storage(StablePlan):
 
 
 def label(action: float) -> str:
-    return "idle" if action == 0.0 else f"{'charge' if action > 0.0 else 'discharge'} {abs(action):g}"
+    return "idle" if action == 0.0 else f"{'charge' if action > 0.0 else 'discharge'} {figure(abs(action))}"
 
 
 @lru_cache(maxsize=256)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ucsearch.figures import figure
+
 __all__ = ["Words", "task_words"]
 
 
@@ -20,7 +22,7 @@ class Words:
     means: dict[str, tuple[str, str]] = field(default_factory=dict)  # the same, averaged over periods
 
     def valued(self, number: float, unit: str) -> str:
-        return f"{number:.6g} {unit}".rstrip()
+        return f"{figure(number)} {unit}".rstrip()
 
 
 def power_unit(energy: str) -> str:
