@@ -52,7 +52,7 @@ end_price = "forecast"  # energy left is worth what it would earn in one more da
 
 [policy]
 name = "exact"          # proves the best first action
-depth = 24              # periods planned ahead; forecasts must reach that far
+depth = 24              # periods planned ahead: a whole day, so 96 at 15 minutes; forecasts must reach that far
 risk = 0.0              # earnings are linear in prices, so the mean path gives the best plan
 
 [proof]
