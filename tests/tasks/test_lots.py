@@ -106,3 +106,11 @@ def test_a_planner_of_steady_demand_orders_what_is_needed() -> None:
     config = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 1.0))
     assert np.isin([99.0, 100.0, 101.0], config.lots(trace, config.params(), 8, 1.0, fitted=True).sizes[0]).all()
     assert not np.isin([99.0, 100.0, 101.0], config.lots(trace, config.params(), 8, 1.0).sizes[0]).any()
+
+
+def test_four_sizes_stay_even_where_eight_would() -> None:
+    """Four that lie around a need leave nothing for the rest: 80 pieces, the best order of a planner, were none of them."""
+    mean, p = np.full((1, 4), 90.0), LeadTimeInventory().params()
+    spread = np.array([20.0])
+    assert lots(mean, 1, p, 4, 1.0, spread=spread).sizes.tolist() == lots(mean, 1, p, 4, 1.0).sizes.tolist()
+    assert lots(mean, 1, p, 4, 1.0, spread=spread / 20.0).sizes.tolist() != lots(mean, 1, p, 4, 1.0).sizes.tolist()

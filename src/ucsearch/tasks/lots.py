@@ -20,6 +20,7 @@ FINEST = 4  # parts of a pack
 BATCHES = 2.0  # economic batches that the largest order covers
 SLACK_PERIODS = 2  # periods beyond the lead time that it covers at least
 STEADY = 2.0  # spreads of demand over an order's time; sizes further apart hold stock by rounding, not for safety
+FEWEST = 8  # sizes are judged as if they were so many at least: fewer cannot lie around a need and still cover the rest
 LEVELS = (512, 512, 128)  # of stock up to the largest order, by lead time: states grow with a power of it
 # Where sizes go first: so many periods more or less than an economic order lasts, and so many half spreads.
 _AROUND = ((0, 0), (0, 1), (0, -1), (0, 4), (0, -4), (1, 0), (-1, 0), (2, 0), (0, 2), (0, -2), (3, 0), (0, 8))
@@ -68,7 +69,8 @@ def lots(
     each = np.maximum(quantum, fine)
     periods = np.maximum(1.0, np.round(batch / usual))  # that an economic order lasts
     cycle = spread * np.sqrt((lead + periods) / (lead + 1.0))
-    steady = (top / count > STEADY * cycle) & (each < top / count)
+    apart = top / max(count, FEWEST)
+    steady = (apart > STEADY * cycle) & (each < apart)
     around = _around(mean, usual, lead, periods, np.maximum(each, 0.5 * cycle), each, top, count)
     around[:, 1:] = np.maximum(around[:, 1:], (np.ceil(least / each - 1e-9) * each)[:, None])
     return Lots(np.where(steady, fine, spacing), _distinct(np.where(steady[:, None], around, sizes)))
