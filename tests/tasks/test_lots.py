@@ -109,7 +109,7 @@ def test_a_planner_of_steady_demand_orders_what_is_needed() -> None:
 
 
 def test_four_sizes_stay_even_where_eight_would() -> None:
-    """Four that lie around a need leave nothing for the rest: 80 pieces, the best order of a planner, were none of them."""
+    """Four around a need leave nothing for the rest: 80 pieces, a planner's best order, was none of them."""
     mean, p = np.full((1, 4), 90.0), LeadTimeInventory().params()
     spread = np.array([20.0])
     assert lots(mean, 1, p, 4, 1.0, spread=spread).sizes.tolist() == lots(mean, 1, p, 4, 1.0).sizes.tolist()
