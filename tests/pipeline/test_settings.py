@@ -173,3 +173,21 @@ def test_closed_loop_values_stock_left_by_the_order_it_puts_off_unless_told_othe
     assert parse_settings(given.encode()).task.end_stock == "unit_cost"
     none = closed.replace("[task]\n", "[task]\nsalvage = 0\n", 1)
     assert parse_settings(none.encode()).task.end_stock == "salvage"
+
+
+@pytest.mark.parametrize(
+    ("policy", "proof", "nodes"),
+    [
+        ('mode = "closed"', "node_budget = 5000000", 5_000_000),
+        ('mode = "closed"\nnode_budget = 30', "node_budget = 5000000", 30),
+        ('mode = "closed"', "", uc.Exact(depth=2).node_budget),
+        ('mode = "members"', "node_budget = 5000000", uc.Exact(depth=2).node_budget),
+    ],
+)
+def test_a_closed_loop_has_the_effort_of_its_proof(policy: str, proof: str, nodes: int) -> None:
+    """It is one search; with its own smaller budget two of a hundred decisions of other data fell back."""
+    task = '[task]\nname = "lead_time_inventory"\norder_sizes = [0.0, 1.0]\n'
+    text = f'{task}[policy]\nname = "exact"\ndepth = 2\n{policy}\n[proof]\n{proof}\n'
+    found = parse_settings(text.encode())
+    assert isinstance(found.policy, uc.Exact)
+    assert found.policy.node_budget == nodes

@@ -179,7 +179,9 @@ class BacktestResult:
                 row.insert(2, f"{f['revenue'] - f['cost']:,.2f}")
             rows.append(row)
         title = f"{count} series over {periods} periods of one {word}; {100.0 * self.released:.1f} % of the policy's "
-        lines = [title + "decisions were released, the rest fell back", self.headline(), "", *_aligned(rows), ""]
+        why = ", ".join(f"{name} {count:,} times" for name, count in self.reasons.items())
+        title += "decisions were released, the rest fell back" + (f" ({why})" if why else "")
+        lines = [title, self.headline(), "", *_aligned(rows), ""]
         lines.append("policy saves: share of the other's cost, with its 95 % interval over series; - is a loss")
         if self.knobs:
             told = "; ".join(f"{name} {_knobs(chosen)}" for name, chosen in self.knobs.items())

@@ -50,6 +50,7 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError([f"{file}: not valid TOML: {error}"]) from error
     _looking_fallback(content)
+    _closed_effort(content)
     if isinstance(content.get("actions"), dict) and (
         content["actions"].get("multiples") is not None or content["actions"].get("lots")
     ):
@@ -131,6 +132,15 @@ _FALLBACKS = {"lead_time_inventory": "level", "capacity_plan": "need", "delayed_
 
 # How long a period lasts, for tasks that turn power into energy.
 _HOURS = {"15min": 0.25, "30min": 0.5, "hour": 1.0, "day": 24.0}
+
+
+def _closed_effort(content: dict[str, Any]) -> None:
+    """In closed loop the search is its own proof: the effort given to the proof is the search's."""
+    policy, proof = content.get("policy"), content.get("proof")
+    if not (isinstance(policy, dict) and isinstance(proof, dict)) or policy.get("mode") != "closed":
+        return
+    if policy.get("name") == "exact" and "node_budget" in proof:
+        content["policy"] = {"node_budget": proof["node_budget"], **policy}
 
 
 def _looking_fallback(content: dict[str, Any]) -> None:
