@@ -191,3 +191,14 @@ def test_a_closed_loop_has_the_effort_of_its_proof(policy: str, proof: str, node
     found = parse_settings(text.encode())
     assert isinstance(found.policy, uc.Exact)
     assert found.policy.node_budget == nodes
+
+
+def test_without_source_files_fields_say_that_they_are_not_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(what: object) -> str:
+        raise OSError("could not get source code")
+
+    before = field_notes(uc.Gate)
+    monkeypatch.setattr("inspect.getsource", gone)
+    after = field_notes(uc.Gate)
+    assert set(after) >= set(before) > set()
+    assert all(note.startswith("not described") for note in after.values())

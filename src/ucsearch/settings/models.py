@@ -76,8 +76,12 @@ def forecaster_classes() -> dict[str, type[Any]]:
     }
 
 
+NO_SOURCE = "not described: the package's source files, whose comments say it, are not here"
+
+
 def field_notes(cls: type[Any]) -> dict[str, str]:
-    """The comment beside each field of a dataclass (or of a tuple or dictionary with names), from its source."""
+    """The comment beside each field of a dataclass (or of a tuple or dictionary with names), from its source; where
+    that is not here (a stripped image), every field says so."""
     notes: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if not (dataclasses.is_dataclass(base) or hasattr(base, "_fields") or hasattr(base, "__total__")):
@@ -85,6 +89,7 @@ def field_notes(cls: type[Any]) -> dict[str, str]:
         try:
             source = inspect.getsource(base)
         except (OSError, TypeError):
+            notes.update(dict.fromkeys(vars(base).get("__annotations__", {}), NO_SOURCE))
             continue
         notes.update(re.findall(r"^    (\w+): [^#\n]*#\s*(.+?)\s*$", source, flags=re.MULTILINE))
     return notes
