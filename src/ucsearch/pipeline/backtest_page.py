@@ -102,7 +102,7 @@ def write_backtest_page(result: BacktestResult, path: str | Path) -> None:
 def _row(result: BacktestResult, name: str) -> dict[str, Any]:
     f = result.tracks[name].figures()
     a = None if name == POLICY else result.against(name)
-    low, high = (a.low, a.high) if a is not None and a.is_known else (math.nan, math.nan)
+    low, high = (a.low, a.high) if a is not None and a.ends.is_known else (math.nan, math.nan)
     return {
         "name": name, "ours": name == POLICY, "cost": f["cost"], "profit": f["revenue"] - f["cost"],
         "parts": [f[k] for k in _PARTS], "fill": 100.0 * f["fill_rate"], "service": 100.0 * f["service_level"],

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.backtest.intervals import Interval
 from ucsearch.backtest.statistics import LEAST, RESAMPLES, Bounds, bootstrap_key, bounds, scale_free_delta
 from ucsearch.pipeline.tables import Problem
 from ucsearch.pipeline.written import write_table
@@ -79,19 +80,14 @@ class Against:
     delta: Bounds | None  # scale-free, every series counting alike; None where revenue makes costs negative
 
     @property
-    def side(self) -> int:
-        """1: the policy was cheaper beyond chance; -1: dearer; 0: open."""
-        return int(self.low > 0.0) - int(self.high < 0.0)
-
-    @property
-    def is_known(self) -> bool:
-        """Whether it has both ends: few or very unequal series leave one of them infinite, or both."""
-        return math.isfinite(self.low) and math.isfinite(self.high)
+    def ends(self) -> Interval:
+        """The share with its interval: whether that has both ends, and on which side of 0 it lies."""
+        return Interval(self.share, self.low, self.high)
 
     def text(self) -> str:
         if not math.isfinite(self.share):
             return ""
-        if not self.is_known:
+        if not self.ends.is_known:
             return f"{100.0 * self.share:+.1f} %"
         return f"{100.0 * self.share:+.1f} % [{100.0 * self.low:+.1f}, {100.0 * self.high:+.1f}]"
 
@@ -143,15 +139,15 @@ class BacktestResult:
             return ""
         found = self.against(best)
         over = f"95 % interval over {found.series} series"
-        if not found.is_known:
+        if not found.ends.is_known:
             why = f", at least {LEAST} are needed" if found.series < LEAST else " are too few, they differ too much"
             few = f"no interval: {found.series} series{why}"
             return f"policy against the best rule, {best}: {found.text() or 'equal'} ({few})"
         change = f"{100.0 * abs(found.share):.1f} %"
         interval = f"[{100.0 * found.low:+.1f}, {100.0 * found.high:+.1f}] % saved, {over}"
-        if found.side > 0:
+        if found.ends.side > 0:
             return f"the policy is {change} cheaper than the best rule, {best}: {interval}"
-        if found.side < 0:
+        if found.ends.side < 0:
             return f"the best rule, {best}, is cheaper: the policy costs {change} more; {interval}"
         told = f"{best}; {100.0 * found.share:+.1f} % {interval}"
         return f"a simple rule does as well, as far as these series can tell: {told}"
