@@ -22,7 +22,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,10 +103,9 @@ def short_table(folder: Path) -> str:
     for p in (p for p in asked if p["suite"] not in AFTER):
         found, passed = standings(p), _passed(p)
         cells = [found[kind] or "-" for kind in (BETTER, EQUAL, WORSE, OPEN)]
-        first = p["settings"].get("again")  # the paper's gate was asked by the suite that opened these windows first
-        judged = next((one for one in held if one["suite"] == first), p)
-        words = "**certified**" if judged["verdict"]["class"] == "certified" else "not passed"
-        cells.append(words if judged is p else f"{words} in [the first look](evidence/{first})")
+        first = _certified_first(p, held)
+        words = "not passed" if first is None else "**certified**"
+        cells.append(words if first in (None, p["suite"]) else f"{words} in [the first look](evidence/{first})")
         suite = f"[{p['verdict']['endpoint']}](evidence/{p['suite']})"
         lines.append(f"| {suite} | {'**yes**' if passed else 'not shown'} | " + " | ".join(cells) + " |")
     rest = [p for p in asked if p["suite"] in AFTER]
@@ -116,6 +115,15 @@ def short_table(folder: Path) -> str:
         f"| | | | | passed in {certified} |"
     )
     return "\n".join([BEGIN, *lines, END])
+
+
+def _certified_first(p: Mapping[str, Any], held: Sequence[Mapping[str, Any]]) -> str | None:
+    """The suite that was certified on these windows: this one, or the one that had opened all of them before."""
+    certified = {
+        one["suite"]: one["verdict"]["key"]["series"] for one in held if one["verdict"]["class"] == "certified"
+    }
+    whole = {one["suite"] for one in p["earlier"] if len(one["periods"]) == certified.get(one["suite"])}
+    return p["suite"] if p["suite"] in certified else min(whole, default=None)
 
 
 def _passed(predicate: Mapping[str, Any]) -> bool:

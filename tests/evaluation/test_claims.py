@@ -52,6 +52,23 @@ def test_boundary_names_every_failed_condition() -> None:
     assert "risk_active_family (fam-b): 0.5000, expected >= 0.9500" in verdict["reasons"]
 
 
+@pytest.mark.parametrize(("opened", "found"), [(6, "certified"), (7, "boundary")])
+def test_windows_that_others_have_seen_certify_nothing_whatever_the_suite_is_called(opened: int, found: str) -> None:
+    """Another name for a suite that looks at the same windows again would have been certified, too."""
+    rows = kit.make_rows()
+    names = sorted({f"{row['family']}/{row['series']}" for row in rows if row["split"] == "test"})
+    assert len(names) == 12
+    half = names[: opened // 2]
+    earlier = [{"look": 1 + i, "suite": f"other {i}", "periods": {name: [0, 9] for name in some}}
+               for i, some in enumerate((half, names[opened // 2 : opened]))]  # fmt: skip
+    p = copy.deepcopy(CERTIFIED)
+    verdict = classify({**p, "earlier": earlier}, rows)
+    assert verdict["class"] == found
+    if found == "boundary":
+        assert verdict["reasons"][0].endswith("had opened test periods of 7 of 12 series")
+        assert not supports("certified", {**p, "earlier": earlier})
+
+
 def test_two_looks_are_boundary_although_every_row_passes() -> None:
     verdict = predicate_of(kit.make_rows(), looks=2)["verdict"]
     assert verdict["class"] == "boundary"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ucsearch.errors import DataError, InputError
-from ucsearch.evaluation.ledger import Look, append_look, before, read_ledger
+from ucsearch.evaluation.ledger import Look, append_look, before
 from ucsearch.evaluation.other_files import load_replaced
 from ucsearch.evaluation.run import evaluate
 from ucsearch.evaluation.sources import is_design, price_blocks
@@ -100,19 +100,6 @@ def test_hours_that_were_open_before_are_found_however_blocks_are_cut(tmp_path: 
     looks.append(append_look(ledger, apart, {"gefcom": {"hours 624-1631": [700, 900]}}, code=None))
     assert before(looks, looks[1])[1][0]["periods"] == {"gefcom/hours 500-1507": [450, 517]}
     assert before(looks, looks[2])[1] == []
-
-
-def test_a_suite_that_opens_anothers_windows_again_counts_its_looks(tmp_path: Path) -> None:
-    suite = load_suite("m4-balanced200-value")
-    assert suite.as_json()["again"] == "m4-balanced200"
-    assert "again" not in parse_suite(suite.text.replace('again = "m4-balanced200"\n', "")).as_json()
-    ledger = tmp_path / "looks.jsonl"
-    first = Look("m4-balanced200", "1" * 64, "2" * 64, "3" * 64)
-    append_look(ledger, first, {"m4": {"D1": [10, 20]}}, code=None)
-    own = append_look(ledger, first._replace(suite=suite.name), {"m4": {"D1": [10, 20]}}, code=None)
-    looks = read_ledger(ledger)
-    assert before(looks, own)[0] == 1
-    assert before(looks, own, suite.again)[0] == 2  # and with two looks nothing is certified
 
 
 def test_series_that_were_seen_before_take_no_part(tmp_path: Path) -> None:

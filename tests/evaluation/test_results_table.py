@@ -64,8 +64,10 @@ def test_the_short_table_leaves_no_opponent_out_and_counts_the_papers_rows() -> 
             (line,) = (x for x in table.splitlines() if named in x)
             assert all(words in line for words in standings(p).values())
             assert ("**yes**" in line) is (p["verdict"]["value"]["class"] == "passed")
-            judged = read(EVIDENCE / p["settings"].get("again", p["suite"])).predicate
+            asked_first = p["suite"].removesuffix("-value")
+            judged = read(EVIDENCE / asked_first).predicate
             assert ("**certified**" in line) is (judged["verdict"]["class"] == "certified")
+            assert (f"[the first look](evidence/{asked_first})" in line) is (asked_first != p["suite"])
     rest = [p for p in asked if p["suite"] in made.AFTER]
     passed = sum(p["verdict"]["value"]["class"] == "passed" for p in rest)
     assert f"[{len(rest)} more suites](docs/all-results.md), the paper's remaining rows | shown in {passed} |" in table
@@ -73,7 +75,7 @@ def test_the_short_table_leaves_no_opponent_out_and_counts_the_papers_rows() -> 
 
 def test_every_walk_forward_suite_that_opened_its_test_has_both_verdicts() -> None:
     found = [read(folder).predicate for folder in FOLDERS]
-    asked_again = {p["settings"].get("again") for p in found if p["value"] is not None}
+    asked_again = {p["suite"].removesuffix("-value") for p in found if p["value"] is not None}
     for p in (p for p in found if p["kind"] == "walkforward" and p["verdict"]["class"] != "no-go"):
         assert p["gate"], p["suite"]
         asked = p["verdict"]["value"]["class"] in ("passed", "not passed")

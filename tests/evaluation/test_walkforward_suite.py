@@ -52,7 +52,7 @@ def test_every_suite_is_valid_and_has_a_card(name: str) -> None:
 
 def test_every_full_suite_has_a_mini() -> None:
     """One that opens another's windows again has that one's."""
-    full = [load_suite(n).again or n for n in suite_names(mini=False)]
+    full = [n.removesuffix("-value") for n in suite_names(mini=False)]
     assert [n for n in full if f"{n}-mini" not in suite_names()] == []
 
 

@@ -19,6 +19,7 @@ __all__ = ["KINDS", "ClaimError", "claim", "classify", "key_text", "status_rows"
 
 Predicate = Mapping[str, Any]
 
+MOST_SEEN = 0.5  # share of a suite's test series that earlier looks, under whatever name, may have opened
 _NAMES = {"cem": "CEM", "mppi": "MPPI", "ppo": "PPO", "dqn": "DQN", "fqi": "FQI", "cql": "CQL"}
 INTERPRETATION = {
     "certified": "Certified trace-only endpoint: the gate's conclusions hold for this suite's families and "
@@ -44,7 +45,9 @@ class ClaimError(InputError):
 def classify(predicate: Predicate, rows: Sequence[Row]) -> dict[str, Any]:
     """The verdict on a run: class, endpoint, key figures, reasons, permitted interpretation."""
     tested = [row for row in rows if row["split"] == "test"]
-    kind = _class(predicate)
+    series = len({(row["family"], row["series"]) for row in tested})
+    seen = _seen_before(predicate, series)
+    kind = _class(predicate, series)
     gate, audit, checks = predicate["gate"], predicate["audit"], predicate["checks"]
     if is_stopped(audit) and (tested or predicate["looks"]):
         raise EvidenceError("audit: it stopped this route on validation, but the test split was opened")
@@ -79,7 +82,7 @@ def classify(predicate: Predicate, rows: Sequence[Row]) -> dict[str, Any]:
             "smallest_lower_bound": None if None in low else min(low, default=None),
             "bounds_positive": sum(row["pass"] for row in gate if row["name"] == "lower_bound"),
             "bounds": len(low),
-            "series": len({(row["family"], row["series"]) for row in tested}),
+            "series": series,
             "windows": len(tested),
         }
         if "power" in chosen:
@@ -88,6 +91,8 @@ def classify(predicate: Predicate, rows: Sequence[Row]) -> dict[str, Any]:
                 reasons.append(f"opened although underpowered: {chosen['power']:.2f} that all bounds would pass")
         if predicate["looks"] != 1:
             reasons.append(f"the test split was opened {predicate['looks']} times, expected once")
+        if seen and is_promoted(gate, predicate["looks"]):
+            reasons.append(seen)
         if kind == "certified":
             reasons = [f"all {len(gate)} conditions of the gate hold and the test split was opened once"]
         elif not holds(chosen.get("risk"), ">", 0.0):
@@ -102,19 +107,23 @@ def classify(predicate: Predicate, rows: Sequence[Row]) -> dict[str, Any]:
         "key": key,
         "reasons": reasons,
         "interpretation": INTERPRETATION[variant],
-        "value": value_verdict(predicate["value"], predicate["looks"]),
+        "value": value_verdict(predicate["value"], predicate["looks"], seen),
     }
 
 
-def value_verdict(conclusion: Mapping[str, Any] | None, looks: int) -> dict[str, Any]:
-    """The value gate's own verdict, apart from the class: passed, not passed, or not asked for."""
+def value_verdict(conclusion: Mapping[str, Any] | None, looks: int, seen: str = "") -> dict[str, Any]:
+    """The value gate's own verdict, apart from the class: passed, not passed, or not asked for. `seen` says why the
+    test split was not unseen, if so."""
     if conclusion is None:
         return {"class": "not asked", "reasons": ["the suite declares no practitioners"]}
     gate = conclusion["gate"]
     reasons = [_failure(row) for row in gate if not row["pass"]]
     if looks != 1:
         reasons.append(f"the test split was opened {looks} times, expected once")
-    passed = is_worth_using(conclusion, looks)
+    held = is_worth_using(conclusion, looks)
+    passed = held and not seen
+    if held and seen:
+        reasons.append(seen)
     if passed:
         reasons = [f"all {len(gate)} conditions of the value gate hold and the test split was opened once"]
     if conclusion["underpowered"]:
@@ -147,12 +156,21 @@ def _seen(one: Mapping[str, Any]) -> str:
     )
 
 
-def _class(predicate: Predicate) -> str:
+def _seen_before(predicate: Predicate, series: int) -> str:
+    """That most of so many test series had been looked at, in words, or "": another name does not close them."""
+    opened = {name for one in predicate["earlier"] for name in one["periods"]}
+    if len(opened) <= MOST_SEEN * series:
+        return ""
+    return f"earlier looks, under whatever name, had opened test periods of {len(opened)} of {series} series"
+
+
+def _class(predicate: Predicate, series: int) -> str:
     """From the conditions' own figures; what a row says of itself is not enough."""
     if is_stopped(predicate["audit"]):
         return "no-go"
     gate = [{**row, "pass": row["pass"] is True and _holds(row)} for row in predicate["gate"]]
-    return "certified" if is_promoted(gate, predicate["looks"]) else "boundary"
+    promoted = is_promoted(gate, predicate["looks"]) and not _seen_before(predicate, series)
+    return "certified" if promoted else "boundary"
 
 
 def _holds(row: Mapping[str, Any]) -> bool:
@@ -236,7 +254,7 @@ def claim(manifest: Mapping[str, Any], kind: str, **figures: Any) -> str:
     predicate = manifest.get("predicate", manifest)
     if kind not in _SENTENCES:
         raise ClaimError(kind, f"no such kind; there are {', '.join(_SENTENCES)}")
-    if predicate["verdict"]["class"] != _class(predicate):
+    if predicate["verdict"]["class"] != _class(predicate, predicate["verdict"]["key"].get("series", 0)):
         raise ClaimError(kind, f"a verdict of {predicate['verdict']['class']!r} that its own figures contradict")
     try:
         return _SENTENCES[kind](predicate, **figures)

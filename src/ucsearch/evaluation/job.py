@@ -175,7 +175,7 @@ class Job:
         """How many looks this suite has had up to this run's, and which of its periods were open before."""
         ledger = read_ledger(self.ledger)
         own = own_look(ledger, self._look()) if self.selection_path.exists() and self._opened else None
-        return (0, []) if own is None else before(ledger, own, self.identity["settings"].get("again"))
+        return (0, []) if own is None else before(ledger, own)
 
     def finish(self) -> None:
         """Partial results are no longer needed."""

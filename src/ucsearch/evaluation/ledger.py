@@ -150,12 +150,9 @@ def own_look(looks: Sequence[Mapping[str, Any]], own: Look) -> Mapping[str, Any]
     return next((look for look in looks if all(look[name] == value for name, value in wanted.items())), None)
 
 
-def before(
-    looks: Sequence[Mapping[str, Any]], own: Mapping[str, Any], again: str | None = None
-) -> tuple[int, list[dict[str, Any]]]:
+def before(looks: Sequence[Mapping[str, Any]], own: Mapping[str, Any]) -> tuple[int, list[dict[str, Any]]]:
     """How many looks this suite has had up to its own, and which periods of its own were open before, by whom.
 
-    `again`: the suite whose split this one opens again, by its own word; looks of that one are looks of this one.
     Repeats add nothing. Periods are those of `own` that an earlier look's periods of the same series touch.
     """
     count, found = 1, []
@@ -164,7 +161,7 @@ def before(
             break
         if look["repeat_of"] is not None:
             continue
-        count += look["suite"] in (own["suite"], again)
+        count += look["suite"] == own["suite"]
         shared = {}
         for dataset, series in own["opened"].items():
             places = [_place(one, span) for one, span in look["opened"].get(dataset, {}).items()]

@@ -225,7 +225,7 @@ def _spans(rows: list[Row]) -> dict[str, dict[str, list[int]]]:
 
 def _derived(e: Evidence, looks: list[dict[str, Any]]) -> Iterator[Problem]:
     p, own = e.predicate, _own(e, looks)
-    count, earlier = (0, []) if own is None else before(looks, own, p["settings"].get("again"))
+    count, earlier = (0, []) if own is None else before(looks, own)
     derived = derive(
         p, e.rows, tables=p["tables"], checks=p["checks"], selection=e.selection, looks=count, earlier=earlier
     )

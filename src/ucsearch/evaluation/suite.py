@@ -29,7 +29,6 @@ class _Head(BaseModel):
     endpoint: str = Field(min_length=1, description="what a claim about it would be called")
     card: str = Field(min_length=1, description="name of its benchmark card")
     seed: int = Field(ge=0, lt=2**53, description="of everything random in it")
-    again: str | None = Field(None, description="the suite whose test split this one opens again; its looks count here")
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,6 @@ class Suite:
     seed: int  # of everything that is drawn
     settings: Any  # the table of its kind
     text: str  # the file as it was read
-    again: str | None = None  # the suite whose test split this one opens again
 
     @property
     def sha256(self) -> str:
@@ -53,8 +51,6 @@ class Suite:
     def as_json(self) -> dict[str, Any]:
         """Everything that decides a run, defaults written out."""
         head = {name: getattr(self, name) for name in _Head.model_fields}
-        if self.again is None:
-            del head["again"]  # manifests from before there was such a key stay as they are
         return {**head, self.kind: self.settings.model_dump(mode="json")}
 
 
