@@ -28,6 +28,7 @@ import pytest
 import ucsearch as uc
 import ucsearch.engine.plain.run
 from tests.kit.templates import TEMPLATES
+from ucsearch import cachedir
 from ucsearch.engine.compiled import cache, engine, quick
 from ucsearch.engine.compiled.codegen import kernel_text
 from ucsearch.engine.compiled.loading import load_or_compile
@@ -140,7 +141,7 @@ def test_a_folder_that_others_may_write_to_is_not_trusted(folder: Path, mode: in
 
 def test_a_folder_of_somebody_else_is_not_trusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache.cache_dir() == folder
-    monkeypatch.setattr(cache, "_uid", lambda: os.getuid() + 1)
+    monkeypatch.setattr(cachedir, "_uid", lambda: os.getuid() + 1)
     assert cache.cache_dir() is None
 
 

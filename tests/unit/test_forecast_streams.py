@@ -1,7 +1,3 @@
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 
 from ucsearch.forecast.streams import (
@@ -79,23 +75,3 @@ def test_key_takes_one_draw_of_the_generator() -> None:
     assert draw_key(np.random.default_rng(4)) == draw_key(np.random.default_rng(4))
     rng = np.random.default_rng(4)
     assert draw_key(rng) != draw_key(rng)
-
-
-def test_compiled_code_follows_a_change_in_another_file(tmp_path: Path) -> None:
-    """Numba alone would go on using the cached caller with the old helper inside."""
-    (tmp_path / "caller.py").write_text(
-        "from helper import part\n"
-        "from ucsearch.forecast.streams import compiled\n\n"
-        "@compiled\ndef whole(x):\n    return 10.0 * part(x)\n\nprint(whole(1.0))\n"
-    )
-
-    def run(factor: float) -> str:
-        (tmp_path / "helper.py").write_text(
-            f"from ucsearch.forecast.streams import compiled\n\n@compiled\ndef part(x):\n    return {factor} * x\n"
-        )
-        command = [sys.executable, str(tmp_path / "caller.py")]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-    assert run(2.0) == "20.0"
-    assert list((tmp_path / "__pycache__").glob("caller.whole-*.nbi"))
-    assert run(3.0) == "30.0"

@@ -21,6 +21,8 @@ LAYERS = {
     "answers": 0,
     "figures": 0,
     "lazy": 0,
+    "cachedir": 0,
+    "jit": 1,
     "layout": 1,
     "frames": 1,
     "report": 1,

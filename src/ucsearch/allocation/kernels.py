@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar, cast
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["climb", "compiled", "fill", "least_use", "movable", "respond"]
+from ucsearch.jit import compiled
+
+__all__ = ["climb", "fill", "least_use", "movable", "respond"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Function = TypeVar("Function", bound=Callable[..., object])
-
-
-def compiled(function: Function) -> Function:
-    return cast(Function, njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
 @compiled

@@ -30,11 +30,11 @@ from ucsearch.certificate.members_weights import (
     Floats,
     Measure,
     admissible_weights,
-    compiled,
     constant_of,
     rounding_is_small,
     score_of,
 )
+from ucsearch.jit import compiled
 
 __all__ = ["admissible_weights", "first_bounds", "rounding_is_small", "score_of"]
 

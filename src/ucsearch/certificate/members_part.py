@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.certificate.members_weights import Floats, compiled
+from ucsearch.certificate.members_weights import Floats
+from ucsearch.jit import compiled
 
 __all__ = ["Ints", "Longs", "Part", "after", "edge", "living"]
 

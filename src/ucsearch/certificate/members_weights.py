@@ -6,21 +6,17 @@ Import inside functions: pulls in Numba.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ucsearch.jit import compiled
 from ucsearch.spreads import NUMBERS
 
 __all__ = [
     "Floats",
-    "Function",
     "Measure",
     "admissible_weights",
-    "compiled",
     "constant_of",
     "rounding_is_small",
     "score_of",
@@ -28,16 +24,10 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Measure = tuple[int, float]  # number of the spread (`ucsearch.spreads`) and the share of cvar
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 VARIANCE, STD, DOWNSIDE, CVAR = (NUMBERS[name] for name in ("variance", "std", "downside", "cvar"))
 _NO_SPREAD = 1e-280  # squares below it have lost their digits
 _ROUNDING = 1e-11  # relative rounding error of the penalties beyond which an iterate does not count as a bound
-
-
-def compiled(function: Function) -> Function:
-    """Numba without fast-math or threads: the same result on every run."""
-    return cast(Function, njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
 @compiled

@@ -154,7 +154,7 @@ def cache_folder() -> None:
 
     Set UCSEARCH_CACHE_DIR to choose another place. Exit codes: 0 shown, 1 there is no writable place.
     """
-    from ucsearch.engine.compiled.cache import cache_dir
+    from ucsearch.cachedir import cache_dir
 
     folder = cache_dir()
     if folder is None:

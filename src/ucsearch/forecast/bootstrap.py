@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.forecast.base import PathForecast, check_history, check_paths, room_for
 from ucsearch.forecast.kernels import path_moments
-from ucsearch.forecast.streams import compiled, derive_stream, index_below, normal, uniform
+from ucsearch.forecast.streams import derive_stream, index_below, normal, uniform
+from ucsearch.jit import compiled
 
 __all__ = ["MarkovBootstrap"]
 

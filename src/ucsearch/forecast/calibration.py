@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 from ucsearch.forecast.base import PathForecast
-from ucsearch.forecast.streams import compiled
+from ucsearch.jit import compiled
 
 __all__ = ["Calibration", "CalibrationReport", "calibration_report", "crps_ensemble"]
 

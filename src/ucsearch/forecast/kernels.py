@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.forecast.streams import compiled, derive_stream, index_below, normal, uniform
+from ucsearch.forecast.streams import derive_stream, index_below, normal, uniform
+from ucsearch.jit import compiled
 
 __all__ = [
     "add_row",

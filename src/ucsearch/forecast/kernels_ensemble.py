@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.forecast.kernels import add_row, fill_row, level_form, solve
-from ucsearch.forecast.streams import compiled, derive_stream, uniform
+from ucsearch.forecast.streams import derive_stream, uniform
+from ucsearch.jit import compiled
 
 __all__ = ["HEAD_SIZE", "fit_variance_head", "predict_variance", "ridge_ensemble"]
 

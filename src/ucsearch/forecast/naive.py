@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.forecast.base import PathForecast, check_history, check_paths, room_for
 from ucsearch.forecast.kernels import kept_residuals, latin_paths, path_moments
-from ucsearch.forecast.streams import compiled, derive_stream
+from ucsearch.forecast.streams import derive_stream
+from ucsearch.jit import compiled
 
 __all__ = ["SeasonalNaive"]
 

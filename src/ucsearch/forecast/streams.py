@@ -8,19 +8,12 @@ SplitMix64's finaliser (Steele, Lea and Flood 2014) over a Weyl sequence.
 from __future__ import annotations
 
 import hashlib
-import logging
-import sys
-import threading
-from collections.abc import Callable
-from functools import lru_cache
-from pathlib import Path
-from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 
+from ucsearch.jit import compiled
+
 __all__ = [
-    "compiled",
     "derive_stream",
     "draw_key",
     "index_below",
@@ -30,55 +23,12 @@ __all__ = [
     "uniform",
 ]
 
-_log = logging.getLogger("ucsearch")
-Function = TypeVar("Function", bound=Callable[..., object])
-
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MUL_1 = np.uint64(0xBF58476D1CE4E5B9)
 MUL_2 = np.uint64(0x94D049BB133111EB)
 S12, S27, S30, S31, S32 = (np.uint64(n) for n in (12, 27, 30, 31, 32))
 ONE = np.uint64(1)
 TO_UNIT = 2.0**-52  # 52 bits and a half stay below 1 exactly
-
-
-def compiled(function: Function) -> Function:
-    """Numba without the interpreter lock, cached on disk; division by zero gives inf or nan as in NumPy."""
-    made = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    # Numba's cache looks at the function's own file only, and would keep serving a routine whose helper in
-    # another file has changed. The stamp of the whole folder makes it look at all of them.
-    index: Any = getattr(getattr(made, "_cache", None), "_cache_file", None)
-    if hasattr(index, "_source_stamp"):
-        index._source_stamp = _folder_stamp(Path(function.__code__.co_filename).parent)
-    compiler: Any = getattr(made, "_compiler", None)
-    if hasattr(compiler, "compile"):  # asked only where nothing is on disk
-        compiler.compile = _told(compiler.compile)
-    return cast(Function, made)
-
-
-_said = threading.Event()  # one line for all functions of a process
-
-
-def _told(compile_it: Callable[..., Any]) -> Callable[..., Any]:
-    """Compiling takes some seconds: in a terminal a line says so, once."""
-
-    def telling(*args: Any, **options: Any) -> Any:
-        if not _said.is_set():
-            _said.set()
-            _log.info("compiling the forecaster")
-            if sys.stderr is not None and sys.stderr.isatty():
-                line = "ucsearch: compiling the forecaster, once for this machine (some seconds)"
-                print(line, file=sys.stderr, flush=True)
-        return compile_it(*args, **options)
-
-    return telling
-
-
-@lru_cache
-def _folder_stamp(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for path in (*sorted(folder.glob("*.py")), Path(__file__)):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
 
 
 def draw_key(rng: np.random.Generator) -> int:

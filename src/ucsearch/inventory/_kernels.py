@@ -11,26 +11,18 @@ the code is not in use.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from ucsearch.jit import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 _TIE = 1e-12  # an order must be better by this much to replace a smaller one
 
 
-def _compiled(function: Function) -> Function:
-    """Numba without thread or fast-math options: results are the same on every run."""
-    return cast(Function, njit(cache=True, nogil=True)(function))
-
-
-@_compiled
+@compiled
 def build_space(lead_time: int, levels: Ints, radix: int, offsets: Ints, states: Ints) -> int:
     """Number of states with v_l <= levels[l]; fills `offsets`, and `states` too if it has rows."""
     count = 0
@@ -59,7 +51,7 @@ def build_space(lead_time: int, levels: Ints, radix: int, offsets: Ints, states:
     return count
 
 
-@_compiled
+@compiled
 def locate(lead_time: int, levels: Ints, radix: int, offsets: Ints, states: Ints, index: Ints) -> None:
     """Index of each row of `states` in the space, -1 for a row outside it."""
     for i in range(states.shape[0]):
@@ -79,7 +71,7 @@ def locate(lead_time: int, levels: Ints, radix: int, offsets: Ints, states: Ints
             index[i] = offsets[code] + states[i, 0]
 
 
-@_compiled
+@compiled
 def successors(lead_time: int, levels: Ints, radix: int, offsets: Ints, states: Ints, orders: Ints, base: Ints) -> int:
     """`base[i]`: next state if all stock is sold. Returns the first state with an impossible order, or -1."""
     top = radix ** max(lead_time - 2, 0)
@@ -105,7 +97,7 @@ def successors(lead_time: int, levels: Ints, radix: int, offsets: Ints, states: 
     return -1
 
 
-@_compiled
+@compiled
 def reachable(base: Ints, on_hand: Ints, start: int) -> Ints:
     """Sorted indices of the states that can follow `start`, itself included."""
     seen = np.zeros(base.size, np.bool_)
@@ -132,7 +124,7 @@ def reachable(base: Ints, on_hand: Ints, start: int) -> Ints:
     return listed
 
 
-@_compiled
+@compiled
 def _expectation(weights: Floats, first: Ints, x: int, values: Floats, base: int) -> float:
     """Σ_j weights[x, j] values[base + j], in four running sums to hide the latency of the additions."""
     a = weights[x, 0] * values[base]
@@ -152,7 +144,7 @@ def _expectation(weights: Floats, first: Ints, x: int, values: Floats, base: int
     return float((a + b) + (c + d))
 
 
-@_compiled
+@compiled
 def cost_bounds(
     listed: Ints,
     base: Ints,
@@ -198,7 +190,7 @@ def cost_bounds(
     return lower, upper, done
 
 
-@_compiled
+@compiled
 def improve(
     lead_time: int,
     levels: Ints,
@@ -251,7 +243,7 @@ def improve(
     return low, high
 
 
-@_compiled
+@compiled
 def _arrival_stock(lead_time: int, state: Ints, weights: Floats, first: Ints, here: Floats, there: Floats) -> int:
     """Distribution in `here[0..top]` of the stock just before an order placed now arrives; returns top."""
     top = state[0]
@@ -274,7 +266,7 @@ def _arrival_stock(lead_time: int, state: Ints, weights: Floats, first: Ints, he
     return int(top)
 
 
-@_compiled
+@compiled
 def _most(lead_time: int, levels: Ints, state: Ints) -> int:
     """Largest order z >= 0 with v_l + z <= levels[l] for every l."""
     most = levels[lead_time]
@@ -285,7 +277,7 @@ def _most(lead_time: int, levels: Ints, state: Ints) -> int:
     return int(most)
 
 
-@_compiled
+@compiled
 def myopic_one(
     lead_time: int,
     levels: Ints,
@@ -314,7 +306,7 @@ def myopic_one(
         costs[i] = best
 
 
-@_compiled
+@compiled
 def myopic_two(
     lead_time: int,
     levels: Ints,
@@ -357,7 +349,7 @@ def myopic_two(
         orders[i] = best_order
 
 
-@_compiled
+@compiled
 def capped_walk(pmf: Floats, survival: Floats, step: int, most: int) -> Floats:
     """Stationary distribution of I' = min((I + step - D)+, most) on 0..most.
 

@@ -1,95 +1,32 @@
-"""Where compiled kernels live and how they are loaded.
+"""How kernels are kept in the folder for compiled code and loaded from it.
 
-Place: $UCSEARCH_CACHE_DIR, else the user's cache folder, else a private folder under the system's temporary one, else
-nowhere (kernels are then compiled in memory, once per process). Clear it with `ucsearch cache clear` or by deleting
-the folder. Files are named by the SHA-256 of their text and written whole, so processes that compile the same kernel
-at once cannot harm each other.
+Clear it with `ucsearch cache clear` or by deleting the folder. Files are named by the SHA-256 of their text and written
+whole, so processes that compile the same kernel at once cannot harm each other.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
-import stat
 import sys
-import tempfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ucsearch.cachedir import cache_dir, write_whole
+
 __all__ = [
     "DRIVERS",
-    "cache_dir",
     "clear_cache",
     "forget_kernel",
     "is_cached",
     "kernel_name",
     "load_kernel",
-    "write_whole",
 ]
 
 _PREFIX = "ucsearch_kernel_"
 DRIVERS = "ucsearch_driver_"  # what kernels share, see split.py
-_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-
-
-def cache_dir() -> Path | None:
-    """A writable folder of our own, made if need be; None when there is none. Code is loaded from here, and by numba
-    from beside it or from NUMBA_CACHE_DIR: all of it must be ours alone to write, and so must the way there."""
-    custom = os.environ.get("NUMBA_CACHE_DIR")
-    if custom and not _made_and_trusted(Path(custom).expanduser()):
-        return None
-    for folder in _places():
-        if _made_and_trusted(folder) and _made_and_trusted(folder / "__pycache__", probe=False):
-            return folder
-    return None
-
-
-def _made_and_trusted(folder: Path, probe: bool = True) -> bool:
-    with contextlib.suppress(OSError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return is_trusted(folder) and (not probe or _writable(folder))
-    return False
-
-
-def is_trusted(folder: Path) -> bool:
-    """Whether nobody but this user (and root) can put or replace anything in it, by whatever parent."""
-    real = folder.resolve(strict=True)
-    info = real.stat()
-    if info.st_uid != _uid() or info.st_mode & _OTHERS:
-        return False
-    for parent in real.parents:
-        info = parent.stat()
-        # In a sticky folder, such as /tmp, others may add but not replace what is ours.
-        if info.st_uid not in (0, _uid()) or (info.st_mode & _OTHERS and not info.st_mode & stat.S_ISVTX):
-            return False
-    return True
-
-
-def _places() -> list[Path]:
-    given = os.environ.get("UCSEARCH_CACHE_DIR")
-    if given:
-        return [Path(given).expanduser()]
-    temporary = Path(tempfile.gettempdir()) / f"ucsearch-{_uid()}" / "kernels"
-    base = os.environ.get("XDG_CACHE_HOME")
-    try:
-        home = Path(base) if base else Path.home() / ".cache"
-    except RuntimeError:  # no home and an unknown user, as in some containers
-        return [temporary]
-    return [home / "ucsearch" / "kernels", temporary]
-
-
-def _uid() -> int:
-    return os.getuid() if hasattr(os, "getuid") else 0
-
-
-def _writable(folder: Path) -> bool:
-    handle, name = tempfile.mkstemp(dir=folder, prefix=".probe-")
-    os.close(handle)
-    os.unlink(name)
-    return True
 
 
 def kernel_name(text: str) -> str:
@@ -134,18 +71,6 @@ def load_kernel(text: str, given: dict[str, Any] | None = None) -> ModuleType | 
     return module
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".kernel-")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
 def forget_kernel(text: str) -> None:
     """Drop the machine code of one kernel, which may be damaged; the text can always be compiled again."""
     name = kernel_name(text)
@@ -170,5 +95,6 @@ def clear_cache() -> int:
     for pattern in (".lock-*", f"{DRIVERS}*"):
         for path in folder.glob(pattern):
             path.unlink(missing_ok=True)
-    shutil.rmtree(folder / "__pycache__", ignore_errors=True)
+    for kept in ("__pycache__", "functions"):
+        shutil.rmtree(folder / kept, ignore_errors=True)
     return count

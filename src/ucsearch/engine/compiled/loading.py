@@ -9,7 +9,6 @@ import contextlib
 import gc
 import importlib.util
 import logging
-import os
 import sys
 import threading
 import time
@@ -17,7 +16,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ucsearch.engine.compiled.cache import cache_dir, forget_kernel, is_cached, kernel_name, load_kernel
+from ucsearch.cachedir import cache_dir, file_lock
+from ucsearch.engine.compiled.cache import forget_kernel, is_cached, kernel_name, load_kernel
 from ucsearch.engine.compiled.quick import load_machine_code
 
 __all__ = ["LOCK", "Loaded", "load_or_compile"]
@@ -54,7 +54,7 @@ def load_or_compile(
         found = _loaded.get(name) if name else None
         if found is not None:
             return found
-        with _file_lock(name), _uncollected():
+        with file_lock(cache_dir() if name else None, name.rpartition("_")[2][:_LOCKS]), _uncollected():
             cached = text is not None and is_cached(text)
             with _said(what, cached):
                 try:
@@ -129,6 +129,8 @@ def _make(
     module = None if text is None else load_kernel(text, ways)
     made = Loaded(in_memory(ways)) if module is None else Loaded(module.uc_panel, module.__name__)
     if not (cached and load_machine_code(made.call)):
+        import ucsearch.jit  # noqa: F401 - names of what is compiled are this process' own
+
         _spare_scipy()
     warm(made.call)
     return made
@@ -152,28 +154,3 @@ def _said(what: str, cached: bool) -> Iterator[None]:
         _log.info("compiled %s in %.1f s", what, time.perf_counter() - started)
         if terminal:
             print("\r" + " " * len(line) + "\r", end="", file=sys.stderr, flush=True)
-
-
-@contextlib.contextmanager
-def _file_lock(name: str) -> Iterator[None]:
-    """One process at a time; the next one finds the machine code on disk. Ends with the process that holds it."""
-    folder = cache_dir() if name else None
-    try:
-        import fcntl
-    except ImportError:  # files are written whole, so processes at once only waste time
-        folder = None
-    if folder is None:
-        yield
-        return
-    path = folder / f".lock-{name.rpartition('_')[2][:_LOCKS]}"
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError:
-        yield
-        return
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

@@ -27,7 +27,8 @@ from llvmlite import ir
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from ucsearch.engine.compiled.cache import DRIVERS, cache_dir, write_whole
+from ucsearch.cachedir import cache_dir, write_whole
+from ucsearch.engine.compiled.cache import DRIVERS
 from ucsearch.engine.compiled.inner import OF_ENTRY, OF_INNER, linked, simplified
 
 __all__ = ["WAYS", "make_drive"]

@@ -7,26 +7,18 @@ each other, so what may follow an order is a stretch of the value array that beg
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from ucsearch.jit import compiled
 
 __all__ = ["continued", "first_orders", "push"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def _compiled(function: Function) -> Function:
-    """Numba without thread or fast-math options: results are the same on every run."""
-    return cast(Function, njit(cache=True, nogil=True)(function))
-
-
-@_compiled
+@compiled
 def _after(lead_time: int, radix: int, offsets: Ints, states: Ints, i: int, order: int) -> int:
     """Index of the state that follows state i and this order if all stock is sold."""
     if lead_time == 1:
@@ -39,7 +31,7 @@ def _after(lead_time: int, radix: int, offsets: Ints, states: Ints, i: int, orde
     return int(offsets[code] + states[i, 1])
 
 
-@_compiled
+@compiled
 def _expected(weights: Floats, first: Ints, x: int, values: Floats, base: int) -> float:
     total = weights[x, 0] * values[base]
     for j in range(first[x], x + 1):
@@ -47,7 +39,7 @@ def _expected(weights: Floats, first: Ints, x: int, values: Floats, base: int) -
     return float(total)
 
 
-@_compiled
+@compiled
 def continued(
     lead_time: int,
     radix: int,
@@ -80,7 +72,7 @@ def continued(
             values[i] = scratch[i]
 
 
-@_compiled
+@compiled
 def first_orders(
     lead_time: int,
     radix: int,
@@ -103,7 +95,7 @@ def first_orders(
             best[n, z] = min(best[n, z], cost)
 
 
-@_compiled
+@compiled
 def push(base: Ints, on_hand: Ints, weights: Floats, first: Ints, mass: Floats, out: Floats) -> float:
     """One period of the chain: `out` is the distribution after `mass`. Returns the sum of absolute changes."""
     for i in range(out.size):
