@@ -1,5 +1,6 @@
 """Ten minutes of processor time of mutated records, exports and logs: no hang, no traceback, no exit code outside the
-list. On a busy machine it ends after four times that by the clock on the wall.
+list. The measure is processor time, so a busy machine takes longer and looks at as many files; only a machine that
+gives it less than a twelfth of a processor ends it sooner, and then the test fails and says how far it came.
 
 UCSEARCH_FUZZ_S sets another time in seconds, UCSEARCH_FUZZ_SEED another beginning. What fails is named by its seed:
 `tests.kit.fuzz.mutated(seed)` makes the same file again.
@@ -25,7 +26,7 @@ FIRST_SEED = int(os.environ.get("UCSEARCH_FUZZ_SEED", "1"))
 LONGEST_S = 10.0
 MOST_WAITS = 30  # of so long: something else than the processor is waited for
 LEAST_CASES_A_SECOND = 5
-MOST_ON_THE_WALL = 4.0
+MOST_ON_THE_WALL = 12.0  # times SECONDS
 
 
 def verify_all(results: Connection, folder: str, first: int) -> None:
@@ -94,4 +95,5 @@ def test_mutated_files_get_a_verdict_in_time(tmp_path: Path) -> None:
         process.join()
     print(f"{seen} files from seed {FIRST_SEED} in {cpu:.0f} s of processor time, {len(wrong)} of them wrong")
     assert wrong == []
+    assert cpu >= SECONDS, f"the wall clock ended it after {cpu:.0f} of {SECONDS:.0f} s of processor time, {seen} files"
     assert seen >= LEAST_CASES_A_SECOND * cpu / 2

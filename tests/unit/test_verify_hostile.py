@@ -8,6 +8,7 @@ import os
 import py_compile
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ucsearch as uc
+from tests.kit import logged
 from tests.kit.problems import random_problem
 from tests.kit.templates import battery
 from ucsearch.cli.main import app
@@ -309,6 +311,78 @@ def test_a_damaged_page_is_malformed(tmp_path: Path) -> None:
             "weaker",
             "valid",
         }
+
+
+def test_an_index_that_hides_an_entry_is_malformed(tmp_path: Path) -> None:
+    """The chain is right, but who looks into the log would not see that a person has overridden the decision."""
+    with logged.new_log(tmp_path) as log:
+        logged.decide(log)
+        log.override(1, task=logged.tank, action=4.0, who="M. Curie", why="a test", at="2024-05-01T06:00:00+00:00")
+        path = log.path
+    assert [v.status for v in verify_file(path, logged.tank)] == ["valid", "valid"]
+    text = store.SCHEMA["entries_overrides"]
+    for sql in (f"{text} AND 0", text):  # emptied under another text, then given its own again
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("PRAGMA writable_schema = ON")
+            db.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'entries_overrides'", (sql,))
+            db.commit()
+        with closing(sqlite3.connect(path)) as db:
+            if sql != text:
+                db.execute("REINDEX entries_overrides")
+    with uc.AuditLog(path) as log:
+        assert log.effective([log.get(1)])[1].override is None
+    (found,) = verify_file(path, logged.tank)
+    assert (found.status, "missing from index entries_overrides" in found.message) == ("malformed", True)
+
+
+def test_a_schema_of_pages_that_are_shared_is_not_read_for_ever(tmp_path: Path) -> None:
+    """One row of the schema, reached in 300 to the 10th ways: in a file with a hole, its length is no limit."""
+    page = 8192
+    with logged.new_log(tmp_path) as log:
+        path = log.path
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
+        (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_blobs_1'").fetchone()
+    data = bytearray(path.read_bytes())
+    first = len(data) // page + 1
+
+    def tree_page(kind: int, cells: list[bytes], right: bytes = b"", start: int = 0) -> bytearray:
+        out, at = bytearray(page), page
+        places = []
+        for cell in cells:
+            at -= len(cell)
+            out[at : at + len(cell)] = cell
+            places.append(at)
+        head = struct.pack(">BHHHB", kind, 0, len(cells), at, 0) + right + struct.pack(f">{len(cells)}H", *places)
+        out[start : start + len(head)] = head
+        return out
+
+    texts = [b"index", b"sqlite_autoindex_blobs_1", b"blobs"]
+    values = bytes([6, *(13 + 2 * len(x) for x in texts), 1, 0]) + b"".join(texts) + bytes([root])
+    own = bytearray(data[:page])  # the writer's schema, as a leaf elsewhere
+    own[:100] = data[100:200]
+    data += own + tree_page(13, [bytes([len(values), 100]) + values])
+    for level in range(10):
+        below = struct.pack(">I", first + 1 + level)
+        data += tree_page(5, [below + bytes([100])] * 300, below)
+    top = struct.pack(">I", len(data) // page)
+    data[100:page] = tree_page(5, [struct.pack(">I", first) + bytes([99])], top, 100)[100:]
+    data[28:32] = struct.pack(">I", 2**27)
+    path.write_bytes(data)
+    os.truncate(path, 2**27 * page)
+    done = program(tmp_path, path.name)
+    assert (done.returncode, "interrupted" in done.stdout) == (2, True), done.stdout
+
+
+def test_a_journal_beside_a_log_is_malformed(tmp_path: Path) -> None:
+    """SQLite would undo what it says before anything else; we look at the file as it lies there."""
+    with logged.new_log(tmp_path) as log:
+        logged.decide(log)
+        path = log.path
+    journal = path.with_name(path.name + "-journal")
+    for content, status in ((b"", "valid"), (bytes(512), "valid"), (b"\xd9\xd5\x05\xf9 \xa1c\xd7", "malformed")):
+        journal.write_bytes(content)
+        assert [v.status for v in verify_file(path, logged.tank)] == [status]
 
 
 # -------------------------------------------------------------------- the other entries, the words, the codes

@@ -2,7 +2,9 @@
 
 https://sqlite.org/security.html: nothing of the schema is trusted, no memory map, cells are checked, lengths are
 limited, statements may only read our tables, and an operation that takes too many steps is interrupted. A log's tables
-must be word for word those that the writer makes; of its indexes and triggers some may be missing, none be added.
+must be word for word those that the writer makes; of its indexes and triggers some may be missing, none be added. Every
+page is checked before an entry is read, and every index against its table: one that lacks an entry would hide it from
+whoever looks into the log, an override for instance, while the chain is right.
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ from ucsearch.verify.verdict import Malformed
 APPLICATION_ID = 0x55434131  # "UCA1"
 LONGEST_LINE = 128 << 20  # bytes of an exported entry, its arrays included
 LONGEST_VALUE = 64 << 20  # bytes of a record or an array
-CHECKED_SIZE = 64 << 20  # a log up to this size is checked page by page before anything is read
 STEPS_A_CALL = 10_000  # virtual machine steps between two looks at the limit
 STEPS_A_BYTE = 20  # what a log may take by its size; reading one takes less than 1
 FREE_STEPS = 10_000_000
+SCHEMA_STEPS = 100_000  # ours takes some hundred; where pages are shared, a small file can have any number of rows
 
 # First digits of the SHA-256 of what the writer puts into sqlite_master, by format.
 SCHEMAS = {
@@ -112,6 +114,7 @@ def opened(path: Path) -> Iterator[tuple[sqlite3.Connection, int]]:
     wal = path.with_name(path.name + "-wal")
     more = wal.stat().st_size if wal.exists() else 0
     size = path.stat().st_size + more
+    _settled(path)
     # Without a write-ahead log no index of it is needed, and a read-only medium will do.
     still = "" if more else "&immutable=1"
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{still}", uri=True)) as log:
@@ -119,7 +122,7 @@ def opened(path: Path) -> Iterator[tuple[sqlite3.Connection, int]]:
         log.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(1_000, min(size, LONGEST_VALUE)))
         for limit, value in _LIMITS.items():
             log.setlimit(limit, value)
-        log.set_progress_handler(_steps(FREE_STEPS + STEPS_A_BYTE * size), STEPS_A_CALL)
+        log.set_progress_handler(_steps(SCHEMA_STEPS), STEPS_A_CALL)
         pragmas = ("cell_size_check = ON", "mmap_size = 0", "query_only = ON")
         for pragma in (*pragmas, *(["trusted_schema = OFF"] if _can_distrust() else [])):
             log.execute(f"PRAGMA {pragma}").close()
@@ -127,9 +130,22 @@ def opened(path: Path) -> Iterator[tuple[sqlite3.Connection, int]]:
         log.set_authorizer(_reading("sqlite_master", "sqlite_schema"))
         found = _format(log, path)
         log.set_authorizer(_reading(*TABLES))
-        if size <= CHECKED_SIZE and (told := log.execute("PRAGMA quick_check(1)").fetchone()) != ("ok",):
+        log.set_progress_handler(_steps(FREE_STEPS + STEPS_A_BYTE * size), STEPS_A_CALL)
+        if (told := log.execute("PRAGMA integrity_check(1)").fetchone()) != ("ok",):
             raise Malformed(f"{path}: damaged ({told[0] if told else 'no answer'})")
         yield log, found
+
+
+def _settled(path: Path) -> None:
+    """A journal of changes that were not finished: whoever opens the log to write finds another content than we do."""
+    journal = path.with_name(path.name + "-journal")
+    try:
+        with open_regular(journal) as file:
+            begun = file.read(1) not in (b"", b"\0")
+    except FileNotFoundError:
+        return
+    if begun:
+        raise Malformed(f"{path}: {journal.name} lies beside it: changes that were not finished, and not undone yet")
 
 
 def _steps(most: int) -> Any:
@@ -148,7 +164,7 @@ def _reading(*tables: str) -> Any:
 
     def allow(action: int, first: str | None, second: str | None, schema: str | None, inside: str | None) -> int:
         reading = action == sqlite3.SQLITE_SELECT or (action == sqlite3.SQLITE_READ and first in tables)
-        asking = action == sqlite3.SQLITE_PRAGMA and first in ("application_id", "user_version", "quick_check")
+        asking = action == sqlite3.SQLITE_PRAGMA and first in ("application_id", "user_version", "integrity_check")
         # What our generated columns are computed by.
         computing = action == sqlite3.SQLITE_FUNCTION and second in ("json_extract", "json_type", "coalesce")
         return sqlite3.SQLITE_OK if reading or asking or computing else sqlite3.SQLITE_DENY
