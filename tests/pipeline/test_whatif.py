@@ -346,3 +346,63 @@ def test_half_a_unit_is_no_override_where_units_are_counted(tmp_path: Path) -> N
         override_decision(log, entry.id, who="A", why="b", clock=clock, quantity="0.5", task=config.task())
     done = override_decision(log, entry.id, who="A", why="b", clock=clock, quantity="1", task=config.task())
     assert done.record["action"] == 1.0
+
+
+FITTED = """\
+[task]
+name = "lead_time_inventory"
+lead_time = 1
+holding = 0.1
+shortage = 2.0
+fixed_cost = 4.0
+capacity = 12.0
+[actions]
+lots = 4
+points = 3
+round_to = 1.0
+[policy]
+name = "exact"
+mode = "closed"
+depth = 4
+[proof]
+node_budget = 500000
+[run]
+engine = "python"
+"""
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"capacity": "40.0"}, {"fixed_cost": "20.0", "capacity": "90.0"}, {"capacity": "60.0", "lead_time": "3"}, {"case_pack": "5.0"}],
+)
+def test_fitted_order_sizes_are_fitted_to_the_changed_numbers(changes: dict[str, str], tmp_path: Path) -> None:
+    rows = [["A", h, *(6.0 + (2 * j + h) % 5 for j in range(6))] for h in range(1, 9)]
+    write_csv(tmp_path / "forecasts.csv", ["series", "step", *(f"member_{j + 1}" for j in range(6))], rows)
+    write_csv(tmp_path / "states.csv", STATE_HEAD, [["A", 3.0, 5.0]])
+    decide(tmp_path, parse_settings(FITTED.encode()))
+    found = what_if(tmp_path / "log.db", "A", changes)
+    text = FITTED
+    for name, value in changes.items():
+        line = next((x for x in text.splitlines() if x.startswith(f"{name} =")), "")
+        text = (
+            text.replace(line, f"{name} = {value}")
+            if line
+            else text.replace("[actions]", f"{name} = {value}\n[actions]")
+        )
+    run = decide(tmp_path, parse_settings(text.encode()), out="other.csv", log_name="other.db")
+    assert not run.problems
+    with AuditReader(tmp_path / "other.db") as reader:
+        row = find_decision(reader, "A")
+        task = built_in_task(row.record["task"])
+        assert task is not None
+        asked = asked_again(reader, row, task)
+    plan = found.other.certificate.plan  # type: ignore[union-attr]
+    assert plan.inputs.params[0].tolist() == task.params_layout.flatten(asked.params, "params")  # type: ignore[union-attr]
+    assert plan.trace.hash == asked.trace.hash
+    assert float(read_csv(tmp_path / "other.csv")[0]["action"]) == found.other.action
+    assert any("fitted to these numbers" in note for note in found.notes)
+
+
+def test_given_order_sizes_stay_and_it_is_said(folder: Path) -> None:
+    found = ask(folder, "capacity=15")
+    assert any("they were given" in note for note in found.notes)

@@ -40,7 +40,8 @@ def whatif(
 ) -> None:
     """Decide the newest decision of a series again with other numbers, side by side with the original.
 
-    Names are those of the settings and the states file. Forecast, order sizes, policy and gate are the record's.
+    Names are those of the settings and the states file. Forecast, policy and gate are the record's; order
+    sizes that were fitted to the series are fitted again.
     Nothing is written to the log.
 
     Exit codes: 0 shown, 2 no usable log, series or value.

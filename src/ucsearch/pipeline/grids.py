@@ -16,7 +16,7 @@ from ucsearch.trace import Trace
 if TYPE_CHECKING:
     from ucsearch.pipeline.cases import Case
 
-__all__ = ["ORDERING_TASK", "in_packs", "panel_inputs", "planned_trace", "rounded_up"]
+__all__ = ["ORDERING_TASK", "fitted_sizes", "in_packs", "panel_inputs", "planned_trace", "rounded_up"]
 
 Floats = NDArray[np.float64]
 ORDERING_TASK = "lead_time_inventory"  # whose actions may be levels or be rounded, so that the order is another number
@@ -39,8 +39,7 @@ def panel_inputs(cases: Sequence[Case], trace: Trace, settings: Settings) -> tup
         params = params._replace(**looks(trace, params))
     multiples = settings.actions.multiples
     if settings.actions.lots:
-        found = kind.config.lots(trace, params, settings.actions.lots, settings.actions.round_to, fitted=True)
-        actions, grid = _apart(found.sizes)
+        _, actions, grid = fitted_sizes(kind.config, trace, params, settings.actions.lots, settings.actions.round_to)
         return states, params._replace(grid=grid), actions
     if multiples is None:
         if kind.task.name != ORDERING_TASK or not _packed(params):
@@ -76,6 +75,12 @@ def planned_trace(trace: Trace, config: Any, params: Any, settings: Settings) ->
     sizes = settings.actions
     found = config.lots(trace, params, max(sizes.lots, 1), sizes.round_to, fitted=sizes.lots > 0)
     return trace.on_lattice(found.unit, settings.actions.points)
+
+
+def fitted_sizes(config: Any, trace: Trace, params: Any, count: int, step: float) -> tuple[Floats, Floats, Floats]:
+    """Lattice unit (W,), actions and grid (W, count + 1) of sizes that fit each series."""
+    found = config.lots(trace, params, count, step, fitted=True)
+    return (found.unit, *_apart(found.sizes))
 
 
 def _covering(config: Any, trace: Trace, p: Any, settings: Settings) -> Floats:

@@ -14,7 +14,9 @@ from typing import Any
 from ucsearch.policies import Exact, Policy
 from ucsearch.settings import Settings
 
-__all__ = ["LONGEST_CLOSED", "as_planned", "is_followed", "planned_policy", "steps_needed", "steps_wanted"]
+__all__ = [
+    "LONGEST_CLOSED", "as_planned", "is_followed", "needs_cycles", "planned_policy", "steps_needed", "steps_wanted",
+]  # fmt: skip
 
 LONGEST_CLOSED = 2  # periods of lead time
 _CYCLE_STEPS = 14  # periods after the first arrival over which order cycles are compared
@@ -51,9 +53,14 @@ def steps_wanted(config: Any, settings: Settings) -> int:
     return steps_needed(config, settings)
 
 
-def _is_too_long(config: Any, settings: Settings) -> bool:
-    if settings.policy.mode != "closed" or not isinstance(settings.policy, Exact) or not settings.actions.lots:
+def needs_cycles(config: Any, policy: Policy) -> bool:
+    """Whether closed loop with fitted order sizes has too many states."""
+    if policy.mode != "closed" or not isinstance(policy, Exact):
         return False
     if getattr(config, "is_planned", False) or getattr(config, "base_stock_levels", ()):
         return False
     return hasattr(config, "order_cycles") and int(config.lead_time) > LONGEST_CLOSED
+
+
+def _is_too_long(config: Any, settings: Settings) -> bool:
+    return settings.actions.lots > 0 and needs_cycles(config, settings.policy)

@@ -1,6 +1,7 @@
 """`ucsearch whatif`: a recorded decision, decided again with some numbers changed, beside the original.
 
-State, forecast, order sizes, policy and gate are those of the record. Nothing is written to the log.
+State, forecast, policy and gate are those of the record; order sizes that were fitted to the series are fitted again.
+Nothing is written to the log.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from ucsearch.figures import figure
 from ucsearch.pipeline.again import Asked, asked_again, find_decision, refused_words
 from ucsearch.pipeline.cases import ORDERING_TASK, in_packs, state_columns
 from ucsearch.pipeline.columns import like
+from ucsearch.pipeline.lead_times import is_followed, needs_cycles
 from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
 from ucsearch.pipeline.order_words import order_size
 from ucsearch.pipeline.plans import plan_orders
 from ucsearch.pipeline.retold import plain
 from ucsearch.pipeline.rows import sentence_in
+from ucsearch.pipeline.whatif_sizes import FOLLOWED, KEPT, followed, how_fitted
 from ucsearch.pipeline.whatif_state import (
     DECIDE_ANEW,
     lengths_of,
@@ -106,7 +109,7 @@ class WhatIf:
             text = f"Instead of {label_of(a) or 'nothing'} ({a.outcome.value}), {label_of(b) or 'nothing'} "
             text += f"would leave ({b.outcome.value})."
         old, new = score_of(a), score_of(b)
-        if old is not None and new is not None and old != new:
+        if old is not None and new is not None and old != new and FOLLOWED not in self.notes:
             word, unit = ("better" if new > old else "worse"), f" {self.money}" if self.money else ""
             text += f" The expected score is {figure(abs(new - old))}{unit} {word}."
         if not b.released:
@@ -148,7 +151,8 @@ def what_if(
             raise RecordError("the recorded task is not one of this package; name it with --task")
         asked = asked_again(reader, row, rules)
     config = None if task is not None else _config(record["task"]["object"], asked)
-    other, told, notes = _changed(asked, config, changes)
+    rounding = None if settings is None else settings.actions.round_to
+    other, told, notes = _changed(asked, config, changes, rounding)
     before = asked.decide()
     if before.outcome.value != record["outcome"]["outcome"]:
         notes.insert(0, f"Note: decided again without changes it is {before.outcome.value}, not as recorded.")
@@ -194,7 +198,9 @@ def _field_of(config: Any, name: str) -> str:
     return next((f for f in fields if all(getattr(p, f) == float(probe) for probe, p in seen.items())), name)
 
 
-def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Asked, list[Set], list[str]]:
+def _changed(
+    asked: Asked, config: Any, changes: Mapping[str, str], rounding: float | None
+) -> tuple[Asked, list[Set], list[str]]:
     params = asked.params
     told: list[Set] = []
     notes: list[str] = []
@@ -229,12 +235,16 @@ def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Ask
         raise InputError(
             "--set", shape, "another parameter", hint=f"It gives the recorded actions their meaning. {DECIDE_ANEW}"
         )
+    ordering = asked.task.name == ORDERING_TASK
+    fitted = how_fitted(asked, config, rounding) if ordering else None
     other = dataclasses.replace(config, **parameters)
+    if fitted is not None and needs_cycles(other, asked.policy):
+        other = dataclasses.replace(other, order_cycles=True)
     told += [Set(k, _said(getattr(config, k)), _said(getattr(other, k))) for k in parameters]
-    if "lead_time" in parameters and asked.task.name == ORDERING_TASK:
+    if "lead_time" in parameters and ordering:
         state, more = other_lead_time(state, int(config.lead_time), int(other.lead_time))
         notes += more
-        steps = asked.trace.horizon if config.task().continuations else asked.policy.depth
+        steps = asked.trace.horizon if other.task().continuations else asked.policy.depth
         if other.lead_time >= steps:
             notes.append(f"An order arrives after the {steps} planned steps, so no plan sees a use for it.")
     task = other.task()
@@ -243,7 +253,6 @@ def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Ask
             "--set", ", ".join(parameters), "parameters that leave the state's fields as they are",
             hint="A previous plan to keep cannot be added to, or taken from, a recorded decision.",
         )  # fmt: skip
-    ordering = asked.task.name == ORDERING_TASK
     if not ordering and (lengths := dict(lengths_of(other).items() - lengths_of(config).items())):
         state, more = other_lengths(state, lengths, ", ".join(parameters))
         notes += more
@@ -267,8 +276,21 @@ def _changed(asked: Asked, config: Any, changes: Mapping[str, str]) -> tuple[Ask
     if len(asked.actions) != len(task.actions):
         expected = "parameters that leave the actions as they are"
         raise InputError("--set", ", ".join(parameters), expected, hint=DECIDE_ANEW)
+    if fitted is not None:
+        offer = fitted.again(asked.trace, other, changed)
+        if offer.grid != params.grid:
+            words = ", ".join(map(figure, dict.fromkeys(offer.grid)))
+            notes.append(f"The order sizes offered are fitted to these numbers: {words}.")
+        anew = asked.changed(trace=offer.trace, state=state, actions=offer.actions)
+        if is_followed(other) and not is_followed(config):
+            anew = followed(anew)
+            notes.append(FOLLOWED)
+        task, changed = _labelled(task, asked.task), changed._replace(grid=offer.grid)
+        return anew.changed(task=task, params=changed), told, notes
     actions = asked.actions
-    if asked.task.name == ORDERING_TASK and not parameters.keys().isdisjoint(_PACKS):
+    if ordering:
+        notes.append(KEPT)
+    if ordering and not parameters.keys().isdisjoint(_PACKS):
         placed, grid = in_packs(np.array([changed.grid]), changed)
         changed, actions = changed._replace(grid=tuple(grid[0].tolist())), placed[0]
     task = _labelled(task, asked.task)
@@ -310,7 +332,10 @@ def _from_forecast(config: Any, other: Any, asked: Asked, old: Any, new: Any) ->
         again = {k: float(v[0]) for k, v in other.forecast_columns(asked.trace, new._replace(**empty)).items()}
     except (UCSearchError, TypeError, ValueError, IndexError):
         return {}
-    return {k: v for k, v in again.items() if math.isclose(derived.get(k, math.nan), getattr(old, k), rel_tol=1e-9)}
+    # What was not derived before, because it was not needed, cannot have been given either.
+    return {
+        k: v for k, v in again.items() if k not in derived or math.isclose(derived[k], getattr(old, k), rel_tol=1e-9)
+    }
 
 
 # -------------------------------------------------------------------- values

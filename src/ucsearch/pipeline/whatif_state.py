@@ -31,7 +31,7 @@ def other_lead_time(state: Any, old: int, new: int) -> tuple[Any, list[str]]:
             "--set", f"lead_time={new}", f"a lead time of at least {_longest(open_orders)}",
             hint=f"Open orders of {', '.join(figure(x) for x in late)} arrive later than a new order would.",
         )  # fmt: skip
-    notes = ["Open orders keep their day of arrival; the order sizes offered are those of the record."]
+    notes = ["Open orders keep their day of arrival."]
     if first:
         notes.append(f"The {figure(first)} that arrive in this period count as stock.")
     return state._replace(pipeline=kept), notes
