@@ -373,7 +373,12 @@ engine = "python"
 
 @pytest.mark.parametrize(
     "changes",
-    [{"capacity": "40.0"}, {"fixed_cost": "20.0", "capacity": "90.0"}, {"capacity": "60.0", "lead_time": "3"}, {"case_pack": "5.0"}],
+    [
+        {"capacity": "40.0"},
+        {"fixed_cost": "20.0", "capacity": "90.0"},
+        {"capacity": "60.0", "lead_time": "3"},
+        {"case_pack": "5.0"},
+    ],
 )
 def test_fitted_order_sizes_are_fitted_to_the_changed_numbers(changes: dict[str, str], tmp_path: Path) -> None:
     rows = [["A", h, *(6.0 + (2 * j + h) % 5 for j in range(6))] for h in range(1, 9)]
