@@ -30,11 +30,11 @@ _ROUNDING = (1.0, 0.0)  # of quantities, where no settings say: pieces, or none
 class Fitted(NamedTuple):
     """How the recorded sizes were fitted."""
 
-    count: int
+    lots: int
     step: float  # units that quantities are rounded to
 
     def again(self, trace: Trace, config: Any, params: Any) -> Sizes:
-        unit, actions, grid = fitted_sizes(config, trace, params, self.count, self.step)
+        unit, actions, grid = fitted_sizes(config, trace, params, self.lots, self.step)
         if trace.declared.unit:
             trace = trace.on_lattice(float(unit[0]), trace.declared.points)
         return Sizes(actions[0], tuple(grid[0].tolist()), trace)
@@ -62,5 +62,6 @@ def how_fitted(asked: Asked, config: Any, round_to: float | None) -> Fitted | No
 
 def followed(asked: Asked) -> Asked:
     """As it is planned with a lead time that is too long for closed loop: whole members, one step that is searched."""
-    trace = asked.trace.declare(asked.trace.declared.origin or asked.trace.coupling)
+    origin: Any = asked.trace.declared.origin or asked.trace.coupling
+    trace = asked.trace.declare(origin)
     return asked.changed(trace=trace, policy=dataclasses.replace(asked.policy, mode="members", depth=1))
