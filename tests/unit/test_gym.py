@@ -214,10 +214,10 @@ def test_an_action_is_a_whole_number_for_each_window() -> None:
     two = TaskVectorEnv(stock, START, series(), num_envs=2, length=3, engine="python")
     one.reset(seed=1)
     two.reset(seed=1)
-    for action in (1.5, float("nan"), None, "2", [0], True):
+    for action in (1.5, float("nan"), None, "2", [0], True, -1, 999, np.uint64(2**63)):
         with pytest.raises(uc.InputError, match="expected a whole number"):
             one.step(action)
-    for actions in ([0], 0, [0.0, 1.0], [0, float("nan")], [[0, 1]], None):
+    for actions in ([0], 0, [0.0, 1.0], [0, float("nan")], [[0, 1]], None, [0, -1], [0, 999]):
         with pytest.raises(uc.InputError, match="expected 2 whole numbers"):
             two.step(actions)  # type: ignore[arg-type]
     assert one.step(np.int32(0))[4]["at"] == one.unwrapped._at  # type: ignore[attr-defined]

@@ -143,9 +143,7 @@ class _World:
         self, index: NDArray[np.int64], mask: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Action indices (N,) inside the mask (N, m), and which of them had to be replaced."""
-        m = mask.shape[1]
-        inside = (index >= 0) & (index < m)
-        inside &= mask[np.arange(index.size), np.clip(index, 0, m - 1)]
+        inside = mask[np.arange(index.size), index]
         if inside.all():
             return index, ~inside
         if self.invalid == "raise":
@@ -156,7 +154,7 @@ class _World:
                 hint="Use info['action_mask'].",
             )  # fmt: skip
         actions = self.task.action_array
-        wanted = actions[np.clip(index, 0, m - 1)]
+        wanted = actions[index]
         distance = np.where(mask, np.abs(actions[None] - wanted[:, None]), np.inf)
         return np.where(inside, index, np.argmin(distance, axis=1)), ~inside
 
@@ -224,8 +222,8 @@ class TaskEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         world = self._world
         if self._at >= self._end or not self._mask.any():
             raise InputError("step", "an episode that is over", "a call of reset first")
-        index, replaced = _whole(action, ()).reshape(1), False
-        if not (0 <= index[0] < self._mask.size and self._mask[index[0]]):
+        index, replaced = _whole(action, (), self._mask.size).reshape(1), False
+        if not self._mask[index[0]]:
             index, _ = world.feasible(index, self._mask[None])
             replaced = True
         outcome = world.series[self._which][self._at]
@@ -336,7 +334,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.i
         self, actions: NDArray[np.int64]
     ) -> tuple[NDArray[np.float32], Floats, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         """Take one action index for each window, (N,); what comes back has N rows too."""
-        index, over = _whole(actions, (self.num_envs,)), self._over.copy()
+        index, over = _whole(actions, (self.num_envs,), self._mask.shape[1]), self._over.copy()
         index, replaced = self._world.feasible(index, self._mask | over[:, None])
         outcomes = self._outcomes[np.minimum(self._at, len(self._outcomes) - 1)]
         at = self._at - (self._end - self._world.length)  # steps since the episode began
@@ -387,10 +385,12 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.i
         return {"action_mask": self._mask.copy(), "dead_end": dead, "replaced": replaced}
 
 
-def _whole(actions: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:  # nothing is rounded or repeated
+def _whole(actions: Any, shape: tuple[int, ...], size: int) -> NDArray[np.int64]:
+    """Indices of actions that there are; nothing is rounded or repeated."""
     found = np.asarray(actions)
-    if found.dtype.kind not in "iu" or found.shape != shape:
-        raise InputError("action", repr(actions), f"{shape[0]} whole numbers" if shape else "a whole number")
+    if found.dtype.kind not in "iu" or found.shape != shape or not ((found >= 0) & (found < size)).all():
+        expected = f"{shape[0]} whole numbers" if shape else "a whole number"
+        raise InputError("action", repr(actions), f"{expected} from 0 to {size - 1}")
     return found.astype(np.int64)
 
 
