@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kit.suites import shared_run
+from tests.kit.suites import begun, shared_run
 from ucsearch.errors import DataError, InputError
 from ucsearch.evaluation.drawn import draw
 from ucsearch.evaluation.job import Findings, Job, TestSplitClosed
@@ -51,8 +51,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(folder: Path) -> Findings:
-    return direction.run(load_suite(MINI), job_in(folder))
+def found(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Findings:
+    return direction.run(load_suite(MINI), begun(job_in(folder), MINI, tmp_path_factory))
 
 
 def judged(findings: Findings) -> dict[str, dict[str, Any]]:
@@ -272,8 +272,9 @@ def test_certificates_are_about_the_decisions_of_the_walk() -> None:
 
 
 @pytest.mark.slow
-def test_a_second_run_gives_the_same_bytes(found: Findings, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_second_run_gives_the_same_bytes(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     again = shared_run(MINI, tmp_path_factory).folder
+    found = direction.run(load_suite(MINI), job_in(tmp_path))
     assert (again / "rows.jsonl").read_bytes() == row_bytes(found.rows)
     assert found.sample is not None
     sample = chained(found.sample(draw(found.rows, found.sampled)))

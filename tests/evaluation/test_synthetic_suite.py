@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kit.suites import shared_run
+from tests.kit.suites import begun, shared_run
 from ucsearch.errors import InputError
 from ucsearch.evaluation.job import Findings, Job, TestSplitClosed
 from ucsearch.evaluation.kinds import synthetic
@@ -36,8 +36,13 @@ def run_in(folder: Path) -> Findings:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Findings:
-    return run_in(tmp_path_factory.mktemp("synthetic"))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("synthetic")
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Findings:
+    return synthetic.run(load_suite(MINI), begun(job_in(folder), MINI, tmp_path_factory))
 
 
 def judged(findings: Findings) -> dict[str, dict[str, Any]]:
@@ -193,13 +198,12 @@ def test_the_penalty_changes_decisions_and_the_search_does_not(found: Findings) 
         assert p["uc"]["exposure"] < p["beam"]["exposure"]
 
 
-def test_lambda_is_the_one_with_the_largest_validation_reward(tmp_path: Path) -> None:
-    found = run_in(tmp_path)
+def test_lambda_is_the_one_with_the_largest_validation_reward(folder: Path, found: Findings) -> None:
     rows = [row["candidates"] for row in found.rows if row["split"] == "validation"]
     mean = {name: np.mean([row[name]["policies"]["uc"]["reward"] for row in rows]) for name in rows[0]}
     chosen = max(mean, key=lambda name: mean[name])
-    assert f'"candidate":"{chosen}"' in (tmp_path / "selection.json").read_text()
-    assert len((tmp_path / "looks.jsonl").read_text().splitlines()) == 1
+    assert f'"candidate":"{chosen}"' in (folder / "selection.json").read_text()
+    assert len((folder / "looks.jsonl").read_text().splitlines()) == 1
 
 
 def test_test_series_are_refused_before_the_test_split_is_open(tmp_path: Path) -> None:

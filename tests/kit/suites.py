@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,11 +14,12 @@ import pytest
 
 from ucsearch.certificate import members_bound
 from ucsearch.engine import api
+from ucsearch.evaluation.job import Job
 from ucsearch.evaluation.run import Run, evaluate
 from ucsearch.evaluation.suite import Suite, load_suite, parse_suite
 from ucsearch.records.canonical import loads
 
-__all__ = ["plain_engine", "run_of", "shared_run", "smaller"]
+__all__ = ["begun", "plain_engine", "run_of", "shared_run", "smaller"]
 
 
 @contextmanager
@@ -42,17 +44,39 @@ def smaller(name: str, *changes: tuple[str, str]) -> Suite:
 def shared_run(suite: Suite | str, factory: pytest.TempPathFactory) -> Run:
     """The finished run of a suite, made by the first who asks in this test run. Copy its folder before changing it."""
     suite = suite if isinstance(suite, Suite) else load_suite(suite)
-    base = factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        base = base.parent  # the workers' own folders lie beside each other in that of the run
-    place = base / "suites" / hashlib.sha256(suite.text.encode()).hexdigest()[:12]
+    place = _place(suite, factory)
     place.mkdir(parents=True, exist_ok=True)
-    with (place / "lock").open("w") as lock:
+    with (place / "lock").open("w") as lock, pytest.MonkeyPatch.context() as patch:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (place / "out" / suite.name / "manifest.json").exists():
+            finish = Job.finish
+
+            def kept(job: Job) -> None:
+                shutil.copytree(job.work, place / "parts")
+                finish(job)
+
+            patch.setattr(Job, "finish", kept)
             with plain_engine():
                 return evaluate(suite, place / "out", threads=1)
     return run_of(place / "out" / suite.name)
+
+
+def begun(job: Job, suite: str, factory: pytest.TempPathFactory) -> Job:
+    """A job that goes on with all parts of the shared run, as if killed when only its findings had to be put together.
+
+    What the parts hold is computed once, and checked against another run of the suite where that is the point."""
+    shared_run(suite, factory)
+    for path in (_place(load_suite(suite), factory) / "parts").iterdir():
+        if path.name not in ("identity.json", "look.json"):
+            shutil.copy(path, job.work)
+    return job
+
+
+def _place(suite: Suite, factory: pytest.TempPathFactory) -> Path:
+    base = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent  # the workers' own folders lie beside each other in that of the run
+    return base / "suites" / hashlib.sha256(suite.text.encode()).hexdigest()[:12]
 
 
 def run_of(folder: Path) -> Run:

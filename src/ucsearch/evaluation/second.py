@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,7 @@ def lower_bound(deltas: Sequence[float], key: int) -> float | None:
     return min(student, centre - float(np.partition(ratios, rank - 1)[rank - 1]) * error)
 
 
+@lru_cache(maxsize=256)  # a gate asks for the same few sizes again and again
 def t_quantile(level: float, df: int) -> float:
     """The t with P(T <= t) = level, for level above one half, by bisection on the incomplete beta function."""
     low, high = 0.0, 1.0
@@ -155,6 +157,8 @@ def t_quantile(level: float, df: int) -> float:
         high *= 2.0
     for _ in range(200):
         middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
         low, high = (middle, high) if _t_tail(middle, df) > 1.0 - level else (low, middle)
     return 0.5 * (low + high)
 
