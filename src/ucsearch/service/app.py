@@ -53,7 +53,7 @@ def make_app(service: Service, *, console: bool = True) -> Front:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _bug)
-    return Front(app, service, decide)
+    return Front(app, service, decide, app.state.rates)
 
 
 def _mount_console(app: FastAPI) -> None:

@@ -38,7 +38,7 @@ from ucsearch.service.store import confirm, confirm_seen, open_earlier, open_log
 from ucsearch.service.writer import Desk, Writer
 from ucsearch.task import Task
 
-__all__ = ["Service", "name_of", "request_of"]
+__all__ = ["Service", "digest_of", "name_of", "request_of", "takes_long"]
 
 T = TypeVar("T")
 _log = logging.getLogger("ucsearch.service")
@@ -51,10 +51,15 @@ _STANDBY_S = (0.02, 1.0)  # between two looks, from and to
 
 def request_of(principal: Principal, route: str, key: str | None, raw: bytes) -> Request:
     """The request that an idempotency key names."""
+    return Request(name_of(principal, route, key), body=digest_of(raw), by=principal.name)
+
+
+def digest_of(raw: bytes) -> str:
+    """SHA-256 of a body."""
     digest, step = hashlib.sha256(), _UNSHARED if len(raw) < _SHORT else len(raw)
     for at in range(0, len(raw), step):
         digest.update(raw[at : at + step])
-    return Request(name_of(principal, route, key), body=digest.hexdigest(), by=principal.name)
+    return digest.hexdigest()
 
 
 def name_of(principal: Principal, route: str, key: str | None) -> str:
@@ -66,6 +71,10 @@ def name_of(principal: Principal, route: str, key: str | None) -> str:
         data = part.encode("utf-8")
         named.update(len(data).to_bytes(8, "big") + data)
     return named.hexdigest()
+
+
+def takes_long() -> Refusal:
+    return Refusal("not_ready", "it takes longer than expected; ask again with the same key")
 
 
 def _size(path: Path) -> int:
@@ -233,6 +242,14 @@ class Service:
                     return await asyncio.shield(known[1])
             except TimeoutError:
                 raise Refusal("in_flight", "a request with the same key is still at work") from None
+        return await self._finished(self._begun(request, submit))
+
+    def begin(self, plan: Plan, rows: Sequence[Mapping[str, Any]], request: Request) -> asyncio.Future[bytes]:
+        """As `decide`, for a request that is not at work and a caller who waits in his own way."""
+        self._check_ready()
+        return self._begun(request, lambda: self.writer.decide(plan, rows, request))
+
+    def _begun(self, request: Request, submit: Callable[[], Future[T]]) -> asyncio.Future[T]:
         future = self._bridge.wrap(submit())
         self._in_flight[request.key] = (request.body, future)
 
@@ -242,13 +259,13 @@ class Service:
                 done.exception()  # somebody who went away does not want to know
 
         future.add_done_callback(forget)
-        return await self._finished(future)
+        return future
 
     async def _finished(self, future: asyncio.Future[T]) -> T:
         # Not given up with whoever waits: what is recorded for a caller who went away is there when he asks again.
         await asyncio.wait((future,), timeout=self.config.limits.request_s)
         if not future.done():
-            raise Refusal("not_ready", "it takes longer than expected; ask again with the same key")
+            raise takes_long()
         return future.result()
 
     def _check_ready(self) -> None:

@@ -10,16 +10,18 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from ucsearch.service.access import Principal, allows
+from ucsearch.service.config import Limits
 from ucsearch.service.core import Service, name_of
+from ucsearch.service.plans import Plan
 from ucsearch.service.problems import Answered, Refusal
 
-__all__ = ["Front", "Rates", "bug", "principal_of", "problem", "proxy_principal", "raw_body"]
+__all__ = ["Front", "Rates", "as_refusal", "bug", "principal_of", "problem", "proxy_principal", "raw_body"]
 
 _log = logging.getLogger("ucsearch.service")
 PROXIED = "proxy:"  # of principals that have no token of ours
@@ -34,6 +36,15 @@ Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
 
 
+class Asker(NamedTuple):
+    """Who asks to decide, and under which plan."""
+
+    headers: dict[bytes, bytes]
+    plan: Plan
+    by: Principal
+    key: str  # what his idempotency key stands for
+
+
 class Front:
     """The outermost layer, plain ASGI: cheap, and it sees every answer.
 
@@ -42,8 +53,8 @@ class Front:
     for whoever reads the description.
     """
 
-    def __init__(self, app: App, service: Service, decide: Endpoint) -> None:
-        self.app, self.service, self.decide = app, service, decide
+    def __init__(self, app: App, service: Service, decide: Endpoint, rates: Rates) -> None:
+        self.app, self.service, self.decide, self.rates = app, service, decide, rates
         self.hosts = {h.lower() for h in service.config.server.hosts}
         self.once = _ONCE | {service.config.server.proxy_user_header.lower().encode("latin-1", "replace")}
         self._own, self._count = secrets.token_hex(5), itertools.count()
@@ -54,7 +65,7 @@ class Front:
             await self.app(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        name = self._id(headers)
+        name = self.name(headers)
         state = scope.setdefault("state", {})
         state["request_id"] = name
         started = time.monotonic()
@@ -84,33 +95,48 @@ class Front:
             route = _DECIDE_ROUTE if asked is not None else _route(scope)
             self._note(name, scope["method"], route, status, started, headers, state.get("principal", ""))
 
-    def turned_away(self, target: bytes, given: list[tuple[bytes, bytes]]) -> Answered | None:
-        """The refusal of a request to decide for which there is no room, from its headers alone. None wherever the
-        answer may be another one (who asks, what for, whether it is at work already): then it is looked at closely."""
-        started, headers = time.monotonic(), dict(given)
-        asked, service = _DECIDE_RAW.fullmatch(target), self.service
+    def asker(self, path: bytes, given: list[tuple[bytes, bytes]]) -> Asker | None:
+        """Who asks to decide, from the headers alone; None wherever there is something to say against it."""
+        headers, service = dict(given), self.service
+        asked = _DECIDE_RAW.fullmatch(path)
         if asked is None or len(headers) != len(given) or self._bare_host(headers) not in self.hosts:
             return None
         kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         found = service.tokens.find(token.strip()) if kind.lower() == "bearer" else None
-        plan = asked[1].decode("ascii")
-        if found is None or not allows(found.role, "agent") or plan not in service.plans:
+        plan = service.plans.get(asked[1].decode("ascii"))
+        if found is None or plan is None or not allows(found.role, "agent"):
             return None
         try:
             key = headers.get(b"idempotency-key", b"").decode("latin-1")
-            if service.is_at_work(name_of(found, f"decide/{plan}", key)):
-                return None
-            service.writer.queue.make_room()
+            return Asker(headers, plan, found, name_of(found, f"decide/{plan.name}", key))
+        except Refusal:
+            return None
+
+    def turned_away(self, target: bytes, given: list[tuple[bytes, bytes]]) -> Answered | None:
+        """The refusal of a request to decide for which there is no room, from its headers alone. None wherever the
+        answer may be another one (who asks, what for, whether it is at work already): then it is looked at closely."""
+        started, asker = time.monotonic(), self.asker(target, given)
+        if asker is None or self.service.is_at_work(asker.key):
+            return None
+        try:
+            self.service.writer.queue.make_room()
             return None  # there is room again
         except Refusal as refusal:
-            name = self._id(headers)
+            name = self.name(asker.headers)
             made = refusal.answer(name)
-            self._note(name, "POST", _DECIDE_ROUTE, made.status, started, headers, found.name)
+            self.note_decide(name, made.status, started, asker.headers, asker.by.name)
             return made._replace(headers={**made.headers, "X-Request-Id": name})
 
-    def _id(self, headers: Mapping[bytes, bytes]) -> str:
+    def name(self, headers: Mapping[bytes, bytes]) -> str:
+        """The id of a request: its own, where it has a proper one."""
         given = headers.get(b"x-request-id", b"").decode("latin-1")
         return given if _ID.fullmatch(given) else f"{self._own}{next(self._count):06x}"
+
+    def note_decide(
+        self, name: str, status: int, started: float, headers: Mapping[bytes, bytes], by: str
+    ) -> None:  # fmt: skip
+        """A request to decide that was answered without a task of its own."""
+        self._note(name, "POST", _DECIDE_ROUTE, status, started, headers, by)
 
     def _twice(self, given: list[tuple[bytes, bytes]]) -> str:
         """A header that must not be there twice, and is; "" where there is none."""
@@ -139,8 +165,6 @@ class Front:
         scope["app"] = self.app
         try:
             return await self.decide(Request(scope, receive), plan)
-        except Refusal as refusal:
-            return problem(refusal, name)
         except Exception as error:
             return bug(error, name)
 
@@ -160,17 +184,21 @@ def _route(scope: Scope) -> str:
 
 def bug(error: Exception, request: str) -> Response:
     """What nobody expected: told in the text log, not to the caller."""
+    return problem(as_refusal(error, request), request)
+
+
+def as_refusal(error: BaseException, request: str) -> Refusal:
+    """A refusal as it is; anything else is a bug, told in the text log."""
+    if isinstance(error, Refusal):
+        return error
     _log.error("a bug", exc_info=error, extra={"fields": {"request": request}})
-    return problem(Refusal("internal", "see the service's log"), request)
+    return Refusal("internal", "see the service's log")
 
 
 def problem(refusal: Refusal, request: str) -> Response:
     """A refusal as an answer."""
     made = refusal.answer(request)
-    headers = dict(made.headers)
-    if refusal.code in ("too_large", "too_slow"):
-        headers["Connection"] = "close"  # what is still coming is not read
-    return Response(made.body, made.status, headers, made.media)
+    return Response(made.body, made.status, made.headers, made.media)
 
 
 class Rates:
@@ -190,6 +218,10 @@ class Rates:
             self._buckets.clear()
         self._buckets[key] = (left - 1.0, now)
 
+    def take_for(self, principal: Principal, limits: Limits) -> None:
+        """One request of somebody who was recognised."""
+        self.take(principal.token, limits.per_agent if principal.role == "agent" else limits.per_token)
+
 
 def principal_of(request: Request, needed: str) -> Principal:
     """Who asks, after token, role and rate were looked at."""
@@ -199,8 +231,7 @@ def principal_of(request: Request, needed: str) -> Principal:
         service.metrics.auth_failures.inc()
         raise Refusal("unauthorized", "expected Authorization: Bearer with a token of this service")
     request.state.principal, request.state.token = found.name, found
-    limits = service.config.limits
-    request.app.state.rates.take(found.token, limits.per_agent if found.role == "agent" else limits.per_token)
+    request.app.state.rates.take_for(found, service.config.limits)
     if not allows(found.role, needed):
         raise Refusal("forbidden", f"this needs the role {needed}, the token has {found.role}")
     return found

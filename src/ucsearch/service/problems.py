@@ -79,6 +79,8 @@ class Refusal(Exception):
         headers = {}
         if kind.status in (429, 503):
             headers["Retry-After"] = str(self.retry_after if self.retry_after is not None else 1)
+        if self.code in ("too_large", "too_slow"):
+            headers["Connection"] = "close"  # what is still coming is not read
         if kind.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
         text = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")

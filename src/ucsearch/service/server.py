@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from http import HTTPStatus
 from types import FrameType
 from typing import Any, cast
@@ -15,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ucsearch.service.app import make_app
 from ucsearch.service.core import Service
+from ucsearch.service.express import Express
 from ucsearch.service.front import Front
 from ucsearch.service.loop import FACTORY
 from ucsearch.service.metrics import gather_lines
@@ -29,13 +31,14 @@ _BACKLOG = 2_048  # connections that wait to be accepted
 _ACCEPTED = 32  # of them in one turn of the loop: a crowd must not keep those waiting that are there already
 _PIECE = 64 << 10  # bytes that are sent at once
 _TURNED, _TURNED_S = 32, 0.5  # connections beyond the limit that are heard out, and how long
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
 _LINGER_S = 2.0  # that a refused request may still be sent: a client that is cut off meanwhile never sees why
 
 
 def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
     """uvicorn's protocol, closing connections whose headers do not come in time or that are too many, and refusing
     what there is no room for before anything is made of it: under overload most of the work would be refusing."""
-    limits = service.config.limits
+    limits, express = service.config.limits, Express(service, front)
     open_now: set[int] = set()
     turned_away: set[int] = set()
     crowded = _raw(Refusal("queue_full", "too many connections").answer(""), last=True)
@@ -48,6 +51,8 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
         _problem = ("bad_request", "not a request of HTTP")
         _skips = False  # the body of a request that was refused is still coming
         _unread = False  # headers that were refused may still be coming
+        _reads = False  # within data_received
+        _held: tuple[Any, Any] | None = None  # a request that may be whole when all of the data is read
 
         def connection_made(self, transport: Any) -> None:
             if len(open_now) >= limits.connections:
@@ -79,7 +84,12 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
             if not self._within and not self._skips and (self.cycle is None or self.cycle.response_complete):
                 self._within, self._taken = True, 0  # the first byte of the next request
             self._taken += len(data)
-            super().data_received(data)
+            self._reads = True
+            try:
+                super().data_received(data)
+            finally:
+                self._reads = False
+                self._let_go()
             if self._skips and self._timer is None:  # most bodies have come with their headers
                 self._timer = self.loop.call_later(limits.body_s, self.transport.close)
             if not self._within:
@@ -119,6 +129,30 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
             self.transport.write(_raw(made))
             self._skips = True
             return True
+
+        def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+            if self._reads and self._held is None and cycle.keep_alive and not self.flow.write_paused:
+                self._held = (cycle, app)
+            else:
+                super()._start_asgi_task(cycle, app)
+
+        def _let_go(self) -> None:
+            if self._held is None:
+                return
+            (cycle, app), self._held = self._held, None
+            whole = not cycle.more_body and cycle.scope["method"] == "POST" and not self.transport.is_closing()
+            if not whole or not express.begin(cycle.scope, bytes(cycle.body), partial(self._send, cycle)):
+                super()._start_asgi_task(cycle, app)
+
+        def _send(self, cycle: Any, made: Answered) -> None:
+            cycle.response_started = cycle.response_complete = True
+            if cycle.disconnected or self.transport.is_closing():
+                return
+            last = not cycle.keep_alive or "Connection" in made.headers  # the service is stopping, or will not read on
+            self.transport.write(_raw(made, last=last, more=self.server_state.default_headers))
+            if last:
+                self.transport.close()
+            self.on_response_complete()
 
         def on_body(self, body: bytes) -> None:
             if not self._skips:
@@ -208,14 +242,17 @@ class Together:
         self._loop.call_later(_LINGER_S, self._inner.close)
 
 
-def _raw(made: Answered, *, last: bool = False) -> bytes:
-    """An answer as it goes over the wire; `last`: the connection ends with it."""
+def _raw(made: Answered, *, last: bool = False, more: Sequence[tuple[bytes, bytes]] = ()) -> bytes:
+    """An answer as it goes over the wire; `last`: the connection ends with it; `more` headers are the server's own."""
     head = (
-        f"HTTP/1.1 {made.status} {HTTPStatus(made.status).phrase}\r\nContent-Type: {made.media}\r\n"
+        f"HTTP/1.1 {made.status} {_PHRASES[made.status]}\r\nContent-Type: {made.media}\r\n"
         f"Content-Length: {len(made.body)}\r\n"
     )
     headers = {**made.headers, **({"Connection": "close"} if last else {})}
-    return (head + "".join(f"{k}: {v}\r\n" for k, v in headers.items()) + "\r\n").encode("ascii") + made.body
+    own = b"".join([b"%b: %b\r\n" % header for header in more])
+    return b"%b%b%b\r\n%b" % (
+        head.encode("ascii"), own, "".join([f"{k}: {v}\r\n" for k, v in headers.items()]).encode("ascii"), made.body,
+    )  # fmt: skip
 
 
 class _Server(uvicorn.Server):
