@@ -117,7 +117,7 @@ def kernel_text() -> str:
         f"        return first + shift, {entry.kernel}\n"
         for entry in _TABLE
     )
-    return _ONE.format(cases=cases) + _several()
+    return f"LANES = {_LANES}\n\n\n" + _ONE.format(cases=cases) + _several()
 
 
 _SQUARES = "uc_squares(values, row, weights, wrow, first, shift, {})"

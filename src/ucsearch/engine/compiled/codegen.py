@@ -308,6 +308,20 @@ def _outcomes(task: Task, kind: str, scores: bool) -> list[str]:
     return [
         *_function("uc_outcome(mean, w, h)", f"return {mean}"),
         *_function("uc_member(members, w, j, h)", f"return {member}", wrap="uc_lean"),
+        *_laid_out(task),
+    ]
+
+
+def _laid_out(task: Task) -> list[str]:
+    """Outcomes of one step side by side in the last row of `edge`, so that rules are asked about several at once: in a
+    trace they lie as far apart as it has steps."""
+    body, found = ["pass"], "uc_member(members, w, j, h)"
+    if task.outcome is None:
+        body = ["for j in range(members.shape[1]):", "    edge[LANES, j] = members[w, j, h, 0]"]
+        found = "edge[LANES, j]"
+    return [
+        *_function("uc_lay_out(members, w, h, edge)", *body, wrap="uc_lean"),
+        *_function("uc_laid_out(members, w, j, h, edge)", f"return {found}", wrap="uc_lean"),
     ]
 
 

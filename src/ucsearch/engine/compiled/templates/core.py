@@ -1,7 +1,7 @@
 # Kernel text: scoring and adding up. Not imported: it is pasted below a generated prelude (see ../codegen.py), which
 # defines the user's functions, `uc_spread` (from ucsearch/spreads.py), `uc_load`, `uc_store`, `uc_coerce`, `uc_params`,
 # `uc_outcome`, `uc_member`, `uc_tables`, `uc_table` and the constants MEMBERS, SCORES, N, HAS_BOUND, HAS_TERMINAL,
-# HAS_END, CONTINUATIONS, LATER. Names of numbers (Fault.STATE) and groups of arguments (*UC_SCORING) are spelled out by
+# HAS_END, CONTINUATIONS, LATER, LANES. Names of numbers (Fault.STATE) and groups of arguments (*UC_SCORING) are spelled out by
 # ../spelled.py. Same operations in the same order as ../../plain/window.py, so that both engines give the same bytes.
 # Nothing here allocates per node.
 
@@ -166,9 +166,11 @@ def uc_score(
     fault = 0
     fault_action = 0
     x = 0
+    if not SCORES and not MEMBERS:
+        uc_lay_out(members, w, h, edge)
     while x < actions.shape[1] and fault == 0:
         begin = count
-        while x < actions.shape[1] and count - begin < edge.shape[0]:
+        while x < actions.shape[1] and count - begin < (1 if MEMBERS else LANES):
             a = actions[arow, x]
             if (only >= 0 and x != only) or a != a or not uc_allowed(st, i, rows, a, p):
                 x += 1
@@ -193,7 +195,7 @@ def uc_score(
                 y = uc_outcome(mean, w, h)
                 cq[count] = float(uc_reward(s, a, y, p))
                 for j in range(members.shape[1]):
-                    edge[count - begin, j] = float(uc_reward(s, a, uc_member(members, w, j, h), p))
+                    edge[count - begin, j] = float(uc_reward(s, a, uc_laid_out(members, w, j, h, edge), p))
                 if not np.isfinite(cq[count]):
                     fault = Fault.REWARD
                 elif not uc_store(cst, count, 0, uc_step(s, a, y, p)):

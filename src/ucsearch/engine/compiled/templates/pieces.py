@@ -13,7 +13,7 @@ rows = J if MEMBERS else 1
 continues = MEMBERS and CONTINUATIONS > 0
 suffix = np.empty(d + 1)
 work = np.empty((1, rows))
-edge = np.empty((1 if MEMBERS else 4, max(J, 1)))
+edge = np.empty((1 if MEMBERS else LANES + 1, max(J, 1)))
 total = np.empty((1, rows))
 walk = np.empty((d + 1, rows, N))
 # </piece>
