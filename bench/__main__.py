@@ -109,9 +109,9 @@ def bounds_checks() -> float:
     plan = uc.search_panel(problem.task, problem.states, problem.trace, policy, threads=1, engine="compiled")
     s = plan.settings
     text = kernel_text(problem.task, plan.layout, s.mode, s.algorithm, s.use_bound)
-    checked: Any = find_kernel(problem.task, plan.layout, s)
-    bare = load_kernel(text.replace("boundscheck=True", "boundscheck=False"), WAYS)
-    kernels = {"checked": checked, "bare": getattr(bare, checked.py_func.__name__)}
+    bare: Any = find_kernel(problem.task, plan.layout, s)
+    checked = load_kernel(text.replace("@uc_own\n", "@uc_user\n"), WAYS)
+    kernels = {"checked": getattr(checked, bare.py_func.__name__), "bare": bare}
 
     def job(kernel: Any) -> None:
         run(kernel, s, plan.inputs, plan.outputs, lambda w: None)

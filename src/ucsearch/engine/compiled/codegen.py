@@ -7,6 +7,7 @@ template or layout is another module and a cache can never serve the wrong one.
 from __future__ import annotations
 
 import re
+import sys
 import types
 from collections.abc import Callable
 from functools import lru_cache
@@ -42,6 +43,10 @@ def uc_inner(function):
 # An index past the end raises in a user's function; our own loops need no such check.
 def uc_user(function):
     return njit(**UC, boundscheck=True)(function)
+
+# Tasks of the library are tested for that, every function of theirs.
+def uc_own(function):
+    return njit(**UC)(function)
 
 def uc_user_inline(function):
     return njit(**UC, boundscheck=True, forceinline=True)(function)
@@ -80,6 +85,7 @@ if uc_drive is not None:
     uc_panel = uc_split_panel
 """
 
+_TASKS = "ucsearch.tasks."  # modules whose functions are ours
 _DRIVEN = ("beam", "exact", "mcts")
 _ROLES = ("feasible", "step", "reward", "terminal", "allowed_end", "prepare", "bound")
 
@@ -95,11 +101,15 @@ def _core() -> str:
 
 def kernel_text(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> str:
     """The whole module for on-disk caching. Raises `Unsourced` when a function cannot be written out."""
-    return HEAD.format(cache=True) + kernel_body(task, layout, mode, algorithm, use_bound) + _tail(algorithm)
+    body = kernel_body(task, layout, mode, algorithm, use_bound, trusting=True)
+    return HEAD.format(cache=True) + body + _tail(algorithm)
 
 
-def kernel_body(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> str:
-    """The module below its head, which says what the decorators mean."""
+def kernel_body(
+    task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool, *, trusting: bool = False
+) -> str:
+    """The module below its head, which says what the decorators mean. `trusting`: indices in functions of the library
+    are not checked where a task has no others; what a user wrote could hand them anything."""
     bundle = Bundle(wrap=_wrap(algorithm))
     used = _used(task, layout, use_bound, algorithm)
     names = {role: bundle.add(plain_function(f), f"user_{role}") for role, f in used.items()}
@@ -108,7 +118,16 @@ def kernel_body(task: Task, layout: Layout, mode: int, algorithm: str, use_bound
         "params": "" if task.params is None else bundle.add(type(task.params), "UserParams"),
         "outcome": "" if task.outcome is None else bundle.add(task.outcome, "UserOutcome"),
     }
-    return bundle.text + _prelude(task, layout, mode, names, kinds, use_bound) + _body(algorithm, mode)
+    rules = bundle.text
+    if trusting and all(map(_is_ours, bundle.functions)):
+        rules = rules.replace("@uc_user\n", "@uc_own\n")
+    return rules + _prelude(task, layout, mode, names, kinds, use_bound) + _body(algorithm, mode)
+
+
+def _is_ours(function: types.FunctionType) -> bool:
+    """Whether it is what a module of the library's tasks has under its name, not a copy or an addition."""
+    module = sys.modules.get(function.__module__) if function.__module__.startswith(_TASKS) else None
+    return module is not None and vars(module).get(function.__qualname__) is function
 
 
 def _tail(algorithm: str) -> str:

@@ -45,6 +45,20 @@ class _NoEngine:
         """Done by the entry."""
 
 
+class _SideBySide:
+    """A code generator that takes sums which stand side by side in the text, those of several actions, in vectors: each
+    in its own order still. numba has this off."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def _module_pass_manager(self, **options: Any) -> Any:
+        return self._real._module_pass_manager(**{"slp_vectorize": True, **options})
+
+
 class _InnerLibrary(JITCodeLibrary):
     @property
     def codegen(self) -> Any:
@@ -82,7 +96,11 @@ class _EntryLibrary(JITCodeLibrary):
     def _optimize_final_module(self) -> None:
         # Names of other kernels in this process must not be taken for this one's, and what is not called goes.
         _hide(self._final_module, self._own)
-        super()._optimize_final_module()
+        real, self._codegen = self._codegen, _SideBySide(self._codegen)
+        try:
+            super()._optimize_final_module()
+        finally:
+            self._codegen = real
 
     def _finalize_specific(self) -> None:
         super()._finalize_specific()
