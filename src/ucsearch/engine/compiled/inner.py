@@ -96,7 +96,9 @@ class _EntryLibrary(JITCodeLibrary):
     def _optimize_final_module(self) -> None:
         # Names of other kernels in this process must not be taken for this one's, and what is not called goes.
         _hide(self._final_module, self._own)
-        real, self._codegen = self._codegen, _SideBySide(self._codegen)
+        real: Any = self._codegen
+        vectors: Any = _SideBySide(real)
+        self._codegen = vectors
         try:
             super()._optimize_final_module()
         finally:
