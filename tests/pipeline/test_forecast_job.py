@@ -15,7 +15,8 @@ from ucsearch.errors import DataError, InputError
 from ucsearch.forecast import Auto, MarkovBootstrap, clip_outliers, crps_ensemble, series_stream
 from ucsearch.pipeline.archive import read_archive
 from ucsearch.pipeline.forecasting import run_forecast
-from ucsearch.pipeline.sales import Sales, infer_period, read_sales
+from ucsearch.pipeline.periods import infer_period
+from ucsearch.pipeline.sales import Sales, read_sales
 from ucsearch.settings import Settings, parse_settings
 
 BEGIN = np.datetime64("2024-01-01")

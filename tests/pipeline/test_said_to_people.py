@@ -125,6 +125,23 @@ def test_a_gap_says_how_it_could_be_read(tmp_path: Path) -> None:
     assert "expected one day between them (columns.gaps = 'zero' counts" in str(found.problems[0])
 
 
+@pytest.mark.parametrize(
+    ("dates", "own", "sparse"),
+    [
+        (("2024-05-01", "2024-06-01", "2024-07-01"), "month", False),
+        (("2024-05-06", "2024-05-13", "2024-05-20"), "week", False),
+        (("2024-05-03", "2024-05-06", "2024-05-07"), "weekday", True),  # or a shop that was open and sold nothing
+    ],
+)
+def test_dates_of_another_period_say_which(tmp_path: Path, dates: tuple[str, ...], own: str, sparse: bool) -> None:
+    """Months counted as days with nothing sold between them would be a plan for another shop."""
+    path = tmp_path / "sales.csv"
+    path.write_text("series,date,demand\n" + "".join(f"A,{d},3\n" for d in dates))
+    found = ForecastFile.history(open_table(path), parse_settings(f"period = 'day'\n{TOML}".encode()))
+    assert f'(these dates are one {own} apart: period = "{own}" in the settings)' in str(found.problems[0])
+    assert ("columns.gaps" in str(found.problems[0])) == sparse
+
+
 def test_another_encoding_names_the_line_and_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "f.csv"
     path.write_bytes("series,date,demand\nA,2024-05-01,3\nKäse,2024-05-01,3\n".encode("latin-1"))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ucsearch.pipeline.columns import Layout
 from ucsearch.pipeline.numbers import date_words, offset_of, parse_dates
-from ucsearch.pipeline.periods import day_text, is_regular, on_grid
+from ucsearch.pipeline.periods import day_text, infer_period, is_regular, on_grid
 from ucsearch.pipeline.tables import Block, Problem, Table
 from ucsearch.settings import Columns
 
@@ -150,7 +150,10 @@ class Index:
             text += f"whole periods of one {self.period}" if self.fills else f"one {self.period} between them"
             clock = _clock_words(time[at - 1], time[at], self.period)
             text += clock
-            history = self.layout.values == (self.columns.demand,)
+            own = infer_period(time)
+            if own not in ("any", self.period):
+                text += f' (these dates are one {own} apart: period = "{own}" in the settings)'
+            history = self.layout.values == (self.columns.demand,) and own in ("any", "weekday")  # filled, it is sparse
             if history and not clock and not self.fills and on_grid(time, self.period)[at - 1]:
                 text += " (columns.gaps = 'zero' counts missing periods as no demand)"
             self._report(block, int(rows[at]), self.layout.time, series, text)

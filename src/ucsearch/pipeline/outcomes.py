@@ -9,7 +9,7 @@ import numpy as np
 
 from ucsearch.errors import InputError
 from ucsearch.pipeline.numbers import parse_dates
-from ucsearch.pipeline.sales import PERIODS, infer_period
+from ucsearch.pipeline.periods import PERIODS, infer_period
 from ucsearch.pipeline.tables import Block, Table, open_table
 
 __all__ = ["Outcomes", "read_outcomes", "wall_clock"]

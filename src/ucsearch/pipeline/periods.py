@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["count_periods", "day_text", "is_regular", "later", "on_grid"]
+__all__ = ["PERIODS", "count_periods", "day_text", "infer_period", "is_regular", "later", "on_grid"]
 
+PERIODS = ("15min", "30min", "hour", "day", "weekday", "week", "month")
 _SHORT = ("15min", "30min", "hour")
 
 _STEPS = {
@@ -66,6 +67,13 @@ def is_regular(time: Any, period: str) -> NDArray[np.bool_]:
         days = time.astype("datetime64[D]")
         return np.asarray((np.busday_count(days[:-1], days[1:]) == 1) & np.is_busday(days[1:]))
     return np.ones(gaps.size, bool)
+
+
+def infer_period(time: Any) -> str:
+    """The period by which all of these dates follow each other; "any" if there is none."""
+    if len(time) < 3:
+        return "any"
+    return next((p for p in PERIODS if bool(is_regular(time, p).all())), "any")
 
 
 def day_text(moment: Any, period: str = "", offset: str = "") -> str:

@@ -20,14 +20,13 @@ from ucsearch.pipeline.column_hint import column_hint
 from ucsearch.pipeline.columns import usual_names
 from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.numbers import date_words, number_words, offset_of, parse_dates
-from ucsearch.pipeline.periods import day_text, is_regular
+from ucsearch.pipeline.periods import day_text, infer_period, is_regular
 from ucsearch.pipeline.tables import Problem, Table, open_table
 from ucsearch.settings import Columns, Settings
 
-__all__ = ["Data", "History", "Sales", "ended_early", "infer_period", "read_sales", "sales_of"]
+__all__ = ["Data", "History", "Sales", "ended_early", "read_sales", "sales_of"]
 
 Floats = NDArray[np.float64]
-PERIODS = ("15min", "30min", "hour", "day", "weekday", "week", "month")
 _IDS = ("id", "item_id", "sku")
 _STEP = re.compile(r"(?:d_|t_|step_)?(\d+)")
 _LEAST_COLUMNS = 4
@@ -85,13 +84,6 @@ def sales_of(table: Table, settings: Settings) -> Sales:
         f"a long file ({names.series}, {names.date}, {names.demand} or unique_id, ds, y), a row per series with a "
         "column per date, or a date column with a column per series", hint=column_hint(table, names),
     )  # fmt: skip
-
-
-def infer_period(time: Any) -> str:
-    """The period by which all of these dates follow each other; "any" if there is none."""
-    if len(time) < 3:
-        return "any"
-    return next((p for p in PERIODS if bool(is_regular(time, p).all())), "any")
 
 
 def _long(table: Table, settings: Settings, dated: bool) -> Sales:
