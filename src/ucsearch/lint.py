@@ -44,6 +44,7 @@ _DIFFER = {
     "gamma": ("gamma", "tabulate it in params"),
     "lgamma": ("lgamma", "tabulate it in params"),
     "int": ("int() (huge or non-finite values differ)", "use math.floor on a value known to be finite"),
+    "power": ("np.power", "write x ** y"),
 }
 
 

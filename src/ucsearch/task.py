@@ -368,7 +368,13 @@ class Task:
 
 
 def _arity(function: Callable[..., Any]) -> int:
-    return len(inspect.signature(function).parameters)
+    """How many arguments it takes by their place: a rule is never handed others."""
+    return len(_placed(function))
+
+
+def _placed(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [one for one in inspect.signature(function).parameters.values() if one.kind in by_place]
 
 
 def _check_function(name: str, function: Any, count: int, signature: str) -> None:
@@ -376,5 +382,14 @@ def _check_function(name: str, function: Any, count: int, signature: str) -> Non
         return
     if not callable(function):
         raise InputError(f"task.{name}", repr(function), f"a function {signature}")
+    every = inspect.signature(function).parameters.values()
+    if any(one.kind is one.VAR_POSITIONAL for one in every):
+        raise InputError(f"task.{name}", "any number of arguments", f"{count} arguments {signature}")
     if _arity(function) != count:
         raise InputError(f"task.{name}", f"{_arity(function)} arguments", f"{count} arguments {signature}")
+    needed = [one for one in _placed(function) if one.default is one.empty]
+    if name in TIMED and len(needed) < count and count > _ARITY[name][0]:
+        # `lambda s, a, y, p, k=k: ...` would be handed the step for p and the parameters for k.
+        seen = f"{len(needed)} arguments and {count - len(needed)} with a default"
+        hint = "what a rule is to keep goes into a closure or functools.partial(rule, name=value)"
+        raise InputError(f"task.{name}", seen, f"arguments without a default: {signature}", hint=hint)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from numpy import uint8 as small
 
 import ucsearch as uc
 from ucsearch.engine.compiled.codegen import kernel_namespace, kernel_text
@@ -130,6 +132,92 @@ def by_price(s: Any, a: float, y: float, p: Any) -> float:
     return -abs(s.x + a - y) * p.per
 
 
+class Dozens(float):
+    def __mul__(self, other: float) -> float:
+        return 12.0 * other
+
+
+class Saturated(tuple[float, ...]):
+    def __getitem__(self, at: Any) -> Any:
+        return super().__getitem__(min(at, 1))
+
+
+class Step(IntEnum):
+    HALF = 1
+    WHOLE = 2
+
+
+DOZENS, SATURATED, LATER, WHOLE = Dozens(1.0), Saturated((1.0, 2.0, 3.0)), 2**60, Step.WHOLE
+HIDDEN = np.ma.array([1.0, 2.0, 3.0], mask=[False, False, True])  # type: ignore[no-untyped-call]
+LIMITS = np.array([0.5, 1.5])
+
+
+def by_dozens(s: Any, a: float, y: float, p: Any) -> float:
+    return DOZENS * a - y
+
+
+def by_saturated(s: Any, a: float, y: float, p: Any) -> float:
+    return SATURATED[int(a)] - y  # type: ignore[no-any-return]
+
+
+def by_hidden(s: Any, a: float, y: float, p: Any) -> float:
+    return -1.0 if HIDDEN[int(a)] is np.ma.masked else HIDDEN[int(a)] - y
+
+
+def by_alias(s: Any, a: float, y: float, p: Any) -> float:
+    return float(small(200) + small(100.0 * a)) - y
+
+
+def by_other_name(s: Any, a: float, y: float, p: Any) -> float:
+    return float(np.byte(100) + np.byte(20.0 * a)) - y
+
+
+def by_spelled_type(s: Any, a: float, y: float, p: Any) -> float:
+    return float(np.zeros(1, "uint8")[0] - 1) * a - y
+
+
+def by_count_of_truths(s: Any, a: float, y: float, p: Any) -> float:
+    return float((a > LIMITS[0]) + (a > LIMITS[1])) - y
+
+
+def by_named_truths(s: Any, a: float, y: float, p: Any) -> float:
+    low = a > LIMITS[0]
+    high = a > LIMITS[1]
+    return float(low + high) - y
+
+
+def by_large_number(s: Any, a: float, y: float, p: Any) -> float:
+    return float(LATER * int(a + 7.0) % 11) - y
+
+
+def by_large_constant(s: Any, a: float, y: float, p: Any) -> float:
+    return 1.0 if 9007199254740992.0 + a - a < 9007199254740993 else -y
+
+
+def by_shift(s: Any, a: float, y: float, p: Any) -> float:
+    return float(1 << int(62.0 + a)) - y
+
+
+def by_tenths(s: Any, a: float, y: float, p: Any) -> float:
+    places = -int(a)
+    return float(10**places) - y
+
+
+def by_text(s: Any, a: float, y: float, p: Any) -> float:
+    return 1.0 if str(a + 0.5) == "1.5" else -y
+
+
+def by_harmless(s: Any, a: float, y: float, p: Any) -> float:
+    """Fields that have names of narrow kinds, powers of floats, counts without NumPy, an enum."""
+    late = (a > 1.0) + (a > 2.0)
+    return -abs(s.half + a - y) * 2**s.single - late * WHOLE * 10.0 ** -int(a) - int(a) ** 2
+
+
+class Aliased(NamedTuple):
+    half: float
+    single: float = 0.5
+
+
 def task_of(kind: Any = Level, worth: Callable[..., Any] = reward, params: Any = None) -> uc.Task:
     def step(s: Any, a: float, y: float, p: Any) -> Any:
         return kind(s[0] + a - y)
@@ -152,6 +240,19 @@ ODD = {
     "a narrow number in a helper": (task_of(worth=by_helper), Level(1.0), "SINGLE holds float32"),
     "a narrow number in a tuple": (task_of(worth=by_eight_bits), Level(1.0), "EIGHT_BITS holds int8"),
     "a narrow number made there": (task_of(worth=by_cast), Level(1.0), "by_cast uses float32"),
+    "a number with operators": (task_of(worth=by_dozens), Level(1.0), "DOZENS is a Dozens"),
+    "a table with operators": (task_of(worth=by_saturated), Level(1.0), "SATURATED is a Saturated"),
+    "an array with a mask": (task_of(worth=by_hidden), Level(1.0), "HIDDEN is a MaskedArray"),
+    "a narrow number by an alias": (task_of(worth=by_alias), Level(1.0), "small holds uint8"),
+    "a narrow number by another name": (task_of(worth=by_other_name), Level(1.0), "by_other_name uses byte"),
+    "a narrow number by a text": (task_of(worth=by_spelled_type), Level(1.0), "by_spelled_type names 'uint8'"),
+    "truth values of NumPy": (task_of(worth=by_count_of_truths), Level(1.0), "adds up truth values"),
+    "truth values of NumPy by name": (task_of(worth=by_named_truths), Level(1.0), "adds up truth values"),
+    "a whole number of many digits": (task_of(worth=by_large_number), Level(1.0), "LATER holds 11529"),
+    "a constant of many digits": (task_of(worth=by_large_constant), Level(1.0), "by_large_constant holds 90071"),
+    "bits": (task_of(worth=by_shift), Level(1.0), "by_shift uses <<"),
+    "a power of a whole number": (task_of(worth=by_tenths), Level(1.0), "by_tenths raises a whole number"),
+    "a text": (task_of(worth=by_text), Level(1.0), "by_text uses str"),
 }
 
 
@@ -167,7 +268,13 @@ def test_what_a_kernel_would_take_for_something_else_stays_with_python(name: str
 
 
 @pytest.mark.parametrize(
-    ("task", "state"), [(task_of(Harmless), Harmless(1.0, 0.0)), (task_of(worth=by_wide), Level(1.0))], ids=str
+    ("task", "state"),
+    [
+        (task_of(Harmless), Harmless(1.0, 0.0)),
+        (task_of(worth=by_wide), Level(1.0)),
+        (task_of(Aliased, by_harmless), Aliased(1.0, 0.5)),
+    ],
+    ids=str,
 )
 def test_all_else_is_compiled(task: uc.Task, state: Any) -> None:
     arguments = (task, task.layout(state), MODES["mean"], "beam", False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ import ucsearch as uc
 from ucsearch.comparators import DelayAwareGreedy
 from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import InputError
+from ucsearch.records.decisions import decision_record
+from ucsearch.verify import verify_record
 
 COMPILED = [pytest.mark.compiled, pytest.mark.slow]
 
@@ -175,3 +178,26 @@ def test_check_task_takes_them_and_other_arities_are_refused() -> None:
     with pytest.raises(InputError, match="fallback"):
         uc.Task(name="t", state=Level, actions=(0.0,), feasible=feasible, step=step, reward=reward,
                 fallback=lambda s, h, p: 0.0)  # fmt: skip
+
+
+def test_an_argument_with_a_default_is_not_taken_for_the_step() -> None:
+    """`lambda s, a, y, p, k=k: ...` keeps a value in Python; here it was handed the step for p and p for k."""
+
+    def task_of(worth: Any) -> uc.Task:
+        return uc.Task(name="t", state=Level, actions=(0.0, 1.0), feasible=lambda s, a, p: True,
+                       step=lambda s, a, y, p: Level(s.level + a), reward=worth, fallback=fallback)  # fmt: skip
+
+    rules = (
+        lambda s, a, y, p, k=2.0: -k * a,
+        lambda s, a, y, h=0, p=None: -a,
+        lambda s, a, y, p, *more: -a,
+        lambda *given: -given[1],
+    )
+    for rule in rules:
+        with pytest.raises(InputError, match=r"task.reward: .*\(s, a, y, p\) or \(s, a, y, h, p\)"):
+            task_of(rule)
+    for rule in (partial(lambda s, a, y, p, k: k * a, k=2.0), lambda s, a, y, p, *, k=2.0: k * a):
+        decision = uc.decide(task_of(rule), Level(0.0), MEMBERS[:, :2], uc.Exact(depth=2), engine="python")
+        assert (decision.outcome, decision.action) == ("RELEASED", 1.0)
+        record, blobs = decision_record(decision, where="here:task")
+        assert verify_record(record, blobs, task_of(rule)).status == "valid"

@@ -55,6 +55,11 @@ def fallback_now(task: Any, state: Any, params: Any, actions: Sequence[float]) -
 
 
 def timed_rules(task: Any) -> frozenset[str]:
-    """Which rules take the step index: they have one more argument than they need."""
+    """Which rules take the step index: they take one more argument by its place than they need."""
     needed = {"feasible": 3, "step": 4, "reward": 4}
-    return frozenset(n for n, count in needed.items() if len(inspect.signature(getattr(task, n)).parameters) > count)
+    return frozenset(n for n, count in needed.items() if _placed(getattr(task, n)) > count)
+
+
+def _placed(function: Any) -> int:
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(one.kind in by_place for one in inspect.signature(function).parameters.values())
