@@ -14,6 +14,7 @@ import math
 import textwrap
 import types
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -126,7 +127,7 @@ class Bundle:
         raise Unsourced(f"the captured {name!r} is a {kind}; use a number, tuple, small array or function")
 
     def _add_function(self, function: types.FunctionType, name: str) -> str:
-        node = _definition(function)
+        text = _definition(function)
         unique = self._claim(function, name)
         renames = {function.__name__: unique} if function.__name__ in _global_names(function.__code__) else {}
         for used, value in captured(function).items():
@@ -137,11 +138,9 @@ class Bundle:
         clash = [a for a, b in renames.items() if a != b and a in local]
         if clash:
             raise Unsourced(f"{function.__name__} uses {clash[0]!r} both as a local and as a captured name")
-        node = _Rename({a: b for a, b in renames.items() if a != b}).visit(node)
-        node.name = unique
         if self.wrap:
             self.lines.append(f"@{self.wrap}")
-        self.lines.append(ast.unparse(ast.fix_missing_locations(node)))
+        self.lines.append(_renamed(text, unique, tuple((a, b) for a, b in renames.items() if a != b)))
         return unique
 
 
@@ -232,43 +231,91 @@ def _describe(value: Any, code: types.CodeType, seen: tuple[int, ...]) -> str:
 
 def definition_text(function: types.FunctionType) -> str:
     """The function's own text in normal form: no name, decorators, defaults, annotations, docstring or comments."""
-    node = _bare(function, decorated=True)
+    node = _read(_bare(function, decorated=True))
     node.name = "function"
     node.args.defaults = []
     node.args.kw_defaults = [None for _ in node.args.kw_defaults]
     return ast.unparse(ast.fix_missing_locations(node))
 
 
-def _definition(function: types.FunctionType) -> ast.FunctionDef:
-    """The function's AST for a text that stands alone."""
-    node = _bare(function)
-    if node.args.defaults or node.args.kw_defaults or node.args.vararg or node.args.kwarg:
+def _definition(function: types.FunctionType) -> str:
+    """The function's own text, for one that stands alone."""
+    text = _bare(function)
+    code = function.__code__
+    takes_more = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    if takes_more or code.co_kwonlyargcount or _read(text).args.defaults:
         raise Unsourced(f"{function.__name__} has default or variable arguments")
-    return node
+    return text
 
 
-def _bare(function: types.FunctionType, decorated: bool = False) -> ast.FunctionDef:
-    """The function's AST, proved to be the code that is loaded (the file may have changed since)."""
+def _bare(function: types.FunctionType, decorated: bool = False) -> str:
+    """The function's text without what does not count, proved to be the code that is loaded (the file may have changed
+    since)."""
     try:
-        source = textwrap.dedent(inspect.getsource(function))
-        tree = ast.parse(source)
+        source = _source(function)
     except (OSError, TypeError, SyntaxError) as error:
         raise Unsourced(f"{function.__name__} has no readable source ({error})") from None
+    code, space = function.__code__, function.__globals__
+    names = sorted(_global_names(code) - set(_BUILTINS))
+    modules = tuple(name for name in names if isinstance(space.get(name), types.ModuleType))
+    return _proved(source, function.__name__, code, modules, decorated)
+
+
+# By code: the lines of its file when it was read, and its own among them. A file that is read again has other lines.
+_BLOCKS: dict[types.CodeType, tuple[list[str], str]] = {}
+
+
+def _source(function: types.FunctionType) -> str:
+    """`inspect.getsource`, without looking for a function's end in lines that were looked through before."""
+    found: types.FunctionType = inspect.unwrap(function)
+    lines, first = inspect.findsource(found)
+    kept = _BLOCKS.get(found.__code__)
+    if kept is not None and kept[0] is lines:
+        return kept[1]
+    if len(_BLOCKS) >= 2 * _MOST_KEPT:
+        _BLOCKS.clear()
+    source = textwrap.dedent("".join(inspect.getblock(lines[first:])))
+    _BLOCKS[found.__code__] = lines, source
+    return source
+
+
+# Proving and writing out one function takes milliseconds, and every task made of the same ones asks again.
+@lru_cache(maxsize=1024)
+def _proved(source: str, name: str, code: types.CodeType, modules: tuple[str, ...], decorated: bool) -> str:
+    try:
+        tree = ast.parse(source)
+    except SyntaxError as error:
+        raise Unsourced(f"{name} has no readable source ({error})") from None
     node = tree.body[0] if len(tree.body) == 1 else None
     if not isinstance(node, ast.FunctionDef):
-        raise Unsourced(f"{function.__name__} is not a def statement")
+        raise Unsourced(f"{name} is not a def statement")
     if node.decorator_list and not decorated and not _only_jit(node):
-        raise Unsourced(f"{function.__name__} is decorated")
+        raise Unsourced(f"{name} is decorated")
     node.decorator_list = []
-    if not _is_loaded_code(node, function):
-        raise Unsourced(f"{function.__name__}'s source no longer matches the loaded code")
+    if not _is_loaded_code(node, code, modules):
+        raise Unsourced(f"{name}'s source no longer matches the loaded code")
     node.returns = None
     for arg in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
         arg.annotation = None
     first = node.body[0]
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
         node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(ast.fix_missing_locations(node))
+
+
+def _read(text: str) -> ast.FunctionDef:
+    node = ast.parse(text).body[0]
+    if not isinstance(node, ast.FunctionDef):
+        raise Unsourced("not a def statement")
     return node
+
+
+@lru_cache(maxsize=1024)
+def _renamed(text: str, name: str, renames: tuple[tuple[str, str], ...]) -> str:
+    """The definition under another name, with other names for what it captures."""
+    node = _Rename(dict(renames)).visit(_read(text))
+    node.name = name
+    return ast.unparse(ast.fix_missing_locations(node))
 
 
 def _only_jit(node: ast.FunctionDef) -> bool:
@@ -276,17 +323,15 @@ def _only_jit(node: ast.FunctionDef) -> bool:
     return all(n in ("njit", "jit", "register_jitable") for n in names)
 
 
-def _is_loaded_code(node: ast.FunctionDef, function: types.FunctionType) -> bool:
+def _is_loaded_code(node: ast.FunctionDef, code: types.CodeType, modules: tuple[str, ...]) -> bool:
     """Compare bytecode. CPython compiles `name.attribute(...)` differently when `name` was imported in the same
     file, so three readings are tried: nothing imported, modules imported, every captured name imported."""
-    code, space = function.__code__, function.__globals__
-    names = sorted(_global_names(code) - set(_BUILTINS))
-    modules = [name for name in names if isinstance(space.get(name), types.ModuleType)]
-    readings: tuple[list[str], ...] = ([], modules, names)
+    names = tuple(sorted(_global_names(code) - set(_BUILTINS)))
+    readings: tuple[tuple[str, ...], ...] = ((), modules, names)
     return any(_shape(_recompile(node, code.co_freevars, imports)) == _shape(code) for imports in readings)
 
 
-def _recompile(node: ast.FunctionDef, freevars: tuple[str, ...], imports: list[str]) -> types.CodeType:
+def _recompile(node: ast.FunctionDef, freevars: tuple[str, ...], imports: tuple[str, ...]) -> types.CodeType:
     imported: list[ast.stmt] = [ast.Import([ast.alias(name)]) for name in imports if name != node.name]
     if not freevars:
         return _find(compile(ast.fix_missing_locations(ast.Module([*imported, node], [])), "<source>", "exec"), node)
@@ -319,11 +364,12 @@ def _shape(code: types.CodeType) -> Any:
     return code.co_code, code.co_names, code.co_varnames, code.co_freevars, consts
 
 
-def _global_names(code: types.CodeType) -> set[str]:
+@lru_cache(maxsize=2048)
+def _global_names(code: types.CodeType) -> frozenset[str]:
     names = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     for inner in _nested(code):
         names |= {i.argval for i in dis.get_instructions(inner) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    return names
+    return frozenset(names)
 
 
 def _local_names(code: types.CodeType) -> Iterator[str]:

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kit.suites import shared_run
+from tests.kit.suites import shared_run, smaller
 from ucsearch.engine.api import search_panel
 from ucsearch.errors import DataError, InputError
 from ucsearch.evaluation.claims import supports
@@ -266,8 +267,12 @@ def rows(done: Run) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (done.folder / "rows.jsonl").read_text("utf-8").splitlines()]
 
 
-def one_instance(more: str = "") -> Suite:
-    text = load_suite(MINI).text
+# Less to plan, where a stored policy beside the plans is the point.
+QUICK = (("members = 64", "members = 8"), ("sets = 4", "sets = 1"), ("exact_periods = 8", "exact_periods = 4"))
+
+
+def one_instance(more: str = "", changes: Sequence[tuple[str, str]] = ()) -> Suite:
+    text = smaller(MINI, *changes).text
     for old, new in ((', "zipkin-geometric-p4-L1"]', "]"), ('"constant order"]', '"constant order", "ppo"]')):
         assert old in text
         text = text.replace(old, new)
@@ -344,7 +349,7 @@ def stored(folder: Path, orders: Any) -> str:
 def test_a_stored_policy_is_evaluated_on_the_chain(tmp_path: Path) -> None:
     model = load_instance("zipkin-poisson-p4-L1").model()
     table = solve(model).table
-    suite = one_instance(stored(tmp_path, table.astype(np.uint8)))
+    suite = one_instance(stored(tmp_path, table.astype(np.uint8)), QUICK)
     findings = lost_sales.run(suite, job_in(tmp_path / "out", tmp_path))
     (row,) = findings.rows
     assert row["policies"]["ppo"]["gap"] == pytest.approx(0.0, abs=1e-8)
@@ -367,7 +372,7 @@ def test_a_stored_policy_must_have_its_hash_and_its_states(tmp_path: Path) -> No
     with pytest.raises(DataError, match="SHA-256"):
         lost_sales.run(one_instance(section), job_in(tmp_path / "other", tmp_path))
     (tmp_path / "ppo.npz").unlink()
-    absent = lost_sales.run(one_instance(section), job_in(tmp_path / "absent", tmp_path))
+    absent = lost_sales.run(one_instance(section, QUICK), job_in(tmp_path / "absent", tmp_path))
     assert absent.extra["left_out"] == ["ppo: ppo.npz is neither in the package nor in the data folder"]
     assert "ppo" not in absent.rows[0]["policies"]
     assert not any("ppo" in check["name"] for check in absent.checks)

@@ -310,13 +310,17 @@ def test_a_series_in_two_purposes_that_are_not_cut_by_time() -> None:
     assert any("cut by time" in text for text in split_problems([*rows, moved], splits))
 
 
-def test_large_rows_are_packed_and_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_rows_are_packed_and_read_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     import shutil
 
+    from tests.kit.suites import run_of, shared_run
     from ucsearch.evaluation import manifest
     from ucsearch.evaluation.run import evaluate
 
-    run = evaluate("known-optimum-mini", tmp_path, threads=1)
+    shutil.copytree(shared_run("known-optimum-mini", tmp_path_factory).folder.parent, tmp_path, dirs_exist_ok=True)
+    run = run_of(tmp_path / "known-optimum-mini")
     plain = (run.folder / "rows.jsonl").read_bytes()
     monkeypatch.setattr(manifest, "PACKED_FROM", 10)
     again = evaluate("known-optimum-mini", tmp_path, threads=1)

@@ -35,7 +35,8 @@ s-S = "superiority"
 SMALL = smaller(
     "m4-balanced200-mini",
     ("risks = [0.0, 0.5, 0.75]", "risks = [0.0, 0.5]"),
-    ("paths = 12", "paths = 10"),
+    ("paths = 12", "paths = 8"),
+    ("decisions = 6", "decisions = 4"),
 )
 SUITE = parse_suite(SMALL.text + MORE)
 
@@ -105,7 +106,7 @@ def test_the_judged_policy_is_the_cheapest_proved_one_on_validation(found: tuple
 
 @pytest.mark.parametrize(
     ("member", "forged"),
-    [("margin", 0.009), ("power", 0.99), ("candidate", "exact-r0.5-d3"), ("underpowered", False)],
+    [("margin", 0.009), ("power", 0.99), ("candidate", "exact-r0-d3"), ("underpowered", False)],
 )
 def test_a_forged_value_record_is_found(found: tuple[Run, list[str]], member: str, forged: Any, tmp_path: Path) -> None:
     import shutil
@@ -138,7 +139,10 @@ def test_a_suite_runs_unchanged_on_another_file_of_the_same_form(tmp_path: Path)
         lines += [f"{one.id},{value!r},shop {n % 3}" for value in one.y.tolist()]
     path = tmp_path / "other.csv"
     path.write_text("\n".join(lines) + "\n")
-    suite = smaller("m4-balanced200-mini", ("paths = 12", "paths = 5"), ("seeds = 2", "seeds = 1"))
+    suite = smaller(
+        "m4-balanced200-mini", ("paths = 12", "paths = 5"), ("seeds = 2", "seeds = 1"),
+        ("decisions = 6", "decisions = 2"), ("risks = [0.0, 0.5, 0.75]", "risks = [0.5]"),
+    )  # fmt: skip
     run = evaluate(suite, tmp_path / "out", threads=1, families={"sample-daily": path})
     predicate = run.statement["predicate"]
     assert predicate["protocol"]["families"]["sample-daily"].startswith("sample@")
