@@ -49,7 +49,7 @@ def fresh(store: str, count: int) -> list[tuple[str, Any]]:
 def settings_of(case: str, forecaster: str = "unbiased_ridge") -> Settings:
     fixed, pack = CASES[case]
     text = INVENTORY.replace("fixed_cost = 4.00", f"fixed_cost = {fixed}\ncase_pack = {pack}")
-    return parse_settings(text.replace('name = "unbiased_ridge"', f'name = "{forecaster}"').encode())
+    return parse_settings(text.replace('name = "auto"', f'name = "{forecaster}"').encode())
 
 
 def replay_of(settings: Settings, file: Path) -> Replay:

@@ -34,7 +34,10 @@ TUNED_ON, TESTED_ON = ("CA_3",), ("TX_1", "TX_2", "WI_1")
 DAYS, HORIZON, DEPTH, LOTS, POINTS = 42, 14, 8, 8, 9
 SETTINGS_TRIED = 24  # per rule
 CASES = {"lots": (8.0, 0.75), "plain": (0.0, 0.0)}  # fixed cost and pack, in days of demand
-FORECASTERS = {"unbiased_ridge": UnbiasedRidge, "ridge_paths": RidgePaths}  # the first is that of `ucsearch new`
+FORECASTERS = {
+    "unbiased_ridge": UnbiasedRidge,
+    "ridge_paths": RidgePaths,
+}  # not `auto`, see docs/value.md
 
 
 def items(store: str, count: int, seed: int) -> list[tuple[str, Any]]:

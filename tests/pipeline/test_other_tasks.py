@@ -22,9 +22,10 @@ from ucsearch.pipeline.decide import run_decide
 from ucsearch.pipeline.explain import explain_series
 from ucsearch.pipeline.forecasting import run_forecast
 from ucsearch.pipeline.scaffold import KINDS, next_commands, write_scaffold
+from ucsearch.pipeline.scaffold_storage import SETTINGS
 from ucsearch.pipeline.schedule import write_schedule
 from ucsearch.pipeline.tuning import run_tune
-from ucsearch.settings import Settings, load_settings, parse_settings
+from ucsearch.settings import Settings, SettingsError, load_settings, parse_settings
 from ucsearch.tasks.storage import Storage
 from ucsearch.verify.__main__ import main as verify
 
@@ -122,6 +123,19 @@ def test_a_period_says_how_long_power_runs() -> None:
     given = parse_settings(TOML.replace("wear = 0.5", "hours = 2.0\nend_value = 9.0\nlevel_step = 0.5").replace(
         "level_step = 0.25\n", "").encode()).task  # fmt: skip
     assert (given.hours, given.end_price, given.end_value) == (2.0, "given", 9.0)
+
+
+@pytest.mark.parametrize(("period", "steps", "level"), [("hour", 24, 0.1), ("30min", 48, 0.05), ("15min", 96, 0.025)])
+def test_a_store_is_planned_for_a_day_at_full_power_whatever_the_period(period: str, steps: int, level: float) -> None:
+    """Who changes nothing but the period of `ucsearch new storage` gets a day ahead and powers up to the full one."""
+    text = SETTINGS.replace('period = "hour"', f'period = "{period}"')
+    found = parse_settings(text.encode())
+    assert found.policy.depth == steps
+    assert found.task.level_step == pytest.approx(level, rel=1e-12)
+    assert max(found.task.powers) == pytest.approx(2.0, rel=1e-9)
+    assert parse_settings(text.replace("# depth = 24 ", "depth = 9 ").encode()).policy.depth == 9
+    with pytest.raises(SettingsError, match=r"policy.depth: missing"):
+        parse_settings(text.replace(f'"{period}"', '"any"').encode())
 
 
 def write_prices(path: Path, names: tuple[str, ...] = ("A", "B")) -> np.ndarray:

@@ -13,6 +13,7 @@ from ucsearch.forecast import (
     RidgeEnsemble,
     RidgePaths,
     SeasonalNaive,
+    Smoothing,
     forecast_one,
     forecast_stream,
     streams,
@@ -20,7 +21,7 @@ from ucsearch.forecast import (
 )
 from ucsearch.forecast.base import Forecaster
 
-MODELS = [SeasonalNaive(paths=20), RidgePaths(paths=20), RidgeEnsemble(models=6)]
+MODELS = [SeasonalNaive(paths=20), RidgePaths(paths=20), RidgeEnsemble(models=6), Smoothing(paths=20)]
 named = pytest.mark.parametrize("model", MODELS, ids=lambda m: m.name)
 KEY = 77
 

@@ -29,6 +29,7 @@ from ucsearch.forecast.recalibrate import (
     recalibrate_trace,
 )
 from ucsearch.forecast.ridge import RidgeEnsemble, RidgePaths, default_lags
+from ucsearch.forecast.smoothing import Smoothing
 from ucsearch.forecast.streams import draw_key, series_stream
 from ucsearch.forecast.unbiased import UnbiasedRidge
 
@@ -47,6 +48,7 @@ __all__ = [
     "RidgeEnsemble",
     "RidgePaths",
     "SeasonalNaive",
+    "Smoothing",
     "SplitConformal",
     "UnbiasedRidge",
     "adaptive_conformal",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,21 +12,23 @@ from ucsearch.errors import InputError
 from ucsearch.forecast.base import Forecaster, PathForecast
 from ucsearch.forecast.bootstrap import MarkovBootstrap
 from ucsearch.forecast.calibration import crps_ensemble
-from ucsearch.forecast.naive import SeasonalNaive
-from ucsearch.forecast.ridge import RidgePaths
+from ucsearch.forecast.smoothing import Smoothing
+from ucsearch.forecast.unbiased import UnbiasedRidge
 
 __all__ = ["Auto"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+_INTERMITTENT = 0.6  # share of periods without demand from which the bootstrap is tried
+_FEWEST = 4  # past forecasts without which nobody is judged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto:
-    """Seasonal naive, ridge paths or the bootstrap for intermittent demand, chosen per series on its own past."""
+    """Smoothing, unbiased ridge paths or the bootstrap for intermittent demand, chosen per series on its own past."""
 
     paths: int = 100  # J
-    origins: int = 12  # past forecasts that each candidate is judged by
+    origins: int = 60  # past forecasts that each candidate is judged by
     floor: float = 0.0  # no path goes below
 
     def __post_init__(self) -> None:
@@ -40,9 +41,10 @@ class Auto:
         return "auto"
 
     def candidates(self) -> tuple[Forecaster, ...]:
-        """What is chosen from; the bootstrap only where no path goes below 0."""
+        """What is chosen from; the bootstrap, last, only where no path goes below 0 (and where most periods have no
+        demand: elsewhere it is chosen by chance more often than for good reason)."""
         floor = self.floor
-        found: list[Any] = [SeasonalNaive(paths=self.paths, floor=floor), RidgePaths(paths=self.paths, floor=floor)]
+        found: list[Any] = [Smoothing(paths=self.paths, floor=floor), UnbiasedRidge(paths=self.paths, floor=floor)]
         if floor >= 0.0:  # for counts only
             found.append(MarkovBootstrap(paths=self.paths, floor=floor))
         return tuple(found)
@@ -52,34 +54,65 @@ class Auto:
         return min(model.min_history(season) for model in self.candidates())
 
     def choose(self, y: Floats, cutoff: int, *, horizon: int, season: int, stream: np.uint64) -> Forecaster:
-        """The candidate with the least CRPS over the last `origins` forecasts whose outcomes are known at `cutoff`,
-        spread over some seasons; of equals the first. Without enough past: the first that can forecast at all."""
-        y = np.asarray(y, dtype=np.float64)[: cutoff + 1]
+        """The candidate with the least CRPS over the last `origins` forecasts whose outcomes are known at `cutoff`; of
+        equals the first. Without enough past: the first that can forecast at all."""
+        able = self._able(y, cutoff, season)
+        seen = np.asarray(y, dtype=np.float64)[: cutoff + 1]
+        marks = np.array([cutoff], dtype=np.int64)
+        scores = [self._walked(m, seen, marks, horizon=horizon, season=season, stream=stream)[1] for m in able]
+        return able[self._best(scores, cutoff)]
+
+    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
+        """At every cutoff by the candidate that was best until then."""
+        marks = np.asarray(cutoffs, dtype=np.int64)
+        if marks.ndim != 1 or marks.size == 0:
+            raise InputError("cutoffs", f"shape {marks.shape}", "a list of at least one index")
+        able = self._able(y, int(marks[0]), season)
+        seen = np.asarray(y, dtype=np.float64)[: int(marks[-1]) + 1]
+        walked = [self._walked(m, seen, marks, horizon=horizon, season=season, stream=stream) for m in able]
+        chosen = [self._best([scores for _, scores in walked], cutoff) for cutoff in marks.tolist()]
+        members = np.stack([walked[i][0][o] for o, i in enumerate(chosen)])
+        names = {able[i].name for i in chosen}
+        return PathForecast(
+            members, members.mean(axis=1), members.std(axis=1), marks, names.pop() if len(names) == 1 else self.name,
+            "joint",
+        )  # fmt: skip
+
+    def _able(self, y: Floats, cutoff: int, season: int) -> list[Forecaster]:
         able = [m for m in self.candidates() if m.min_history(season) <= cutoff + 1]
+        none = np.mean(np.asarray(y)[: cutoff + 1] == 0.0)
+        if len(able) > 1 and none < _INTERMITTENT:
+            able = [m for m in able if not isinstance(m, MarkovBootstrap)]
         if not able:
             needed = self.min_history(season)
             raise InputError(
                 "cutoffs", cutoff, f"at least {needed - 1}", hint=f"The model needs {needed} observations."
             )
-        step = max(1, (2 * season + 1) // self.origins)
-        last = cutoff - horizon
-        marks = np.arange(last - (self.origins - 1) * step, last + 1, step, dtype=np.int64)
-        best, least = able[0], math.inf
-        for model in able:
-            own = marks[marks + 1 >= model.min_history(season)]
-            if own.size < min(4, self.origins):
-                continue
-            made = model.forecast(y, own, horizon=horizon, season=season, stream=stream)
-            actual = made.actuals(y)
-            score = float(np.mean([crps_ensemble(made.members[:, :, h], actual[:, h]).mean() for h in range(horizon)]))
-            if score < least:
-                best, least = model, score
-        return best
+        return able
 
-    def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
-        """The choice is made at the first cutoff and kept, so that nothing later has a say in it."""
-        marks = np.asarray(cutoffs)
-        if marks.ndim != 1 or marks.size == 0:
-            raise InputError("cutoffs", f"shape {marks.shape}", "a list of at least one index")
-        chosen = self.choose(y, int(marks[0]), horizon=horizon, season=season, stream=stream)
-        return chosen.forecast(y, cutoffs, horizon=horizon, season=season, stream=stream)
+    def _walked(
+        self, model: Forecaster, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64
+    ) -> tuple[Floats, Floats]:
+        """Members (O, J, H) at the cutoffs, and CRPS (T, H) of its forecasts at every origin of y from `origins` before
+        the first on; NaN where the outcome is not known or nothing was forecast."""
+        first = max(model.min_history(season) - 1, int(cutoffs[0]) - self.origins - horizon)
+        marks = np.arange(first, int(cutoffs[-1]) + 1, dtype=np.int64)
+        members = model.forecast(y, marks, horizon=horizon, season=season, stream=stream).members
+        scores = np.full((len(y), horizon), np.nan)
+        for h in range(horizon):
+            known = marks[marks + 1 + h < len(y)]
+            if known.size:
+                scores[known, h] = crps_ensemble(members[: known.size, :, h], y[known + 1 + h])
+        return members[cutoffs - first], scores
+
+    def _best(self, scores: list[Floats], cutoff: int) -> int:
+        """Which has the least mean over the last `origins` outcomes of every step known at `cutoff`."""
+        means = []
+        for found in scores:
+            horizon = found.shape[1]
+            known = [found[max(0, cutoff - h - self.origins) : max(0, cutoff - h), h] for h in range(horizon)]
+            values = np.concatenate(known)
+            values = values[~np.isnan(values)]
+            enough = np.count_nonzero(~np.isnan(known[0])) >= min(_FEWEST, self.origins)
+            means.append(float(values.mean()) if enough else np.inf)
+        return int(np.argmin(means))

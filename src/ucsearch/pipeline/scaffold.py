@@ -76,7 +76,8 @@ model = "sample"        # name of your forecaster for the record, where the file
 ignore = ["pattern"]    # columns of yours that are not meant for us
 
 [forecaster]            # used by `ucsearch forecast`, `calibrate` and `backtest`
-name = "unbiased_ridge" # auto, ridge_paths, ridge_ensemble, seasonal_naive, bootstrap (intermittent demand)
+name = "auto"           # by each series' past: smoothing, unbiased_ridge or bootstrap (intermittent demand); or one of
+                        # these, ridge_paths, ridge_ensemble, seasonal_naive
 paths = 30
 floor = 0.0             # demand is never negative
 

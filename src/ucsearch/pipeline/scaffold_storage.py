@@ -37,8 +37,8 @@ period = "hour"         # 15min, 30min, hour: power times the period's length is
 name = "storage"
 capacity = 4.0          # MWh
 power = 2.0             # MW, both ways, metered outside; or your own: powers = [-2.0, -1.0, 0.0, 1.0, 2.0]
-level_step = 0.1        # MWh: plans move the charge by whole steps, so that every plan can be compared; at 15 minutes
-                        # 0.025. Left out, a twentieth of what full power charges in a period
+# level_step = 0.1      # MWh: plans move the charge by whole steps, so that every plan can be compared; left out, some
+                        # twentieth of what full power charges in a period (0.1 by hours, 0.025 at 15 minutes)
 charge_efficiency = 0.95
 discharge_efficiency = 0.95
 wear = 1.0              # EUR per MWh drawn
@@ -52,7 +52,7 @@ end_price = "forecast"  # energy left is worth what it would earn in one more da
 
 [policy]
 name = "exact"          # proves the best first action
-depth = 24              # periods planned ahead: a whole day, so 96 at 15 minutes; forecasts must reach that far
+# depth = 24            # periods planned ahead; left out: a whole day, 24 hours or 96 quarters; forecasts must reach it
 risk = 0.0              # earnings are linear in prices, so the mean path gives the best plan
 
 [proof]
@@ -69,7 +69,7 @@ name = "ridge_paths"
 paths = 30              # prices may be below 0, so there is no floor
 
 [backtest]
-periods = 168           # periods that are counted
+periods = 168           # periods that are counted: a week of hours; 672 at 15 minutes
 warmup = 24             # periods before them
 # season = 24           # periods of a season; left out: the usual one of `period`, if the history holds three of them
 """

@@ -64,6 +64,7 @@ def forecaster_classes() -> dict[str, type[Any]]:
     from ucsearch.forecast.bootstrap import MarkovBootstrap
     from ucsearch.forecast.naive import SeasonalNaive
     from ucsearch.forecast.ridge import RidgeEnsemble, RidgePaths
+    from ucsearch.forecast.smoothing import Smoothing
     from ucsearch.forecast.unbiased import UnbiasedRidge
 
     return {
@@ -71,6 +72,7 @@ def forecaster_classes() -> dict[str, type[Any]]:
         "ridge_paths": RidgePaths,
         "unbiased_ridge": UnbiasedRidge,
         "ridge_ensemble": RidgeEnsemble,
+        "smoothing": Smoothing,
         "seasonal_naive": SeasonalNaive,
         "bootstrap": MarkovBootstrap,
     }
@@ -106,6 +108,8 @@ _IN_FILES: dict[type[Any], dict[str, dict[str, Any]]] = {
         "max_fallback_share": {"ge": 0.0, "le": 1.0},
         "segment_from": {"ge": 1},
     },
+    # A store is planned for a day where its settings do not say; others must say.
+    **{kind: {"depth": {"default": None}} for kind in policy_classes().values()},
 }
 
 
@@ -118,11 +122,12 @@ def model_of(cls: Any, name: str, described: bool = False) -> Any:
     for item in dataclasses.fields(cls):
         if item.name in _LEFT_OUT.get(cls, ()):
             continue
-        default = ... if item.default is dataclasses.MISSING else item.default
+        own = _IN_FILES.get(cls, {}).get(item.name, {})
+        default = own.get("default", ... if item.default is dataclasses.MISSING else item.default)
         if isinstance(default, float) and not math.isfinite(default):
             default = None  # JSON Schema cannot say infinity; None keeps the class's own default
         kind = hints[item.name] | None if default is None else hints[item.name]
-        more = {"default": default, "description": notes.get(item.name), **_IN_FILES.get(cls, {}).get(item.name, {})}
+        more = {"description": notes.get(item.name), **own, "default": default}
         fields[item.name] = (kind, Field(**more))
     doc = inspect.cleandoc(cls.__doc__ or "").split("\n\n")[0].replace("\n", " ")
     return create_model(cls.__name__, __base__=Table, __doc__=doc, **fields)

@@ -76,6 +76,8 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
         task = make("task", kind, found.task)
     else:
         task = _own(found.task.object, file, problems)
+    if found.policy.depth is None:
+        raise SettingsError([f"{file}: policy.depth: missing, expected how many periods to plan ahead, such as 7"])
     policy = make("policy", policy_classes()[found.policy.name], found.policy)
     gate = make("gate", Gate, found.gate)
     calibration = make("calibration", Calibration, found.calibration)
@@ -143,12 +145,20 @@ def _closed_effort(content: dict[str, Any]) -> None:
         content["policy"] = {"node_budget": proof["node_budget"], **policy}
 
 
+def _whole_day(content: dict[str, Any], hours: float) -> None:
+    """A store that is planned for less than a day sees half of what prices do; a plan by days sees a week."""
+    policy = content.get("policy")
+    if isinstance(policy, dict) and "depth" not in policy:
+        content["policy"] = {**policy, "depth": round(24.0 / hours) if hours < 24.0 else 7}
+
+
 def _looking_fallback(content: dict[str, Any]) -> None:
     task = content.get("task")
     if isinstance(task, dict) and task.get("name") == "storage":
         more: dict[str, Any] = {} if "end_value" in task else {"end_price": "forecast"}
         if content.get("period") in _HOURS:
             more["hours"] = _HOURS[content["period"]]
+            _whole_day(content, more["hours"])
         content["task"] = {**more, **task}
     if isinstance(task, dict) and task.get("name") == "lead_time_inventory" and task.get("salvage") != 0:
         policy = content.get("policy")

@@ -195,6 +195,15 @@ MOST_POWERS = 401  # that `power` may be split into
 CYCLE_PRICES = 17.0  # that the bound tries where cycles are limited
 
 
+def _steps_of(full: float, capacity: float) -> int:
+    """How many steps a period at full power charges: about as many as usual, so that steps fill the store best."""
+    if capacity <= 0.0:
+        return USUAL_STEPS
+    most = max(1, min(USUAL_STEPS, floor(lattice.MOST_PARTS * full / capacity)))
+    counts = range(most, max(1, most - USUAL_STEPS // 4) - 1, -1)
+    return max(counts, key=lambda n: (round(floor(capacity * n / full + 1e-9) * full / (capacity * n), 3), n))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Storage(StablePlan):
     """A battery or tank under a price forecast. Outcomes are prices in currency per unit of energy; energy is power
@@ -211,7 +220,9 @@ class Storage(StablePlan):
     wear: float = 0.0  # currency per unit drawn from the store
     end_value: float = 0.0  # currency per unit in store at the end of the horizon
     power: float | None = None  # instead of powers: all powers up to it that move the level by whole level_steps
-    level_step: float | None = None  # energy; levels are rounded down to multiples. Beside power: a 20th of a charge
+    level_step: float | None = (
+        None  # energy; levels are rounded down to multiples. Beside power: about a 20th of a charge
+    )
     hours: float = 1.0  # of a step
     target: float | None = None  # energy in store when the state's `due` runs out
     end_price: Literal["given", "forecast"] = "given"  # forecast: end_value from each forecast's last day
@@ -234,8 +245,8 @@ class Storage(StablePlan):
             raise InputError("power, hours", f"{power:g}, {hours:g}", "numbers above 0")
         full = power * hours * shares[0]
         if self.level_step is None:
-            parts = USUAL_STEPS if capacity <= 0.0 else min(USUAL_STEPS, floor(lattice.MOST_PARTS * full / capacity))
-            object.__setattr__(self, "level_step", min(full / max(parts, 1), capacity) or full)
+            step = float(f"{full / _steps_of(full, capacity):.12g}")  # as a person would write it
+            object.__setattr__(self, "level_step", min(step, capacity) or full)
         if not (self.level_step or 0.0) > 0.0:
             raise InputError("level_step", self.level_step, "a number above 0")
         size = number("level_step", self.level_step)
