@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit import logged
 from tests.kit.entries import altered, decision, fill, with_blob
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records import (
@@ -116,6 +117,25 @@ def test_filters_and_pages(tmp_path: Path) -> None:
         assert len(log.list(kind="decision", limit=100)) == 30
         with pytest.raises(InputError, match="limit: saw -1"):
             log.list(limit=-1)
+
+
+def test_a_name_with_a_nul_is_nobody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite compares what stands before it: such a series was found, explained and overridden under another's name."""
+    with logged.new_log(tmp_path) as log:
+        logged.decide(log, series="A")
+        first = log.count()
+        for series in ("A\0", "A\0B", "\0"):
+            with pytest.raises(RecordError, match=r"record\.series: saw a NUL character"):
+                logged.decide(log, series=series)
+        logged.decide(log, series="A\\u0000")  # six characters, none of them a NUL
+        monkeypatch.setattr("ucsearch.records.audit.check_texts", lambda drafts: None)  # as others may have written it
+        logged.decide(log, series="A\0B")
+        assert log.count() == first + 2
+        assert [row.seq for row in log.list(series="A", limit=1, newest_first=True)] == [first]
+        assert [row.seq for row in log.list(series="A", offset=1)] == []
+        newest = log.newest("A")
+        assert newest is not None
+        assert newest.seq == first
 
 
 def test_a_walk_sees_the_log_as_it_was_when_it_began(tmp_path: Path) -> None:

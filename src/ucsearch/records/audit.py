@@ -41,6 +41,7 @@ from ucsearch.records.entries import (
     RowOf,
     Sealed,
     check_blobs,
+    check_texts,
     draft_of,
     time_text,
 )
@@ -155,6 +156,7 @@ class AuditLog(AuditReader):
     def _append(self, drafts: Sequence[Draft], blobs: dict[str, bytes]) -> tuple[Entry, ...]:
         if not drafts:
             return ()
+        check_texts(drafts)
         written_at = None if self._clock is None else time_text(self._clock(), "clock")
         with self._guarded() as connection:
             connection.execute("BEGIN IMMEDIATE")

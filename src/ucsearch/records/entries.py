@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,8 +24,10 @@ __all__ = [
     "RowOf",
     "Sealed",
     "check_blobs",
+    "check_texts",
     "draft_of",
     "effective_of",
+    "is_of",
     "time_text",
 ]
 
@@ -111,6 +114,34 @@ def draft_of(record: Mapping[str, Any], index: int, *, judged: bool = False) -> 
         if index == 0:
             raise
         raise RecordError(f"{error} (record {index} of the batch)") from error
+
+
+_NUL = b"\\u0000"  # as canonical JSON writes it
+
+
+def check_texts(drafts: Sequence[Draft]) -> None:
+    """No text has a NUL: databases take it for the end of a name, and a series would be found under another's."""
+    for draft in drafts:
+        if _NUL in draft.body and (where := _with_nul(json.loads(draft.body), "record")):
+            raise RecordError(f"{where}: saw a NUL character, expected text without")
+
+
+def _with_nul(value: Any, path: str) -> str:
+    """The first place of a NUL; "" where there is none."""
+    if isinstance(value, dict):
+        items = [(name, f"{path} key {name!r}") for name in value] + [(v, f"{path}.{n}") for n, v in value.items()]
+    elif isinstance(value, list):
+        items = [(item, f"{path}[{i}]") for i, item in enumerate(value)]
+    else:
+        return path if isinstance(value, str) and "\0" in value else ""
+    return next((found for item, where in items if (found := _with_nul(item, where))), "")
+
+
+def is_of(row: Row, wanted: Mapping[str, str]) -> bool:
+    """Whether an entry that SQLite found has these members: of a name with a NUL it compares what stands before it."""
+    if _NUL not in row.body:
+        return True
+    return all(row.record.get(name) == value for name, value in wanted.items() if name in ("series", "plan"))
 
 
 def check_blobs(blobs: dict[str, bytes], drafts: Sequence[Draft]) -> None:

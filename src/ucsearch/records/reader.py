@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
 import sqlite3
@@ -15,7 +16,7 @@ from ucsearch.errors import InputError, RecordError
 from ucsearch.records import export
 from ucsearch.records.blobs import blob_id
 from ucsearch.records.chain import GENESIS, ChainReport, Checkpoint, Row, blob_refs, check_rows
-from ucsearch.records.entries import Effective, effective_of
+from ucsearch.records.entries import Effective, effective_of, is_of
 from ucsearch.records.notes import Tree
 from ucsearch.records.store import RARE, closed_by, connect, explain, find, format_of, is_damage, schema_problem, tail
 
@@ -155,19 +156,26 @@ class AuditReader:
         if plan is not None and self.format < 2:
             return ()
         wanted["plan"] = plan
-        wanted = {name: value for name, value in wanted.items() if value is not None}
+        named = {name: value for name, value in wanted.items() if value is not None}
         rare = kind not in (None, "decision", "refusal", "outcome") and self.format > 1
         asked = [RARE] if rare else []
-        asked += [f"{name} = ?" for name in wanted] + ([] if before is None else ["seq < ?"])
+        asked += [f"{name} = ?" for name in named] + ([] if before is None else ["seq < ?"])
         where = " AND ".join(asked) or "TRUE"
         bound = () if before is None else (before,)
         order = "DESC" if newest_first else "ASC"
-        with self._guarded() as connection:
-            rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM entries WHERE {where} ORDER BY seq {order} LIMIT ? OFFSET ?",
-                (*wanted.values(), *bound, limit, offset),
-            ).fetchall()
-        return tuple(Row(*row) for row in rows)
+
+        def found(limit: int, offset: int) -> builtins.list[Row]:
+            with self._guarded() as connection:
+                rows = connection.execute(
+                    f"SELECT {_COLUMNS} FROM entries WHERE {where} ORDER BY seq {order} LIMIT ? OFFSET ?",
+                    (*named.values(), *bound, limit, offset),
+                ).fetchall()
+            return [Row(*row) for row in rows]
+
+        rows = found(limit, offset)
+        if not all(is_of(row, named) for row in rows):
+            rows = [row for row in found(2**53, 0) if is_of(row, named)][offset : offset + limit]
+        return tuple(rows)
 
     def iterate(self, kind: str) -> Iterator[Row]:
         """All entries of a rare kind, or all outcomes, in order; by their index, so that a long log is no matter."""
