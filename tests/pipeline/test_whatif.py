@@ -411,3 +411,14 @@ def test_fitted_order_sizes_are_fitted_to_the_changed_numbers(changes: dict[str,
 def test_given_order_sizes_stay_and_it_is_said(folder: Path) -> None:
     found = ask(folder, "capacity=15")
     assert any("they were given" in note for note in found.notes)
+
+
+def test_empty_places_of_fitted_sizes_are_not_called_forbidden(tmp_path: Path) -> None:
+    """Sizes that fall together after rounding leave places without a size; no rule has forbidden those."""
+    rows = [["A", h, *(0.1 * ((2 * j + h) % 3) for j in range(6))] for h in range(1, 9)]
+    write_csv(tmp_path / "forecasts.csv", ["series", "step", *(f"member_{j + 1}" for j in range(6))], rows)
+    write_csv(tmp_path / "states.csv", STATE_HEAD, [["A", 3.0, 0.0]])
+    decide(tmp_path, parse_settings(FITTED.replace("fixed_cost = 4.0", "fixed_cost = 0.0").encode()))
+    (row,) = read_csv(tmp_path / "out.csv")
+    assert row["outcome"] == "RELEASED"
+    assert "not allowed" not in row["sentence"]

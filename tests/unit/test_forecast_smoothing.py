@@ -7,6 +7,7 @@ import pytest
 
 from ucsearch.errors import InputError
 from ucsearch.forecast import Auto, Smoothing, UnbiasedRidge, crps_ensemble
+from ucsearch.forecast.stopped import stopped_for
 
 STREAM = np.uint64(7)
 MARKS = np.arange(60, 110, dtype=np.int64)
@@ -73,3 +74,32 @@ def test_prices_may_fall_below_zero() -> None:
         Smoothing(residuals=2)
     with pytest.raises(InputError, match="season"):
         Smoothing().forecast(y, np.array([80]), horizon=4, season=0, stream=STREAM)
+
+
+def test_an_item_that_is_sold_no_more_is_not_forecast_from_its_past() -> None:
+    rng = np.random.default_rng(2)
+    auto = Auto(paths=30)
+    sold = rng.poisson(5.0, 90).astype(float)
+    gone = np.concatenate([sold, np.zeros(30)])
+    made = auto.forecast(gone, np.array([len(gone) - 1]), horizon=7, season=7, stream=STREAM)
+    assert made.mean.max() < 0.5  # a tenth of what was sold; an autoregression says a fifth for months
+    chosen = auto.choose(gone, len(gone) - 1, horizon=7, season=7, stream=STREAM)
+    alone = chosen.forecast(gone, np.array([len(gone) - 1]), horizon=7, season=7, stream=STREAM)
+    assert alone.members.tolist() == made.members.tolist()
+    back = np.concatenate([gone, [6.0, 4.0, 5.0]])
+    assert auto.choose(back, len(back) - 1, horizon=7, season=7, stream=STREAM).name != "markov-bootstrap"
+
+
+@pytest.mark.parametrize(
+    ("y", "season", "expected"),
+    [
+        (np.concatenate([np.full(40, 5.0), np.zeros(20)]), 7, 20),
+        (np.concatenate([np.full(40, 5.0), np.zeros(12)]), 7, 0),  # less than two weeks
+        (np.tile(np.r_[np.full(14, 3.0), np.zeros(10)], 5), 24, 0),  # a shop at night
+        (np.tile(np.r_[np.full(3, 3.0), np.zeros(12)], 5), 1, 0),  # a pause as before
+        (np.r_[np.tile(np.r_[1.0, np.zeros(19)], 5), np.zeros(5)], 7, 0),  # a slow item
+        (np.zeros(50), 7, 0),
+    ],
+)
+def test_what_counts_as_stopped(y: np.ndarray, season: int, expected: int) -> None:
+    assert stopped_for(y, season) == expected

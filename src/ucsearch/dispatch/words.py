@@ -109,8 +109,9 @@ def explain_release(c: Certificate, label: str, pass_kind: str, money: str = "")
         text += f" (near-optimal: at most {_amount(c.regret_bound, money)} is given up)"
     if c.risk_active:
         text += ". Uncertainty decided it: every reward-only choice is worse at this risk setting"
-    if blocked := c.plan.blocked:
-        text += f". {blocked} of {len(c.plan.actions)} actions are not allowed now"
+    empty = sum(a != a for a in c.plan.actions)  # places of the grid that hold no action
+    if (blocked := c.plan.blocked - empty) > 0:
+        text += f". {blocked} of {len(c.plan.actions) - empty} actions are not allowed now"
     return text + "."
 
 

@@ -13,6 +13,7 @@ from ucsearch.forecast.base import Forecaster, PathForecast
 from ucsearch.forecast.bootstrap import MarkovBootstrap
 from ucsearch.forecast.calibration import crps_ensemble
 from ucsearch.forecast.smoothing import Smoothing
+from ucsearch.forecast.stopped import stopped_for
 from ucsearch.forecast.unbiased import UnbiasedRidge
 
 __all__ = ["Auto"]
@@ -55,9 +56,12 @@ class Auto:
 
     def choose(self, y: Floats, cutoff: int, *, horizon: int, season: int, stream: np.uint64) -> Forecaster:
         """The candidate with the least CRPS over the last `origins` forecasts whose outcomes are known at `cutoff`; of
-        equals the first. Without enough past: the first that can forecast at all."""
+        equals the first. Without enough past: the first that can forecast at all. Where demand has stopped: the
+        bootstrap of what was since the last sale."""
         able = self._able(y, cutoff, season)
         seen = np.asarray(y, dtype=np.float64)[: cutoff + 1]
+        if (faded := self._faded(seen, season)) is not None:
+            return faded
         marks = np.array([cutoff], dtype=np.int64)
         scores = [self._walked(m, seen, marks, horizon=horizon, season=season, stream=stream)[1] for m in able]
         return able[self._best(scores, cutoff)]
@@ -73,10 +77,20 @@ class Auto:
         chosen = [self._best([scores for _, scores in walked], cutoff) for cutoff in marks.tolist()]
         members = np.stack([walked[i][0][o] for o, i in enumerate(chosen)])
         names = {able[i].name for i in chosen}
+        for o, cutoff in enumerate(marks.tolist()):
+            if (faded := self._faded(seen[: cutoff + 1], season)) is not None:
+                own = faded.forecast(seen, marks[o : o + 1], horizon=horizon, season=season, stream=stream)
+                members[o] = own.members[0]
+                names.add(faded.name)
         return PathForecast(
             members, members.mean(axis=1), members.std(axis=1), marks, names.pop() if len(names) == 1 else self.name,
             "joint",
         )  # fmt: skip
+
+    def _faded(self, y: Floats, season: int) -> Forecaster | None:
+        """Where demand has stopped: as much as since the last sale, whatever was before."""
+        run = stopped_for(y, season) if self.floor >= 0.0 else 0
+        return MarkovBootstrap(paths=self.paths, floor=self.floor, window=run + 1) if run else None
 
     def _able(self, y: Floats, cutoff: int, season: int) -> list[Forecaster]:
         able = [m for m in self.candidates() if m.min_history(season) <= cutoff + 1]

@@ -134,8 +134,9 @@ class _Released:
         text += at_most(self.upper[w], self.money)
         if self.risky[w]:
             text += ". Uncertainty decided it: every reward-only choice is worse at this risk setting"
-        if self.blocked[w]:
-            text += f". {self.blocked[w]} of {len(self.actions[w])} actions are not allowed now"
+        empty = sum(a != a for a in self.actions[w])  # places of the grid that hold no action
+        if self.blocked[w] > empty:
+            text += f". {self.blocked[w] - empty} of {len(self.actions[w]) - empty} actions are not allowed now"
         return text + "."
 
     def _note(self, w: int, action: float, order: float | None) -> str:
