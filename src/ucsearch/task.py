@@ -131,6 +131,22 @@ def ask_instead(bound: Callable[..., Any], finer: Callable[..., Any]) -> None:
     _FINER[id(bound)] = (bound, finer)
 
 
+class Fill(NamedTuple):
+    """How a table is made in room that is there already."""
+
+    prepare: Callable[..., Any]  # that gives the same table; held, so that its id stays its own
+    room: Callable[[int, int], int]  # (steps, members) -> numbers that it takes
+    fill: Callable[..., None]  # (table, outcomes, p, view); the table holds zeros, or another window's table
+
+
+_FILLS: dict[int, Fill] = {}  # by id of `prepare`
+
+
+def fill_instead(prepare: Callable[..., Any], room: Callable[[int, int], int], fill: Callable[..., None]) -> None:
+    """Kernels call `fill` wherever a task of this package names `prepare`."""
+    _FILLS[id(prepare)] = Fill(prepare, room, fill)
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """A decision problem under hard rules. Refused at construction if it cannot be what it says."""
@@ -245,6 +261,11 @@ class Task:
         """`bound`, or what this package computes in its place."""
         found = _FINER.get(id(self.bound))
         return self.bound if found is None else found[1]
+
+    @property
+    def fill(self) -> Fill | None:
+        """What kernels may call in place of `prepare`."""
+        return _FILLS.get(id(self.prepare))
 
     @cached_property
     def params_layout(self) -> Layout | None:

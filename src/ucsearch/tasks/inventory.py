@@ -23,7 +23,8 @@ from ucsearch.tasks import inventory_rules as rules
 from ucsearch.tasks import uses
 from ucsearch.tasks.binding import Fit, OnSeries
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, fractile, limit, number, planned_actions, share, whole
-from ucsearch.tasks.inventory_bound import bound, bound_fine, prepare
+from ucsearch.tasks.inventory_bound import bound, bound_fine
+from ucsearch.tasks.inventory_fill import prepare
 from ucsearch.tasks.inventory_forecast import critical, mean_demand, moments, scaled_grid
 from ucsearch.tasks.lots import Lots, divided, lots
 from ucsearch.trace import Trace

@@ -118,9 +118,11 @@ def kernel_body(
         "params": "" if task.params is None else bundle.add(type(task.params), "UserParams"),
         "outcome": "" if task.outcome is None else bundle.add(task.outcome, "UserOutcome"),
     }
-    rules = bundle.text
-    if trusting and all(map(_is_ours, bundle.functions)):
-        rules = rules.replace("@uc_user\n", "@uc_own\n")
+    ours = trusting and all(map(_is_ours, bundle.functions))
+    if ours and task.fill is not None and "prepare" in names and mode == MODES["mean"] and task.outcome is None:
+        names["fill"] = bundle.add(task.fill.fill, "user_fill")
+        names["room"] = bundle.add(task.fill.room, "user_room")
+    rules = bundle.text.replace("@uc_user\n", "@uc_own\n") if ours else bundle.text
     return rules + _prelude(task, layout, mode, names, kinds, use_bound) + _body(algorithm, mode)
 
 
@@ -219,6 +221,7 @@ def _prelude(
         f"HAS_END = {task.allowed_end is not None}",
         f"CONTINUATIONS = {len(grid) if members else 0}",
         f"LATER = {int(bounded and task.by_rest)}",
+        f"FILLS = {bounded and 'fill' in names}",
         *_rules(task, names),
         "",
         *_load(kinds["state"], layout, timed),
@@ -358,7 +361,10 @@ def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> l
     if not bounded:
         lines += _function(f"uc_tables({arguments})", "return 0.0")
         lines += _function("uc_table(tables, r)", "return tables", wrap="uc_pasted")
+        lines += _function("uc_table_room(told, members)", "return 0")
         return [*lines, *_function("uc_bound(s, h, table, p)", "return 0.0")]
+    room = f"return {names['room']}(told, members)" if "fill" in names else "return 0"
+    lines += _function("uc_table_room(told, members)", room)
     lines += _on_state("uc_bound", "h, table, p", names["bound"], task)
     since = "since = min(LATER, reach - 1)"  # a single step is not asked about
     call, one_call = f"{names['prepare']}({{}}, p)", ""
@@ -395,6 +401,11 @@ def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> l
             *(["uc_by_step(own_members, weights, wrow, own_room)"] if sees and task.by_step else []),
             f"return {call.format(*parts, 'weights[wrow]', 'risk')}",
         ]
+        if "fill" in names:
+            # A function that only borrows: nothing is counted while the table is made.
+            body[-1] = body[-1].replace(f"return {names['prepare']}(", f"{names['fill']}(uc_own_table(own_room, own_members), ")
+            lines += _function(f"uc_fill({arguments})", *body)
+            body = [f"uc_fill({arguments})", "return uc_own_table(own_room, own_members)"]
     lines += _function(f"uc_tables({arguments})", *body)
     own = "return tables[r]" if members else "return tables"
     return [*lines, *_function("uc_table(tables, r)", own, wrap="uc_pasted")]

@@ -45,6 +45,7 @@ _STATES = [types.Array(t, n, "C") for t, n in ((_F, 2), (_I, 1), (_F, 1), (_F, 1
 _OPS: dict[str, Any] = {
     "uc_params": _OWN,
     "uc_ready": _OWN,
+    "uc_table_room": _I,
     "uc_score": types.Tuple((_I, _I, _I)),
     "uc_score_call": types.Tuple((_I, _I, _I)),
     "uc_extend": types.Tuple((_F, _F, _F, _I, _B, _I)),
@@ -121,7 +122,7 @@ def _read(path: Path | None) -> _Driver | None:
 def _driver_text(algorithm: str, members: bool) -> str:
     from ucsearch.engine.compiled.codegen import template_text
 
-    constants = f"MEMBERS = {members}\nSCORES = False\nHAS_TERMINAL = True\nHAS_END = True\n\n"
+    constants = f"MEMBERS = {members}\nSCORES = False\nHAS_TERMINAL = True\nHAS_END = True\nFILLS = True\n\n"
     text = constants + template_text(algorithm, members)
     for name, call in _NUMBERS.items():
         text = re.sub(rf"\b{name}\b", f"{call}()", text)
@@ -142,6 +143,7 @@ def _compile(text: str, given: tuple[Any, ...]) -> _Driver:
     for name, signature in taken.items():
         space[name] = _declared(name, list(signature.parameters), uses)
     space["uc_params"] = _declared("uc_params", ["own", "params", "w"], uses)
+    space["uc_table_room"] = _declared("uc_table_room", ["told", "members"], uses)
     for call in _NUMBERS.values():
         space[call] = _number(call)
     panel = space["uc_panel"]

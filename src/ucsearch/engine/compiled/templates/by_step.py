@@ -24,7 +24,7 @@ def uc_by_step(own_members, weights, wrow, room):
     are compared with others equally far apart lie side by side in `room`, as wide as whole vectors."""
     J = own_members.shape[0]
     steps = own_members.shape[1]
-    wide = room.shape[0] // J
+    wide = (steps + 3) // 4 * 4
     sorts = J > 16
     for j in range(1, J):
         if weights[wrow, j] != weights[wrow, 0]:
@@ -45,13 +45,26 @@ def uc_by_step(own_members, weights, wrow, room):
                     # Unsigned, for an index that may be below 0 is looked at again at every use.
                     low = np.uint64(begin * wide)
                     high = np.uint64((begin + apart) * wide)
-                    for k in range(min(apart, J - apart - begin) * wide):
-                        x = np.uint64(k)
-                        first = room[low + x]
-                        second = room[high + x]
-                        swap = second < first
-                        room[low + x] = second if swap else first
-                        room[high + x] = first if swap else second
+                    # Four at a time, as written: most stretches are too short for a loop that looks for vectors itself.
+                    for k in range(min(apart, J - apart - begin) * (wide // 4)):
+                        x = low + np.uint64(4 * k)
+                        y = high + np.uint64(4 * k)
+                        first_0 = room[x]
+                        second_0 = room[y]
+                        first_1 = room[x + np.uint64(1)]
+                        second_1 = room[y + np.uint64(1)]
+                        first_2 = room[x + np.uint64(2)]
+                        second_2 = room[y + np.uint64(2)]
+                        first_3 = room[x + np.uint64(3)]
+                        second_3 = room[y + np.uint64(3)]
+                        room[x] = second_0 if second_0 < first_0 else first_0
+                        room[x + np.uint64(1)] = second_1 if second_1 < first_1 else first_1
+                        room[x + np.uint64(2)] = second_2 if second_2 < first_2 else first_2
+                        room[x + np.uint64(3)] = second_3 if second_3 < first_3 else first_3
+                        room[y] = first_0 if second_0 < first_0 else second_0
+                        room[y + np.uint64(1)] = first_1 if second_1 < first_1 else second_1
+                        room[y + np.uint64(2)] = first_2 if second_2 < first_2 else second_2
+                        room[y + np.uint64(3)] = first_3 if second_3 < first_3 else second_3
                 begin += 2 * apart
             apart = apart >> 1
         size = 2 * size
@@ -59,3 +72,9 @@ def uc_by_step(own_members, weights, wrow, room):
     for j in range(J):
         for k in range(steps):
             own_members[j, k] = room[j * wide + k]
+
+
+@uc_pasted
+def uc_own_table(own_room, own_members):
+    """Behind the room in which members are sorted: where a bound's table is made, if that needs no room of its own."""
+    return own_room[own_members.shape[0] * ((own_members.shape[1] + 3) // 4 * 4) :]
