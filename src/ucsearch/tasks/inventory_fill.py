@@ -1,8 +1,8 @@
 """The table of LeadTimeInventory's bound, made in room that is there already: what `inventory_bound.prepare` gives.
 
 Every number comes from the same operations in the same order as in `twosided.py`, whose text is in the source hash of
-decisions on record. What differs is the work around them: nothing is allocated, a sum that is needed twice is taken
-once, and what no other member waits for is done for all members at once.
+decisions on record. What differs is the work around them: nothing is allocated, and what is needed twice is computed
+once.
 """
 
 from __future__ import annotations
@@ -19,23 +19,19 @@ from ucsearch.tasks.twosided import (
     CENTRE,
     COUNT,
     HEAD,
-    HOLDING,
     KIND,
     LEFT,
     MEAN,
     PEAKS,
-    PRICE,
     RIGHT,
     RISK,
     SCALE,
-    SHORTAGE,
     STAR,
     TOP,
     fill_demands,
     fill_header,
     fill_majorant,
     fill_spread,
-    piece_slope,
     piece_spread,
     push_vertex,
     row_width,
@@ -45,12 +41,10 @@ __all__ = ["fill", "room"]
 
 Floats = NDArray[np.float64]
 
-_ROWS = 4  # of scratch behind the table, each as long as there are members: weights, spreads, slopes before and after
-
 
 def room(depth: int, members: int) -> int:
     """Numbers that a table takes."""
-    return TOP + depth * row_width(members) + _ROWS * members
+    return TOP + depth * row_width(members) + members  # and behind it the weights of the step that is sorted
 
 
 def fill(table: Floats, outcomes: Floats, p: Any, view: Any) -> None:
@@ -64,10 +58,7 @@ def fill(table: Floats, outcomes: Floats, p: Any, view: Any) -> None:
     for k in range(depth - 1, -1, -1):
         row = TOP + k * width
         fill_demands(table, weights, row, k, members, outcomes[k], view)
-        if smooth:
-            fill_variance(table, weights, row, members)
-        else:
-            fill_spread(table, weights, row, members)
+        fill_spread(table, weights, row, members)
         if k >= p.lead_time:
             last = k + 1 == depth
             left = p.price + p.shortage - p.unit_cost
@@ -77,78 +68,27 @@ def fill(table: Floats, outcomes: Floats, p: Any, view: Any) -> None:
             at_mean = (p.price - p.unit_cost) * table[row + MEAN]
             from_zero = p.backorders == 0.0
             if smooth and (from_zero or left >= 0.0):
-                fill_hull(table, row, members, end, at_mean, left, right, from_zero)
+                fill_hull(table, row, members, at_mean, left, right, from_zero)
             else:
                 fill_majorant(table, row, members, at_mean, left, right, from_zero)
             if not last:
                 table[row + PEAKS] += table[row + width + PEAKS]
-        else:
-            # Nobody asks for these; they are what they are in a new table.
+        elif table[row + COUNT] != 0.0:
+            # Of a window with a shorter lead time. Nobody asks for these; they are what they are in a new table.
             for i in range(row + STAR, row + COUNT + 1):
                 table[i] = 0.0
             for i in range(row + HEAD + 5 * members + 4, row + width):
                 table[i] = 0.0
 
 
-def fill_variance(table: Floats, weights: Floats, row: int, members: int) -> None:
-    """The sums of members below each piece first, which lie in the pieces' places until all are known."""
-    shortage, centre = table[SHORTAGE], table[row + CENTRE]
-    c = table[PRICE] + table[HOLDING] + shortage
-    first = row + HEAD + members
-    s0, s1, s2 = 0.0, 0.0, 0.0
-    at = first
-    for j in range(members):
-        off = table[row + HEAD + j] - centre
-        s0 += weights[j]
-        s1 += weights[j] * off
-        s2 += weights[j] * off * off
-        at += 4
-        table[at], table[at + 1], table[at + 2] = s0, s1, s2
-    base = shortage * shortage * s2 - 2e-15 * table[row + SCALE] * table[row + SCALE]
-    table[first] = base
-    c0, c1, c2 = 0.0, 0.0, 0.0
-    for j in range(1, members + 1):
-        at = first + 4 * j
-        s0, s1, s2 = table[at], table[at + 1], table[at + 2]
-        c0 = base - 2.0 * shortage * c * s2 + c * c * (s2 - s1 * s1)
-        c1 = 2.0 * c * s1 * (shortage - c * (1.0 - s0))
-        c2 = c * c * s0 * (1.0 - s0)
-        table[at], table[at + 1], table[at + 2] = c0, c1, c2
-    at = first + 4 * members
-    off = table[row + HEAD + members - 1] - centre
-    table[at], table[at + 1], table[at + 2] = c0 + off * (c1 + off * c2), 0.0, 0.0
-
-
-def fill_slopes(table: Floats, row: int, members: int, end: int) -> None:
-    """`piece_spread` at each demand, and `piece_slope` of the pieces that end and begin there."""
-    root, centre = table[KIND] != 0.0, table[row + CENTRE]
-    spreads, before, after = end + members, end + 2 * members, end + 3 * members
-    for j in range(members):
-        at = row + HEAD + members + 4 * j
-        z = table[row + HEAD + j] - centre
-        variance = table[at] + z * (table[at + 1] + z * table[at + 2])
-        slope = table[at + 1] + 2.0 * z * table[at + 2]
-        beyond = table[at + 4] + z * (table[at + 5] + z * table[at + 6])
-        further = table[at + 5] + 2.0 * z * table[at + 6]
-        spread = max(variance, 0.0)
-        if root:
-            spread = sqrt(spread)
-            slope = slope / (2.0 * spread) if variance > 0.0 else 0.0
-            further = further / (2.0 * sqrt(max(beyond, 0.0))) if beyond > 0.0 else 0.0
-        table[spreads + j] = spread
-        table[before + j] = slope
-        table[after + j] = further
-
-
 def fill_hull(
-    table: Floats, row: int, members: int, end: int, at_mean: float, left: float, right: float, from_zero: bool
+    table: Floats, row: int, members: int, at_mean: float, left: float, right: float, from_zero: bool
 ) -> None:
     """`fill_majorant` where there is a risk, no downside, and an end to what less is worth."""
-    fill_slopes(table, row, members, end)
     at, size = row + HEAD + 5 * members + 4, 2 * members + 3
     risk, mean = table[RISK], table[row + MEAN]
     lift, least = 2e-9 * risk * table[row + SCALE], 1e-3 * table[row + SCALE]
-    root = table[KIND] == 1.0
+    root, centre, first = table[KIND] == 1.0, table[row + CENTRE], row + HEAD + members
     count, j, done, joined = 0, 0, False, False
     x0, y0, a = 0.0, 0.0, 0.0
     if from_zero and table[row + HEAD] > 0.0 and mean > 0.0:
@@ -158,14 +98,28 @@ def fill_hull(
     while j < members or not done:
         if j < members and (done or table[row + HEAD + j] <= mean):
             x = table[row + HEAD + j]
-            spread, falls, rises = table[end + members + j], table[end + 2 * members + j], table[end + 3 * members + j]
             j += 1
+            begun = True
         else:
             x = mean
             done = True
-            spread = piece_spread(x, table, row, members, j)
-            falls = piece_slope(x, table, row, members, j)
-            rises = falls
+            begun = False
+        # What `piece_spread` and `piece_slope` say of the piece that ends at x, and of the one that begins there.
+        z = x - centre
+        piece = first + 4 * (j - 1 if begun else j)
+        variance = table[piece] + z * (table[piece + 1] + z * table[piece + 2])
+        falls = table[piece + 1] + 2.0 * z * table[piece + 2]
+        spread = max(variance, 0.0)
+        if root:
+            spread = sqrt(spread)
+            falls = falls / (2.0 * spread) if variance > 0.0 else 0.0
+        rises = falls
+        if begun:
+            piece += 4
+            rises = table[piece + 1] + 2.0 * z * table[piece + 2]
+            if root:
+                variance = table[piece] + z * (table[piece + 1] + z * table[piece + 2])
+                rises = rises / (2.0 * sqrt(variance)) if variance > 0.0 else 0.0
         y = at_mean + (x - mean) * (left if x < mean else right)
         flat = root and spread <= least
         y += lift - (0.0 if flat else risk * spread)

@@ -403,9 +403,10 @@ def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> l
         ]
         if "fill" in names:
             # A function that only borrows: nothing is counted while the table is made.
-            body[-1] = body[-1].replace(f"return {names['prepare']}(", f"{names['fill']}(uc_own_table(own_room, own_members), ")
+            table = "uc_own_table(own_room, own_members)"
+            body[-1] = body[-1].replace(f"return {names['prepare']}(", f"{names['fill']}({table}, ")
             lines += _function(f"uc_fill({arguments})", *body)
-            body = [f"uc_fill({arguments})", "return uc_own_table(own_room, own_members)"]
+            body = [f"uc_fill({arguments})", f"return {table}"]
     lines += _function(f"uc_tables({arguments})", *body)
     own = "return tables[r]" if members else "return tables"
     return [*lines, *_function("uc_table(tables, r)", own, wrap="uc_pasted")]

@@ -45,26 +45,13 @@ def uc_by_step(own_members, weights, wrow, room):
                     # Unsigned, for an index that may be below 0 is looked at again at every use.
                     low = np.uint64(begin * wide)
                     high = np.uint64((begin + apart) * wide)
-                    # Four at a time, as written: most stretches are too short for a loop that looks for vectors itself.
-                    for k in range(min(apart, J - apart - begin) * (wide // 4)):
-                        x = low + np.uint64(4 * k)
-                        y = high + np.uint64(4 * k)
-                        first_0 = room[x]
-                        second_0 = room[y]
-                        first_1 = room[x + np.uint64(1)]
-                        second_1 = room[y + np.uint64(1)]
-                        first_2 = room[x + np.uint64(2)]
-                        second_2 = room[y + np.uint64(2)]
-                        first_3 = room[x + np.uint64(3)]
-                        second_3 = room[y + np.uint64(3)]
-                        room[x] = second_0 if second_0 < first_0 else first_0
-                        room[x + np.uint64(1)] = second_1 if second_1 < first_1 else first_1
-                        room[x + np.uint64(2)] = second_2 if second_2 < first_2 else first_2
-                        room[x + np.uint64(3)] = second_3 if second_3 < first_3 else first_3
-                        room[y] = first_0 if second_0 < first_0 else second_0
-                        room[y + np.uint64(1)] = first_1 if second_1 < first_1 else second_1
-                        room[y + np.uint64(2)] = first_2 if second_2 < first_2 else second_2
-                        room[y + np.uint64(3)] = first_3 if second_3 < first_3 else second_3
+                    for k in range(min(apart, J - apart - begin) * wide):
+                        x = np.uint64(k)
+                        first = room[low + x]
+                        second = room[high + x]
+                        swap = second < first
+                        room[low + x] = second if swap else first
+                        room[high + x] = first if swap else second
                 begin += 2 * apart
             apart = apart >> 1
         size = 2 * size
