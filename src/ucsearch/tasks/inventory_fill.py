@@ -37,7 +37,7 @@ from ucsearch.tasks.twosided import (
     row_width,
 )
 
-__all__ = ["fill", "room"]
+__all__ = ["fill", "prepare", "room"]
 
 Floats = NDArray[np.float64]
 
