@@ -18,6 +18,7 @@ import numpy as np
 
 from ucsearch.data.embedded import sample_demand
 from ucsearch.evaluation.run import Run, evaluate
+from ucsearch.evaluation.suite import Suite, load_suite, parse_suite
 from ucsearch.pipeline.backtest import run_backtest
 from ucsearch.pipeline.decide import run_decide
 from ucsearch.scoreboard.job import Plan, run_compare
@@ -27,6 +28,23 @@ SUITES = (
     "delayed-service-mini", "ett-direction-mini", "ett-inventory-mini", "lost-sales-mini", "m4-balanced200-mini",
     "m4-expanded40-mini", "m4-standard48-mini", "mechanism-mini", "scaling-mini", "synthetic-mini",
 )  # fmt: skip
+# The same protocols with less to count: a number that moves in the whole of one moves in these. By suite, what is
+# replaced in its file.
+SMALLER: dict[str, tuple[tuple[str, str], ...]] = {
+    "delayed-service-mini": (
+        ("paths = 8", "paths = 5"), ("decisions = 3", "decisions = 2"), ("per_family = 4", "per_family = 3"),
+        ("widths = [10]", "widths = [6]"), ("top_k = [10]", "top_k = [6]"), ("seeds = 2", "seeds = 1"),
+    ),
+    "ett-direction-mini": (
+        ("decisions = 20", "decisions = 17"), ("validation = 40", "validation = 20"),
+        ("expect_beam = 420", "expect_beam = 357"), ("expect_sampling = 1440", "expect_sampling = 1224"),
+    ),
+    "m4-balanced200-mini": (
+        ("paths = 12", "paths = 6"), ("decisions = 6", "decisions = 3"), ("seeds = 2", "seeds = 1"),
+        ("risks = [0.0, 0.5, 0.75]", "risks = [0.0, 0.5]"),
+    ),
+    "mechanism-mini": (("paths = 10", "paths = 5"),),
+}  # fmt: skip
 DIGITS = 9  # of a figure; libraries differ in the last ones
 _EFFORT = ("oracle_nodes", "activity_nodes", "nodes")  # of proofs: no decision depends on them
 
@@ -47,7 +65,7 @@ risk = 0.25
 name = "seasonal_naive"
 paths = 6
 [backtest]
-periods = 8
+periods = 5
 warmup = 2
 season = 7
 [run]
@@ -59,7 +77,7 @@ COMPARED = Plan(
     instance="packs",
     series=3,
     windows=1,
-    steps=6,
+    steps=4,
     depth=3,
     width=3,
     top_k=3,
@@ -68,7 +86,17 @@ COMPARED = Plan(
 )
 
 
-def suite_run(name: str, folder: Path) -> dict[str, Any]:
+def smaller(name: str, *changes: tuple[str, str]) -> Suite:
+    """A suite of ours with some settings replaced, those of `SMALLER` unless given, under its own name."""
+    text = load_suite(name).text
+    for old, new in changes or SMALLER.get(name, ()):
+        if text.count(old) != 1:
+            raise ValueError(f"{name} has {old!r} {text.count(old)} times")
+        text = text.replace(old, new)
+    return parse_suite(text)
+
+
+def suite_run(name: str | Suite, folder: Path) -> dict[str, Any]:
     """A suite, run and summed up."""
     return summary(evaluate(name, folder, threads=1))
 
@@ -140,6 +168,11 @@ def jobs() -> dict[str, Any]:
 def suites(names: Iterable[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         return {name: suite_run(name, Path(folder)) for name in names}
+
+
+def smaller_suites() -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        return {name: suite_run(smaller(name), Path(folder)) for name in SMALLER}
 
 
 def digest(value: Any) -> str:

@@ -3,7 +3,7 @@ what whole runs come to (runs.json: mini suites, decide, backtest, compare).
 
 Run it after a deliberate change of rules, of a search or of a comparator, and read the difference before committing it:
 
-    python scripts/regen_golden.py            # tasks and jobs; the suites of runs.json stay
+    python scripts/regen_golden.py            # tasks, jobs and smaller suites; the whole suites of runs.json stay
     python scripts/regen_golden.py --all      # every mini suite too: minutes
 """
 
@@ -93,7 +93,8 @@ def write_runs(everything: bool) -> None:
     path = GOLDEN / "runs.json"
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"suites": {}}
     names = golden_runs.SUITES if everything else ()
-    found = {**golden_runs.jobs(), "suites": {**kept["suites"], **golden_runs.suites(names)}}
+    whole = {**kept["suites"], **golden_runs.suites(names)}
+    found = {**golden_runs.jobs(), "smaller": golden_runs.smaller_suites(), "suites": whole}
     path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kit.suites import begun, shared_run
+from tests.kit.suites import begun, shared_run, smaller
 from ucsearch.errors import DataError, InputError
 from ucsearch.evaluation.drawn import draw
 from ucsearch.evaluation.job import Findings, Job, TestSplitClosed
@@ -32,6 +32,7 @@ from ucsearch.tasks.direction import Direction
 from ucsearch.verify import verify_file
 
 MINI = "ett-direction-mini"
+SMALL = smaller(MINI)
 IDENTITY = {"settings": {"name": MINI}, "suite_sha256": "0" * 64, "card_sha256": "0" * 64}
 SPLIT = Split(validation=20, test=10, ahead=3)
 MODEL = Model(10.0, 5.0, 0.998, True)
@@ -52,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Findings:
-    return direction.run(load_suite(MINI), begun(job_in(folder), MINI, tmp_path_factory))
+    return direction.run(SMALL, begun(job_in(folder), SMALL, tmp_path_factory))
 
 
 def judged(findings: Findings) -> dict[str, dict[str, Any]]:
@@ -181,7 +182,9 @@ def test_the_rows_are_of_the_protocols_form(found: Findings) -> None:
     check_rows(found.rows)
     assert split_problems(found.rows, found.splits) == []
     assert sorted({row["split"] for row in found.rows}) == ["test", "validation"]
-    assert {row["certificate"]["decisions"] for row in found.rows if row["split"] == "test"} == {20}
+    assert {row["certificate"]["decisions"] for row in found.rows if row["split"] == "test"} == {
+        SMALL.settings.decisions
+    }
 
 
 def test_the_checks_can_fail(found: Findings) -> None:

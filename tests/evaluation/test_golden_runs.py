@@ -16,6 +16,7 @@ from tests.kit.suites import shared_run
 
 # Suites of the same protocol as m4-balanced200-mini, with other numbers.
 ALIKE = ("m4-expanded40-mini", "m4-standard48-mini", "ett-inventory-mini")
+SLOW = (*ALIKE, *runs.SMALLER)
 STORED: dict[str, Any] = json.loads(
     (Path(__file__).resolve().parents[1] / "golden" / "runs.json").read_text(encoding="utf-8")
 )
@@ -28,10 +29,15 @@ def test_decide_backtest_and_compare_come_to_what_is_stored() -> None:
 
 
 @pytest.mark.parametrize("name", [
-    pytest.param(name, marks=pytest.mark.slow) if name in ALIKE else name for name in runs.SUITES
+    pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in runs.SUITES
 ])  # fmt: skip
 def test_a_suite_comes_to_what_is_stored(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     assert runs.summary(shared_run(name, tmp_path_factory)) == STORED["suites"][name]
+
+
+@pytest.mark.parametrize("name", runs.SMALLER)
+def test_a_smaller_suite_comes_to_what_is_stored(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert runs.summary(shared_run(runs.smaller(name), tmp_path_factory)) == STORED["smaller"][name]
 
 
 @pytest.mark.slow

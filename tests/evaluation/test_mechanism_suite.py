@@ -34,12 +34,12 @@ from ucsearch.tasks import DelayedExposure
 from ucsearch.tasks.binding import bind
 
 MINI = "mechanism-mini"
-SMALL = smaller(MINI, ("paths = 10", "paths = 5"), ("decisions = 3", "decisions = 2"))
+SMALL = smaller(MINI)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return shared_run(MINI, tmp_path_factory)
+    return shared_run(SMALL, tmp_path_factory)
 
 
 def rows_of(run: Run, split: str) -> list[dict[str, Any]]:
@@ -384,7 +384,8 @@ def test_a_fault_in_the_bound_is_caught_by_its_check(tmp_path: Path, monkeypatch
         return found._replace(bound=found.bound - 2.0 * found.eps_c - 1.0)
 
     monkeypatch.setattr(mechanism_rows, "slacks", short)
-    run = evaluate(parse_suite(SMALL.text.replace("per_family = 4", "per_family = 2")), tmp_path, threads=1)
+    text = SMALL.text.replace("per_family = 4", "per_family = 2").replace("decisions = 3", "decisions = 2")
+    run = evaluate(parse_suite(text), tmp_path, threads=1)
     failed = [c["name"] for c in run.statement["predicate"]["checks"] if not c["pass"]]
     assert any(name.startswith("bounds of Proposition 2 broken") for name in failed)
 

@@ -21,17 +21,14 @@ from ucsearch.evaluation.manifest import read_evidence
 from ucsearch.evaluation.recheck import verify_evidence
 from ucsearch.evaluation.rerun import rerun
 from ucsearch.evaluation.run import card_text, evaluate
-from ucsearch.evaluation.suite import load_suite, parse_suite, suite_names
+from ucsearch.evaluation.suite import Suite, load_suite, parse_suite, suite_names
 
 MINI = "m4-balanced200-mini"
 # The same protocol with less to count, where bytes, looks and folders are the point.
-SMALL = smaller(
-    MINI, ("paths = 12", "paths = 6"), ("decisions = 6", "decisions = 3"), ("seeds = 2", "seeds = 1"),
-    ("risks = [0.0, 0.5, 0.75]", "risks = [0.0, 0.5]"),
-)  # fmt: skip
+SMALL = smaller(MINI)
 WALKS = (
-    "m4-balanced200-mini",
-    *(pytest.param(name, marks=pytest.mark.slow) for name in ("m4-expanded40-mini", "m4-standard48-mini")),
+    pytest.param(SMALL, id="small"),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in (MINI, "m4-expanded40-mini", "m4-standard48-mini")),
     pytest.param("ett-inventory-mini", marks=pytest.mark.slow),
 )
 
@@ -81,9 +78,9 @@ def test_a_misspelt_suite_is_named() -> None:
         load_suite("m4-balanced20")
 
 
-@pytest.mark.parametrize("name", WALKS)
-def test_mini_suites_run_and_verify(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    found = shared_run(name, tmp_path_factory)
+@pytest.mark.parametrize("suite", WALKS)
+def test_mini_suites_run_and_verify(suite: Suite | str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    found = shared_run(suite, tmp_path_factory)
     predicate = found.statement["predicate"]
     assert predicate["looks"] == 1
     assert predicate["verdict"]["class"] in ("certified", "boundary")

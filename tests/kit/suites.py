@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from scripts.golden_runs import smaller
 from ucsearch.certificate import members_bound
 from ucsearch.engine import api
 from ucsearch.evaluation.job import Job
 from ucsearch.evaluation.run import Run, evaluate
-from ucsearch.evaluation.suite import Suite, load_suite, parse_suite
+from ucsearch.evaluation.suite import Suite, load_suite
 from ucsearch.records.canonical import loads
 
 __all__ = ["begun", "plain_engine", "run_of", "shared_run", "smaller"]
@@ -29,16 +30,6 @@ def plain_engine() -> Iterator[None]:
         patch.setattr(api, "choose_kernel", lambda *args: None)
         patch.setattr(members_bound, "choose_kernel", lambda *args: None)
         yield
-
-
-def smaller(name: str, *changes: tuple[str, str]) -> Suite:
-    """A suite of ours with some settings replaced, under its own name."""
-    text = load_suite(name).text
-    for old, new in changes:
-        if text.count(old) != 1:
-            raise ValueError(f"{name} has {old!r} {text.count(old)} times")
-        text = text.replace(old, new)
-    return parse_suite(text)
 
 
 def shared_run(suite: Suite | str, factory: pytest.TempPathFactory) -> Run:
@@ -61,12 +52,13 @@ def shared_run(suite: Suite | str, factory: pytest.TempPathFactory) -> Run:
     return run_of(place / "out" / suite.name)
 
 
-def begun(job: Job, suite: str, factory: pytest.TempPathFactory) -> Job:
+def begun(job: Job, suite: Suite | str, factory: pytest.TempPathFactory) -> Job:
     """A job that goes on with all parts of the shared run, as if killed when only its findings had to be put together.
 
     What the parts hold is computed once, and checked against another run of the suite where that is the point."""
+    suite = suite if isinstance(suite, Suite) else load_suite(suite)
     shared_run(suite, factory)
-    for path in (_place(load_suite(suite), factory) / "parts").iterdir():
+    for path in (_place(suite, factory) / "parts").iterdir():
         if path.name not in ("identity.json", "look.json"):
             shutil.copy(path, job.work)
     return job
