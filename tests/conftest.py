@@ -11,11 +11,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.kit.unjitted import plain_kernels
+from tests.kit.unsynced import do_not_sync
 
 settings.register_profile(
     "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
 )
 settings.load_profile("repeatable")
+do_not_sync()
 
 
 # The longest files, longest first: begun last, one of them would keep one worker busy while the other has nothing left.

@@ -15,6 +15,14 @@ import pytest
 __all__ = ["Server", "find_binaries"]
 
 _NOBODY = 65534
+_MEMORY = Path("/dev/shm")
+_ROOM = 1 << 30  # bytes: every database of a test is some megabytes
+
+
+def _home() -> str | None:
+    """In memory where there is room: the server must sync (the store insists), and tests make dozens of databases."""
+    usable = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ROOM
+    return str(_MEMORY) if usable else None
 
 
 def find_binaries() -> Path | None:
@@ -33,7 +41,7 @@ class Server:
         self.bin = find_binaries()
         if self.bin is None:
             pytest.skip("PostgreSQL is not installed")
-        self.folder = Path(tempfile.mkdtemp(prefix="ucs-pg-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="ucs-pg-", dir=_home()))
         self.data = self.folder / "data"
         self._user: list[str] = []
         if os.getuid() == 0:  # it refuses to run as root

@@ -15,6 +15,7 @@ import pytest
 
 from tests.kit import logged
 from tests.kit.entries import altered, decision, fill, with_blob
+from tests.kit.unsynced import SYNCED
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records import (
     AuditLog,
@@ -31,6 +32,7 @@ from ucsearch.records import (
     loads,
     record_id,
     seal,
+    store,
 )
 from ucsearch.records.canonical import canonical, seal_bytes
 from ucsearch.records.chain import GENESIS, entry_digest, next_head
@@ -385,7 +387,8 @@ def test_the_file_itself_refuses_changes(tmp_path: Path, statement: str) -> None
     assert verified(path).ok
 
 
-def test_tables_are_strict_and_durable(tmp_path: Path) -> None:
+def test_tables_are_strict_and_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "PRAGMAS", SYNCED)
     with AuditLog(tmp_path / "log.db") as log:
         ask = log._connection.execute
         assert ask("PRAGMA journal_mode").fetchone() == ("wal",)

@@ -58,6 +58,7 @@ def old_log(path: Path, count: int = 7) -> str:
     """A log as the first version wrote it; returns its head."""
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
         raw.execute("PRAGMA journal_mode = WAL")
+        raw.execute("PRAGMA synchronous = OFF")
         for sql in SCHEMA_1.values():
             raw.execute(sql)
         raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
