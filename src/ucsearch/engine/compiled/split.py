@@ -332,7 +332,7 @@ def _forward(context: Any, module: Any, name: str, given: tuple[Any, ...], opera
     convention, signature = context.call_conv, operation.signature
     own = next((t for t in signature.args if isinstance(t, types.CPointer)), None)
     returned = _OPS[name]
-    found = signature.return_type
+    found = types.unliteral(signature.return_type)
     if isinstance(found, types.BaseTuple):
         found = types.Tuple([types.unliteral(t) for t in found])
     if (returned if returned != _OWN else own) != found:
