@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, settings
 
 from tests.kit.unjitted import plain_kernels
@@ -18,6 +20,9 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 do_not_sync()
+
+# A runner makes all commands of an app anew for every call, which takes longer than most calls do.
+typer.testing._get_command = cache(typer.testing._get_command)
 
 
 # The longest files, longest first: begun last, one of them would keep one worker busy while the other has nothing left.
