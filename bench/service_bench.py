@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import re
@@ -26,6 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from bench.open_loop_client import OpenLoop
 
 ROOT = Path(__file__).resolve().parents[1]
 MEMBERS, STEPS, CLIENTS = 50, 14, 64
@@ -132,13 +135,17 @@ class Load:
             for i in range(500)
         ]  # fmt: skip
         self.texts = [json.dumps(i) for i in self.items]
+        self.key, self.count = (
+            secrets.token_hex(8),
+            itertools.count(),
+        )  # of requests, without asking for chance each time
         self.null = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
     def request(self, first: int, count: int = 1) -> bytes:
         data = ('{"items":[' + ",".join(self.texts[(first + k) % 500] for k in range(count)) + "]}").encode()
         head = (
             f"POST /v1/plans/orders/decisions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {self.service.token}"
-            f"\r\nContent-Type: application/json\r\nIdempotency-Key: {secrets.token_hex(12)}"
+            f"\r\nContent-Type: application/json\r\nIdempotency-Key: {self.key}-{next(self.count)}"
             f"\r\nContent-Length: {len(data)}\r\n\r\n"
         )
         return head.encode() + data
@@ -171,23 +178,9 @@ async def closed_loop(load: Load, seconds: float, clients: int, count: int = 1) 
     }  # fmt: skip
 
 
-async def open_loop(load: Load, seconds: float, rate: float, null: bool = False) -> dict[str, Any]:
+def open_loop(load: Load, seconds: float, rate: float, null: bool = False) -> dict[str, Any]:
     """Requests at their times, whether the ones before are answered or not; latency counts from the time meant."""
-    wires, codes = Wires(load.service.port), Counter[int]()
-    times: list[float] = []
-    started = time.perf_counter() + 0.05
-
-    async def one(n: int) -> None:
-        meant = started + n / rate
-        await asyncio.sleep(max(0.0, meant - time.perf_counter()))
-        status, _ = await wires.send(load.null if null else load.request(n))
-        codes[status] += 1
-        if status == 200:
-            times.append(time.perf_counter() - meant)
-
-    await asyncio.gather(*(one(n) for n in range(int(rate * seconds))))
-    at = np.quantile(times, [0.5, 0.95, 0.99]) * 1e3 if times else [np.nan] * 3
-    return {"p50_ms": at[0], "p95_ms": at[1], "p99_ms": at[2], "codes": dict(sorted(codes.items()))}
+    return OpenLoop(load.service.port, lambda n: load.null if null else load.request(n)).run(seconds, rate)
 
 
 async def measure(load: Load, seconds: float, memory: int) -> dict[str, Any]:
@@ -196,12 +189,12 @@ async def measure(load: Load, seconds: float, memory: int) -> dict[str, Any]:
     out["alone"] = await closed_loop(load, min(seconds, 5.0), 1)
     out["clients_64"] = await closed_loop(load, seconds, CLIENTS)
     out["batches_of_500"] = await closed_loop(load, min(seconds, 10.0), 1, 500)
-    out["null_200"] = await open_loop(load, seconds, 200.0, null=True)
-    out["open_200"] = await open_loop(load, seconds, 200.0)
+    out["null_200"] = open_loop(load, seconds, 200.0, null=True)
+    out["open_200"] = open_loop(load, seconds, 200.0)
     full = out["clients_64"]["per_s"]
-    out["load_0.8"] = await open_loop(load, min(seconds, 5.0), 0.8 * full)
-    out["full_load"] = await open_loop(load, min(seconds, 5.0), full)
-    out["overload_5x"] = await open_loop(load, min(seconds, 5.0), 5.0 * full)
+    out["load_0.8"] = open_loop(load, min(seconds, 5.0), 0.8 * full)
+    out["full_load"] = open_loop(load, min(seconds, 5.0), full)
+    out["overload_5x"] = open_loop(load, min(seconds, 5.0), 5.0 * full)
     kept, wires = 0, Wires(load.service.port)
     while kept < memory:
         status, _ = await wires.send(load.request(kept, 500))
@@ -254,11 +247,11 @@ def main() -> None:
         for name in ("null_200", "open_200", "load_0.8", "full_load", "overload_5x"):
             row = m[name]
             figures = "  ".join(f"{p} {row[f'{p}_ms']:7.1f}" for p in ("p50", "p95", "p99"))
-            print(f"  {name:15} {figures} ms  {row['codes']}")
-        full, less = (m["overload_5x"]["p99_ms"] / m[name]["p99_ms"] for name in ("full_load", "load_0.8"))
-        print(
-            f"  p99 of what is answered under 5x overload is {full:.1f} times that at full load, {less:.1f} that at 0.8"
-        )
+            own = f"(from sending {row['sent_p99_ms']:.1f}, client late by {row['late_p99_ms']:.1f})"
+            print(f"  {name:15} {figures} ms {own}  {row['codes']}")
+        for what, name in (("", "p99_ms"), (", from sending", "sent_p99_ms")):
+            full, less = (m["overload_5x"][name] / m[at][name] for at in ("full_load", "load_0.8"))
+            print(f"  p99 under 5x overload is {full:.1f} times that at full load, {less:.1f} that at 0.8{what}")
         print(f"  memory          {m['memory_mb']:.0f} MB after {m['memory_after']} more decisions")
     if len(found) == 2:
         slow, fast = (found[name]["clients_64"]["per_s"] for name in ("postgresql", "sqlite"))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.service.kit import CONFIG, body, make_folder, open_service
+from ucsearch.service.door import Door
 from ucsearch.service.embedded import embedded
 
 LIMITS = '[server]\nbind = "127.0.0.1:0"\n[limits]\nqueue_items = 2\nbatch_items = 1\nbody_s = 0.5\n'
@@ -151,3 +152,32 @@ def test_a_person_gets_through(crowded: Crowded) -> None:
         time.sleep(0.05)
         crowded.go_on.set()
         assert answer(wire)[0] == 201
+
+
+def test_of_many_who_come_when_it_is_full_each_reads_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond those who are heard out, whoever comes is told as he is accepted."""
+    refused = list[socket.socket]()
+    refuse = Door._refuse
+    monkeypatch.setattr(Door, "_refuse", lambda self, wire: (refused.append(wire), refuse(self, wire)))
+    made = Crowded(tmp_path)
+    small = LIMITS.replace("queue_items = 2", "connections = 2")
+    (tmp_path / "service.toml").write_text(small + CONFIG)
+    made.service = open_service(tmp_path)
+    with embedded(made.service) as address:
+        made.port = int(address.rpartition(":")[2])
+        wires = [made.connect(HEALTH) for _ in range(2)]
+        assert [answer(wire)[0] for wire in wires] == [200, 200]
+        others = [made.connect(made.head(f"o{i}"), DATA) for i in range(60)]
+        found = [answer(wire) for wire in others]
+        assert len(refused) >= 20
+        assert {(status, headers["connection"], content["code"]) for status, headers, content in found} == {
+            (503, "close", "queue_full")
+        }
+        for wire in wires:
+            wire.sendall(HEALTH)
+            assert answer(wire)[0] == 200
+        for wire in [*wires, *others]:
+            wire.close()
+        time.sleep(0.7)  # those who were heard out have been let go
+        with made.connect(HEALTH) as wire:
+            assert answer(wire)[0] == 200

@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from types import FrameType
@@ -16,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ucsearch.service.app import make_app
 from ucsearch.service.core import Service
+from ucsearch.service.door import open_doors
 from ucsearch.service.express import Express
 from ucsearch.service.front import Front
 from ucsearch.service.loop import FACTORY
@@ -35,13 +37,28 @@ _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 _LINGER_S = 2.0  # that a refused request may still be sent: a client that is cut off meanwhile never sees why
 
 
-def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
+class Crowd:
+    """Connections that are open, and those beyond the limit that are heard out."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.open_now: set[int] = set()
+        self.turned_away: set[int] = set()
+        self.answer = _raw(Refusal("queue_full", "too many connections").answer(""), last=True)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.open_now) >= self.limit
+
+    def is_beyond(self) -> bool:
+        """Not even heard out."""
+        return self.is_full and len(self.turned_away) >= _TURNED
+
+
+def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Protocol]:
     """uvicorn's protocol, closing connections whose headers do not come in time or that are too many, and refusing
     what there is no room for before anything is made of it: under overload most of the work would be refusing."""
     limits, express = service.config.limits, Express(service, front)
-    open_now: set[int] = set()
-    turned_away: set[int] = set()
-    crowded = _raw(Refusal("queue_full", "too many connections").answer(""), last=True)
 
     class Timed(HttpToolsProtocol):
         _timer: asyncio.TimerHandle | None = None
@@ -55,27 +72,27 @@ def protocol_of(service: Service, front: Front) -> type[asyncio.Protocol]:
         _held: tuple[Any, Any] | None = None  # a request that may be whole when all of the data is read
 
         def connection_made(self, transport: Any) -> None:
-            if len(open_now) >= limits.connections:
+            if crowd.is_full:
                 self._too_many = True
-                transport.write(crowded)
-                if len(turned_away) < _TURNED and transport.can_write_eof():
+                transport.write(crowd.answer)
+                if not crowd.is_beyond() and transport.can_write_eof():
                     transport.write_eof()
-                    turned_away.add(id(self))  # what it says is thrown away: cut off, it would not read why
+                    crowd.turned_away.add(id(self))  # what it says is thrown away: cut off, it would not read why
                     self._timer = self.loop.call_later(_TURNED_S, transport.close)
                 else:
                     transport.close()
                 return
             super().connection_made(cast(asyncio.Transport, Together(transport, self.loop, self._is_coming)))
-            open_now.add(id(self))
+            crowd.open_now.add(id(self))
             self._within = True
             self._arm()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._disarm()
-            turned_away.discard(id(self))
+            crowd.turned_away.discard(id(self))
             if self._too_many:
                 return
-            open_now.discard(id(self))
+            crowd.open_now.discard(id(self))
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
@@ -257,6 +274,7 @@ def _raw(made: Answered, *, last: bool = False, more: Sequence[tuple[bytes, byte
 
 class _Server(uvicorn.Server):
     ready: Callable[[str], None] | None = None
+    crowd: Crowd | None = None  # None: whoever comes is told by the protocol
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # uvicorn would send itself the signal once more after it has ended well: being told to stop is no failure.
@@ -265,6 +283,9 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: Any = None) -> None:
         gather_lines(asyncio.get_running_loop())
+        if sockets is None and self.crowd is not None:
+            with suppress(OSError):  # then uvicorn says what is wrong with the address
+                sockets = open_doors(self.config.host, self.config.port, self.crowd.is_beyond, self.crowd.answer)
         await super().startup(sockets)
         for listening in [s for server in self.servers for s in server.sockets]:
             with socket.socket(fileno=os.dup(listening.fileno())) as same:
@@ -283,13 +304,15 @@ def make_server(service: Service, ready: Callable[[str], None] | None = None) ->
             "ssl_certfile": str(service.folder / server.tls_cert),
             "ssl_keyfile": str(service.folder / server.tls_key),
         }
-    front = make_app(service)
+    front, crowd = make_app(service), Crowd(service.config.limits.connections)
     config = uvicorn.Config(
-        front, host=server.host, port=server.port, http=protocol_of(service, front), ws="none", loop=FACTORY,
+        front, host=server.host, port=server.port, http=protocol_of(service, front, crowd), ws="none", loop=FACTORY,
         lifespan="on", log_config=None, access_log=False, server_header=False, proxy_headers=False,
         backlog=_ACCEPTED, timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_DRAIN_S,
         h11_max_incomplete_event_size=65536, **tls,
     )  # fmt: skip
     made = _Server(config)
     made.ready = ready
+    if not tls:  # in the clear nobody would understand
+        made.crowd = crowd
     return made
