@@ -25,7 +25,7 @@ _NOW = getattr(socket, "MSG_DONTWAIT", 0)
 class Door(socket.socket):
     """A listening socket. Loops that do not ask it to accept (uvloop's) have everybody refused by the protocol."""
 
-    is_crowded: Callable[[], bool] = staticmethod(lambda: False)
+    lets_in: Callable[[], bool] = staticmethod(lambda: True)
     answer = b""
     _left: deque[socket.socket]
     _timer: asyncio.TimerHandle | None = None
@@ -33,7 +33,7 @@ class Door(socket.socket):
     def accept(self) -> tuple[socket.socket, Any]:
         for _ in range(_AT_ONCE):
             wire, address = super().accept()
-            if not self.is_crowded():
+            if self.lets_in():
                 return wire, address
             self._refuse(wire)
         raise BlockingIOError  # the others in the next turn
@@ -65,14 +65,14 @@ def _let_go(wire: socket.socket) -> None:
     wire.close()
 
 
-def open_doors(host: str, port: int, is_crowded: Callable[[], bool], answer: bytes) -> list[socket.socket]:
+def open_doors(host: str, port: int, lets_in: Callable[[], bool], answer: bytes) -> list[socket.socket]:
     """Sockets bound to every address of a host; nobody is listened to yet. Raises `OSError` where one is taken."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     made: list[socket.socket] = []
     try:
         for family, kind, protocol, _, address in dict.fromkeys(found):
             door = Door(family, kind, protocol)
-            door.is_crowded, door.answer, door._left = is_crowded, answer, deque()
+            door.lets_in, door.answer, door._left = lets_in, answer, deque()
             made.append(door)
             if os.name == "posix":
                 door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -32,27 +33,44 @@ _HEADERS = 64 << 10  # bytes of a request's line and headers
 _BACKLOG = 2_048  # connections that wait to be accepted
 _ACCEPTED = 32  # of them in one turn of the loop: a crowd must not keep those waiting that are there already
 _PIECE = 64 << 10  # bytes that are sent at once
+_COMING_S = 1.0  # after which nobody is on his way in
 _TURNED, _TURNED_S = 32, 0.5  # connections beyond the limit that are heard out, and how long
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 _LINGER_S = 2.0  # that a refused request may still be sent: a client that is cut off meanwhile never sees why
 
 
 class Crowd:
-    """Connections that are open, and those beyond the limit that are heard out."""
+    """Connections that are open, those beyond the limit that are heard out, and those that were let in and are not
+    there yet: a loop accepts many before it makes anything of the first."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.open_now: set[int] = set()
         self.turned_away: set[int] = set()
         self.answer = _raw(Refusal("queue_full", "too many connections").answer(""), last=True)
+        self._coming, self._let_in_at = 0, 0.0
 
     @property
     def is_full(self) -> bool:
         return len(self.open_now) >= self.limit
 
-    def is_beyond(self) -> bool:
-        """Not even heard out."""
-        return self.is_full and len(self.turned_away) >= _TURNED
+    @property
+    def hears_out(self) -> bool:
+        """Whether one more who comes beyond the limit is."""
+        return len(self.turned_away) < _TURNED
+
+    def lets_in(self) -> bool:
+        """Asked at the door, for each who comes."""
+        now = time.monotonic()
+        if now - self._let_in_at > _COMING_S:  # they have come, or never will
+            self._coming = 0
+        if len(self.open_now) + len(self.turned_away) + self._coming >= self.limit + _TURNED:
+            return False
+        self._coming, self._let_in_at = self._coming + 1, now
+        return True
+
+    def came(self) -> None:
+        self._coming = max(0, self._coming - 1)
 
 
 def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Protocol]:
@@ -72,10 +90,11 @@ def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Pr
         _held: tuple[Any, Any] | None = None  # a request that may be whole when all of the data is read
 
         def connection_made(self, transport: Any) -> None:
+            crowd.came()
             if crowd.is_full:
                 self._too_many = True
                 transport.write(crowd.answer)
-                if not crowd.is_beyond() and transport.can_write_eof():
+                if crowd.hears_out and transport.can_write_eof():
                     transport.write_eof()
                     crowd.turned_away.add(id(self))  # what it says is thrown away: cut off, it would not read why
                     self._timer = self.loop.call_later(_TURNED_S, transport.close)
@@ -285,7 +304,7 @@ class _Server(uvicorn.Server):
         gather_lines(asyncio.get_running_loop())
         if sockets is None and self.crowd is not None:
             with suppress(OSError):  # then uvicorn says what is wrong with the address
-                sockets = open_doors(self.config.host, self.config.port, self.crowd.is_beyond, self.crowd.answer)
+                sockets = open_doors(self.config.host, self.config.port, self.crowd.lets_in, self.crowd.answer)
         await super().startup(sockets)
         for listening in [s for server in self.servers for s in server.sockets]:
             with socket.socket(fileno=os.dup(listening.fileno())) as same:
