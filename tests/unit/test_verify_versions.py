@@ -84,3 +84,17 @@ def test_the_program_says_what_is_valid_by_older_rules_only(tmp_path: Path, caps
     (tmp_path / "log.jsonl").write_bytes(text(*exported((record, blobs), (record, blobs))))
     code = main([str(tmp_path / "log.jsonl"), "--task", "tests.kit.templates:battery"])
     assert (code, capsys.readouterr().out) == (0, "2 valid\n2 of the valid: version 1 rules\n")
+
+
+def test_no_log_goes_back_to_version_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """After entries of version 2 the laxer rules are claimed by somebody who wants them."""
+    line = OLD["released"]
+    blobs = {name: base64.b64decode(data) for name, data in line["blobs"].items()}
+    old = (seal({k: v for k, v in line["record"].items() if k != "id"}), blobs)
+    pause = {"action": "pause", "plan": "p", "who": "A", "why": "b", "at": "2026-01-01T00:00:00+00:00"}
+    newer = (seal({"schema": "ucsearch.control/1", "kind": "control", **pause}), {})
+    path = tmp_path / "log.jsonl"
+    for entries, expected in (((old, newer), (0, "2 valid")), ((newer, old), (3, "after entries of version 2"))):
+        path.write_bytes(text(*exported(*entries)))
+        code = main([str(path), "--task", "tests.kit.templates:battery"])
+        assert (code, expected[1] in capsys.readouterr().out) == (expected[0], True)

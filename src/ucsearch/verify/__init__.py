@@ -6,6 +6,7 @@ dispatch or records. `docs/certificate.md` describes what is checked, well enoug
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -97,7 +98,7 @@ def verify_file(
     `past` are the files before this one of a log that was rotated: `verify_files` follows them by itself.
     """
     loose = _Terms(tasks(task, trust_record_task), budget, gate, past=past, timed=timed)
-    terms = loose
+    terms, downgrade = loose, _Downgrade()
     last: list[Entry] = []  # taken from the file
 
     def taken() -> Iterator[Entry]:
@@ -117,7 +118,7 @@ def verify_file(
                     terms = loose._replace(watch=before or Watch())
                 if past is not None and entry.seq is not None:
                     past.add(entry.seq, entry.head)
-                verdict = _safely(entry, terms)
+                verdict = downgrade.seen(entry, _safely(entry, terms))
                 if verdict.code not in (0, 3):  # what follows from it cannot be derived
                     terms = loose
                 yield _pinned(verdict, pins, reached)
@@ -156,6 +157,29 @@ def verify_files(paths: Sequence[str | Path], task: Any = None, **options: Any) 
 
 
 verify_log = verify_file  # a log is one of the files that are recognised
+
+
+class _Downgrade:
+    """Version 1 compared with a wider tolerance, and a log has gone from 1 to 2 once: a decision that claims to be as
+    old as that, but comes later, was not written by a log."""
+
+    _SCHEMA = re.compile(rb'"schema":"ucsearch\.([a-z-]+/[0-9]+)"')
+    _NEUTRAL = (b"decision/1", b"refusal/1", b"override/1")  # all else came with version 2
+
+    def __init__(self) -> None:
+        self._newer = False
+
+    def seen(self, entry: Entry, verdict: Verdict) -> Verdict:
+        """The verdict about the next entry of the chain."""
+        found = self._SCHEMA.search(entry.body)
+        if entry.seq is None or found is None:
+            return verdict
+        if found[1] not in self._NEUTRAL:
+            self._newer = True
+        elif self._newer and found[1] == b"decision/1" and not verdict.code:
+            why = "right by version 1 rules, but it comes after entries of version 2, and no log goes back"
+            return Verdict("weaker", verdict.name, "schema", why)
+        return verdict
 
 
 def _name(entry: Entry) -> str:
