@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
 import typer.testing
 from hypothesis import HealthCheck, settings
 
@@ -21,8 +22,8 @@ settings.register_profile(
 settings.load_profile("repeatable")
 do_not_sync()
 
-# A runner makes all commands of an app anew for every call, which takes longer than most calls do.
-typer.testing._get_command = cache(typer.testing._get_command)
+# Typer makes all commands of an app anew for every call, which takes longer than most calls do.
+typer.testing._get_command = typer.main.get_command = cache(typer.main.get_command)
 
 
 # The longest files, longest first: begun last, one of them would keep one worker busy while the other has nothing left.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,16 +145,27 @@ FORGERIES: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", FORGERIES)
-def test_a_forged_tree_is_found(logged: tuple[Path, uc.Allocation], name: str) -> None:
-    path, found = logged
+@pytest.fixture(scope="module")
+def judged(logged: tuple[Path, uc.Allocation], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The verdict on each forgery, all in one log; a genuine allocation after them shows that none taints another."""
+    path = shutil.copy(logged[0], tmp_path_factory.mktemp("forged"))
     with uc.AuditLog(path) as log:
         rows = newest_decisions(log)
-        record = json.loads(json.dumps(allocation_record(found, [rows[n] for n in NAMES])))
-        del record["id"]
-        if name == "no tree":
-            del record["tree"]
-        else:
-            FORGERIES[name](record["tree"])
-        log.append(seal(record))
-    assert verdicts(path)[-1] in ("invalid", "malformed")
+        before = log.count()
+        for name, forge in FORGERIES.items():
+            record = json.loads(json.dumps(allocation_record(logged[1], [rows[n] for n in NAMES])))
+            del record["id"]
+            if name == "no tree":
+                del record["tree"]
+            else:
+                forge(record["tree"])
+            log.append(seal(record))
+        write_allocation(logged[1], log, rows)
+    *found, last = verdicts(path)[before:]
+    assert last == "valid"
+    return dict(zip(FORGERIES, found, strict=True))
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_tree_is_found(judged: dict[str, str], name: str) -> None:
+    assert judged[name] in ("invalid", "malformed")

@@ -25,10 +25,14 @@ NAMES = [f"SKU-{i}" for i in range(8)]
 
 @pytest.fixture
 def logged(tmp_path: Path) -> Path:
+    return log_in(tmp_path)
+
+
+def log_in(folder: Path) -> Path:
     rng = np.random.default_rng(4)
     trace = uc.Trace.from_members(rng.poisson(rng.uniform(4.0, 14.0, 8)[:, None, None], (8, 6, 2)).astype(float))
     states = [CONFIG.state(float(rng.integers(0, 8)), [float(rng.integers(0, 6))]) for _ in NAMES]
-    path = tmp_path / "decisions.db"
+    path = folder / "decisions.db"
     policy = uc.Exact(depth=2, mode="members", every_action=True)
     with uc.AuditLog(path) as log:
         uc.decide_panel(
@@ -101,9 +105,11 @@ FORGERIES: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", FORGERIES)
-def test_a_forged_allocation_is_found(logged: Path, name: str) -> None:
-    with uc.AuditLog(logged) as log:
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The verdict on each forgery, all in one log; a genuine allocation after them shows that none taints another."""
+    path = log_in(tmp_path_factory.mktemp("forged"))
+    with uc.AuditLog(path) as log:
         rows = newest_decisions(log)
         cases = [recorded_case(row) for row in rows.values()]
         shared = [
@@ -113,12 +119,21 @@ def test_a_forged_allocation_is_found(logged: Path, name: str) -> None:
             ),
         ]
         found = allocate_cases(cases, shared, Terms(serve="best", gap_share=0.0))
-        record = json.loads(json.dumps(allocation_record(found, [rows[c.series] for c in cases])))
         assert not found.passed
-        del record["id"]
-        FORGERIES[name](record)
-        log.append(seal(record))
-    assert verdicts(logged)[-1] in ("invalid", "malformed")
+        for forge in FORGERIES.values():
+            record = json.loads(json.dumps(allocation_record(found, [rows[c.series] for c in cases])))
+            del record["id"]
+            forge(record)
+            log.append(seal(record))
+        write_allocation(found, log, rows)
+    *told, last = verdicts(path)[len(NAMES) :]
+    assert last == "valid"
+    return dict(zip(FORGERIES, told, strict=True))
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_allocation_is_found(judged: dict[str, str], name: str) -> None:
+    assert judged[name] in ("invalid", "malformed")
 
 
 def test_a_use_without_a_name_is_not_recorded(logged: Path) -> None:
