@@ -184,3 +184,51 @@ def test_one_key_with_other_bodies_at_once_is_decided_once(over: Over) -> None:
     assert sorted(status for status, _, _ in found) == [200] + [422] * 5
     with over.service._open_reader() as reader:
         assert len(reader.list(series="G")) == 1
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_who_sends_no_more_still_gets_his_answer(over: Over, pieces: int) -> None:
+    raw = json.dumps(body(f"H{pieces}")).encode()
+    head = over.head(f"half{pieces}", raw)
+    with over.connect() as wire:
+        if pieces == 2:
+            wire.sendall(head)
+            time.sleep(0.05)
+        wire.sendall(raw if pieces == 2 else head + raw)
+        wire.shutdown(socket.SHUT_WR)
+        assert answer(wire)[0] == 200
+        assert wire.recv(1) == b""
+
+
+def test_who_asks_twice_and_sends_no_more_gets_both_answers(over: Over) -> None:
+    raw = json.dumps(body("I")).encode()
+    with over.connect() as wire:
+        wire.sendall(over.head("both", raw) + raw + over.head("both", raw) + raw)
+        wire.shutdown(socket.SHUT_WR)
+        first, second = answer(wire), answer(wire)
+        assert (first[0], second[0], first[2]) == (200, 200, second[2])
+        assert wire.recv(1) == b""
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        ("http://127.0.0.1", "127.0.0.1", 200),
+        ("http://127.0.0.1:8411", "elsewhere", 200),  # the target counts, not the header
+        ("http://elsewhere", "127.0.0.1", 403),
+        ("http://127.0.0.1@elsewhere", "127.0.0.1", 403),
+    ],
+)
+def test_a_target_that_names_a_host_is_asked_for_it(over: Over, target: str, host: str, status: int) -> None:
+    head = over.head("target", GOOD).replace(b"POST /", f"POST {target}/".encode())
+    assert over.send(head.replace(b"Host: 127.0.0.1", f"Host: {host}".encode()) + GOOD)[0] == status
+
+
+def test_what_is_at_work_when_the_rest_makes_no_sense_leaves_no_trace(
+    over: Over, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The connection has had its last word when the task comes to write."""
+    head = over.head("odd", GOOD, **{"Transfer-Encoding": "identity"})
+    assert over.send(head + GOOD)[0] == 400
+    time.sleep(0.2)
+    assert [r for r in caplog.records if r.name == "asyncio"] == []

@@ -13,6 +13,7 @@ from http import HTTPStatus
 from types import FrameType
 from typing import Any, cast
 
+import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -135,6 +136,15 @@ def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Pr
             elif self._timer is None:  # most headers come in one piece, and need no timer
                 self._arm()
 
+        def eof_received(self) -> bool:  # type: ignore[override]
+            """Whoever sends no more may still read: what came whole is answered before the connection ends."""
+            cycle = self.cycle
+            waits = cycle is not None and not cycle.response_complete and not cycle.more_body
+            if self._too_many or not waits or self.scheme != "http":  # TLS ends both ways
+                return False
+            cycle.keep_alive = False  # of several it is the last one
+            return True
+
         def on_message_begin(self) -> None:
             if not self._within:  # right behind the request before
                 self._within, self._taken = True, 0
@@ -150,8 +160,16 @@ def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Pr
             if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > _HEADERS:
                 self._problem = ("too_large", f"headers of more than {_HEADERS} bytes")
                 raise ValueError("headers that are too long")  # ends in send_400_response
+            if not self.url.startswith(b"/"):
+                self._take_host_of_target()
             if not self._turned_away():
                 super().on_headers_complete()
+
+        def _take_host_of_target(self) -> None:
+            # Where the target names a host, it is the one that is meant, whatever the header says.
+            with suppress(httptools.HttpParserInvalidURLError):  # refused in a moment
+                if host := httptools.parse_url(self.url).host:
+                    self.headers[:] = [(k, host if k == b"host" else v) for k, v in self.headers]
 
         def _turned_away(self) -> bool:
             at_work = self.cycle is not None and not self.cycle.response_complete
@@ -252,6 +270,8 @@ class Together:
         return getattr(self._inner, name)
 
     def write(self, data: bytes) -> None:
+        if self._ends:  # the last word is said; a task that was at work does not know yet
+            return
         if not self._parts:
             self._loop.call_soon(self._send)
         self._parts.append(data)
