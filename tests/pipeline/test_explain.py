@@ -133,8 +133,12 @@ def test_a_fallback_says_what_failed(tmp_path: Path) -> None:
 
 
 def test_no_such_series(folder: Path) -> None:
-    with pytest.raises(RecordError, match=r"no decision of a series 'SKU-017'; the first there: A, B, C, D, E"):
+    with pytest.raises(
+        RecordError, match=r"no decision of a series 'SKU-017'; the first there: 'A', 'B', 'C', 'D', 'E'"
+    ):
         explain_series(folder / "log.db", "SKU-017")
+    with pytest.raises(RecordError, match=r"no decision of a series 'a'; did you mean 'A'\?"):
+        explain_series(folder / "log.db", "a")
     with pytest.raises(RecordError):
         explain_series(folder / "nowhere.db", "A")
 

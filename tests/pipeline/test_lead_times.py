@@ -14,6 +14,7 @@ from ucsearch.pipeline.cases import Kinds
 from ucsearch.pipeline.lead_times import steps_wanted
 from ucsearch.pipeline.scaffold import INVENTORY
 from ucsearch.settings import Settings, parse_settings
+from ucsearch.trace import Trace
 from ucsearch.verify import verify_log
 
 STEPS = 10
@@ -67,15 +68,30 @@ def test_forecasts_of_ours_reach_past_a_long_lead_time() -> None:
 def test_later_orders_follow_a_level_and_a_batch(fixed: float) -> None:
     settings = closed(**{"fixed_cost = 4.00": f"fixed_cost = {fixed}", "lead_time = 2 ": "lead_time = 4 "})
     config = Kinds(settings).config({})
-    p = config.params()._replace(level_mean=10.0, level_spread=2.0, cap_mean=1.0)
+    p = config.params()._replace(levels=(4.0, *(10.0,) * 13), level_spread=2.0, cap_mean=1.0)
     (item,) = config.task().continuations
     order = item.policy  # type: ignore[union-attr]
     batch = (2.0 * fixed * 1.0 / p.holding) ** 0.5
     assert order(config.state(11.0), 1, p, (0.0, 1.0)) == 0.0
+    assert order(config.state(5.0), 0, p, (0.0, 1.0)) == 0.0  # every step has a level of its own
+    assert order(config.state(10.0), 40, p, (0.0, 1.0)) == pytest.approx(batch)
     assert order(config.state(10.0), 1, p, (0.0, 1.0)) == pytest.approx(batch)
     assert order(config.state(9.0), 1, p, (0.5, 1.5)) == pytest.approx(2.0 + 1.5 * batch)
     assert order(config.state(3.0), 1, p._replace(capacity=8.0), (0.0, 1.0)) == 5.0
     assert order(config.state(0.0), 1, p, (0.0, -1.0)) == 0.0
+
+
+def test_levels_follow_a_week_that_is_far_from_even() -> None:
+    """One level for all days would be too low before a weekend, and the order of today would make up for that."""
+    settings = closed(**{"lead_time = 2 ": "lead_time = 3 ", "fixed_cost = 4.00": "fixed_cost = 0.0"})
+    config = Kinds(settings).config({})
+    week = [1.0, 1.0, 1.0, 1.0, 20.0, 20.0, 1.0] * 3
+    trace = Trace.from_members([[x + 0.5 * j for x in week[:17]] for j in range(3)])
+    levels = config.forecast_columns(trace, config.params())["levels"][0]
+    assert levels.shape == (14,)
+    assert levels[0] < 10.0
+    assert levels[2] > 40.0
+    assert levels[7:9].tolist() == pytest.approx(levels[:2].tolist())
 
 
 def test_nothing_is_ordered_where_an_order_costs_more_than_all_sales() -> None:

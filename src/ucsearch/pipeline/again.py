@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from datetime import datetime
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from ucsearch.trace import Trace
 __all__ = ["Asked", "asked_again", "find_decision", "refused_words"]
 
 Floats = NDArray[np.float64]
+_LOOKED_AT, _NAMED = 1000, 5  # decisions whose names are compared with one that is not there, and how many are told
 _POLICIES: dict[str, type[Policy]] = {
     kind.__name__: kind for kind in (UCBeam, ParetoBeam, CertifiedBeam, ConstrainedBeam, Exact, MCTS)
 }
@@ -69,8 +71,10 @@ def find_decision(reader: AuditReader, text: str) -> Row:
     try:
         row = reader.get(text)
     except RecordError:
-        known = sorted({str(r.record.get("series", "")) for r in reader.list(kind="decision", limit=5)} - {""})
-        hint = f"; the first there: {', '.join(known)}" if known else ""
+        known = sorted({str(r.record.get("series", "")) for r in reader.list(kind="decision", limit=_LOOKED_AT)} - {""})
+        close = [n for n in known if text.lower() in n.lower()] or get_close_matches(text, known)
+        words = ", ".join(map(repr, (close or known)[:_NAMED]))
+        hint = f"; did you mean {words}?" if close else f"; the first there: {words}" if known else ""
         raise RecordError(f"{reader.path}: no decision of a series {text!r}{hint}") from None
     if row.record.get("kind") not in ("decision", "refusal"):
         raise RecordError(f"{reader.path}: {text!r} is an {row.record.get('kind')}, expected a decision")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from ucsearch.errors import InputError
-from ucsearch.pipeline.column_hint import forecast_hint
+from ucsearch.pipeline.column_hint import column_hint, forecast_hint
 from ucsearch.pipeline.numbers import DateOrder
 from ucsearch.pipeline.tables import Problem, Table
 from ucsearch.settings import Columns, Settings
@@ -276,7 +276,7 @@ def _time_layout(
     if not times:
         raise InputError(
             file, f"columns {_listed(have)}", f"a column {names.step!r} or {names.date!r}",
-            hint=" ".join(_nearly(have, (names.step, names.date))),
+            hint=" ".join(_nearly(have, (names.step, names.date))) or column_hint(table, names),
         )  # fmt: skip
     extra = tuple(n for n in (names.cutoff, names.issued, names.model) if n in have)
     variable = names.variable if fields and names.variable in have else ""

@@ -267,6 +267,8 @@ def _changed(
             )
             raise InputError("--set", name, "a parameter that a recorded decision depends on", hint=hint)
     changed = params._replace(**{field: value for found in moved.values() for field, value in found.items()})
+    if is_followed(other) and not is_followed(config):
+        changed = other.params()._replace(**changed._asdict())
     changed = changed._replace(**_from_forecast(config, other, asked, params, changed))
     if regridded:
         changed = changed._replace(grid=other.params().grid)
@@ -317,7 +319,7 @@ def _moved(config: Any, other: Any, name: str) -> dict[str, Any]:
             seen.append(dataclasses.replace(config, **{name: probe}).params())
         except (UCSearchError, TypeError):
             continue
-    fields = [f for f in new._fields if f != "grid" and len({getattr(p, f) for p in seen}) > 1]
+    fields = [f for f in config.params()._fields if f != "grid" and len({getattr(p, f) for p in seen}) > 1]
     return {f: getattr(new, f) for f in fields}
 
 
@@ -328,14 +330,14 @@ def _from_forecast(config: Any, other: Any, asked: Asked, old: Any, new: Any) ->
         return {}
     empty = {"fallback_order": -1.0} if hasattr(old, "fallback_order") else {}
     try:
-        derived = {k: float(v[0]) for k, v in looks(asked.trace, old._replace(**empty)).items()}
-        again = {k: float(v[0]) for k, v in other.forecast_columns(asked.trace, new._replace(**empty)).items()}
+        derived = {k: v[0].tolist() for k, v in looks(asked.trace, old._replace(**empty)).items()}
+        again = {k: v[0].tolist() for k, v in other.forecast_columns(asked.trace, new._replace(**empty)).items()}
     except (UCSearchError, TypeError, ValueError, IndexError):
         return {}
     # What was not derived before, because it was not needed, cannot have been given either.
-    return {
-        k: v for k, v in again.items() if k not in derived or math.isclose(derived[k], getattr(old, k), rel_tol=1e-9)
-    }
+    same = {k for k in derived if np.allclose(derived[k], getattr(old, k), rtol=1e-9, atol=0.0)}
+    kept = {k: v for k, v in again.items() if k in same or k not in derived}
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in kept.items()}
 
 
 # -------------------------------------------------------------------- values

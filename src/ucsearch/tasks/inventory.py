@@ -37,6 +37,7 @@ Floats = NDArray[np.float64]
 # Order levels, in spreads of demand over lead time + 1 periods from where an order is due, and economic batches; last:
 # no more orders, where they cost more than the sales.
 _CYCLES = (*((level, batch) for level in (-0.6, 0.0, 0.6) for batch in (0.6, 1.0, 1.5)), (0.0, -1.0))
+_LEVELS = 14  # planning steps that have order levels of their own: as far as order cycles are compared
 _MOST_PACKS = 2.0**50  # of one order: beyond it a pack more or less is lost to rounding
 _MOST_PAIRS = 10_000  # of a level and a cap; every member follows each, and a record's task may name any
 _LEAST_PACK = 1e-8  # of a pack, the smallest order that is told from rounding (1e-9, in the rules) with room to spare
@@ -112,8 +113,12 @@ class LeadTimeInventory(OnSeries):
         """Whether the previous plan is part of the state."""
         return self.stability_cost > 0.0 or self.change_budget is not None
 
-    def params(self) -> rules.Params:
+    def params(self) -> Any:
         """The parameters as the rules read them; also the base of per-window parameters."""
+        plain = self._params()
+        return rules.CycleParams(*plain, levels=(0.0,) * _LEVELS) if self.order_cycles else plain
+
+    def _params(self) -> rules.Params:
         by_level = choice("orders", self.orders, ("quantity", "level")) == "level"
         choice("fallback_rule", self.fallback_rule, ("last", "level"))
         unit_cost = number("unit_cost", self.unit_cost)
@@ -214,7 +219,20 @@ class LeadTimeInventory(OnSeries):
             found |= {"level_mean": fractile(total, trace.weights, ratio), "cap_mean": usual}
         if self.order_cycles:
             found["level_spread"] = moments(total, trace.weights)[1]
+            found["levels"] = self._levels(trace, ratio)
         return found
+
+    def _levels(self, trace: Trace, ratio: Floats) -> Floats:
+        """(W, _LEVELS) the fractile of demand from each step until what is ordered there has arrived and been sold
+        for a period; past the horizon every member's mean goes on. A week that is far from even needs other levels on
+        other days."""
+        demand = np.maximum(trace.members[:, :, :, 0], 0.0)
+        usual, span = demand.mean(axis=2), self.lead_time + 1
+        found = []
+        for h in range(_LEVELS):
+            known = demand[:, :, h : h + span]
+            found.append(fractile(known.sum(axis=2) + (span - known.shape[2]) * usual, trace.weights, ratio))
+        return np.stack(found, axis=1)
 
     def lots(self, trace: Trace, params: Any, count: int, step: float = 0.0, *, fitted: bool = False) -> Lots:
         """No order and up to `count` sizes that fit each window's forecast, and their lattice, for

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ucsearch.tasks.checks import NO_LIMIT
 
 __all__ = [
+    "CycleParams",
     "Params",
     "PlannedState",
     "State",
@@ -82,6 +83,35 @@ class Params(NamedTuple):
     cap_spread: float
     stability_cost: float  # currency per unit of change against the previous plan
     grid: tuple[float, ...]  # (m,) the actions, for the fallback
+
+
+class CycleParams(NamedTuple):
+    """`Params` with what order cycles need of the forecast, step by step."""
+
+    lead_time: float
+    backorders: float
+    by_level: float
+    holding: float
+    shortage: float
+    price: float
+    unit_cost: float
+    fixed_cost: float
+    salvage: float
+    keep: float
+    capacity: float
+    ramp: float
+    budget: float
+    largest_order: float
+    minimum_order: float
+    case_pack: float
+    fallback_order: float
+    level_mean: float
+    level_spread: float
+    cap_mean: float
+    cap_spread: float
+    stability_cost: float
+    grid: tuple[float, ...]
+    levels: tuple[float, ...]  # (14,) units; where the level at which an order is due counts from, by planning step
 
 
 def position_of(s: Any) -> float:
@@ -315,9 +345,9 @@ def capped_base_stock(s: Any, h: int, p: Any, theta: tuple[float, ...]) -> float
 
 
 def order_cycle(s: Any, h: int, p: Any, theta: tuple[float, ...]) -> float:
-    """At or below a level, order up to a batch above it; theta: (level in units of `level_spread` above `level_mean`,
-    economic batches at demand `cap_mean`; below 0: order nothing more). Without a fixed cost that is base-stock."""
-    level = p.level_mean + theta[0] * p.level_spread
+    """At or below a level, order up to a batch above it; theta: (level in units of `level_spread` above that of the
+    step, economic batches at demand `cap_mean`; below 0: order nothing more). Without a fixed cost: base-stock."""
+    level = p.levels[min(h, len(p.levels) - 1)] + theta[0] * p.level_spread
     position = position_of(s)
     if position > level or theta[1] < 0.0:
         return order_towards(s, 0.0, p)
