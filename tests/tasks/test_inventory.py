@@ -468,8 +468,8 @@ def test_compiled_continuations_give_the_same_bytes() -> None:
         lead_time=2, order_sizes=(0.0, 3.0, 7.0), capacity=20.0, ramp=6.0, base_stock_levels=(8, 12, 16),
         order_caps=(4, 9),
     )  # fmt: skip
-    states = [made.state(float(x), [2.0, 3.0]) for x in rng.integers(0, 12, 100)]
-    trace = uc.Trace.from_members(rng.poisson(4.0, (100, 6, 6)).astype(float))
+    states = [made.state(float(x), [2.0, 3.0]) for x in rng.integers(0, 12, 40)]
+    trace = uc.Trace.from_members(rng.poisson(4.0, (40, 6, 6)).astype(float))
     policy = uc.UCBeam(depth=2, width=4, risk=0.5, mode="members")
     plain, fast = (
         uc.search_panel(made.task(), states, trace, policy, engine=engine, keep_paths=True)
