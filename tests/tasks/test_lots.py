@@ -94,7 +94,8 @@ def test_demand_that_is_known_to_a_percent_gets_sizes_that_fit_it() -> None:
     mean, p = np.array([[100.0, 90.0, 110.0, 100.0]] * 2), LeadTimeInventory().params()
     found = lots(mean, 1, p, 8, 1.0, spread=np.array([1.5, 60.0]))
     assert found.unit.tolist() == [1.0, 16.0]
-    assert found.sizes[0, :7].tolist() == [0.0, 86.0, 89.0, 90.0, 91.0, 94.0, 200.0]  # 90 is what arrival's day needs
+    # 90 is what arrival's day needs; with 50 and 75 what is left over is used up within two days, not in steps of 4.
+    assert found.sizes[0].tolist() == [0.0, 50.0, 75.0, 86.0, 89.0, 90.0, 91.0, 94.0, 200.0]
     assert found.sizes[1].tolist() == lots(mean[1:], 1, p, 8, 1.0).sizes[0].tolist()  # others stay
     packs = lots(mean, 1, LeadTimeInventory(case_pack=144.0).params(), 8, 1.0, spread=np.array([1.5, 1.5]))
     assert packs.sizes[0, :3].tolist() == [0.0, 144.0, 288.0]  # nothing is finer than a pack
@@ -106,6 +107,20 @@ def test_a_planner_of_steady_demand_orders_what_is_needed() -> None:
     config = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 1.0))
     assert np.isin([99.0, 100.0, 101.0], config.lots(trace, config.params(), 8, 1.0, fitted=True).sizes[0]).all()
     assert not np.isin([99.0, 100.0, 101.0], config.lots(trace, config.params(), 8, 1.0).sizes[0]).any()
+
+
+def test_what_is_left_over_of_steady_demand_is_used_up_soon() -> None:
+    """Three quarters of a day too much: it took thirty days in steps of two spreads, at the price of holding it."""
+    rng = np.random.default_rng(4)
+    trace = Trace.from_members(np.round(1000.0 + 5.0 * rng.standard_normal((1, 30, 6))))
+    config = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 1.0), holding=0.1, shortage=2.0)
+    sizes = config.lots(trace, config.params(), 8, 1.0, fitted=True).sizes[0]
+    stock, days = 1750.0, 0
+    while stock - 1000.0 > 50.0:
+        wanted = 1000.0 - (stock - 1000.0)  # what arrives tomorrow must do for that day
+        stock += float(sizes[sizes >= wanted - 1.0].min()) - 1000.0
+        days += 1
+    assert days <= 3
 
 
 def test_four_sizes_stay_even_where_eight_would() -> None:

@@ -24,6 +24,10 @@ FEWEST = 8  # sizes are judged as if they were so many at least: fewer cannot li
 LEVELS = (512, 512, 128)  # of stock up to the largest order, by lead time: states grow with a power of it
 # Where sizes go first: so many periods more or less than an economic order lasts, and so many half spreads.
 _AROUND = ((0, 0), (0, 1), (0, -1), (0, 4), (0, -4), (1, 0), (-1, 0), (2, 0), (0, 2), (0, -2), (3, 0), (0, 8))
+# Where an order lasts one period, no order is there already, and what is left over must be used up in between.
+_AROUND_ONE = (
+    (0, 0), (0, 1), (0, -1), (0, 4), (0, -4), (1, 0), (-0.5, 0), (-0.25, 0), (2, 0), (0, 2), (0, -2), (0, 8)
+)  # fmt: skip
 
 
 class Lots(NamedTuple):
@@ -86,9 +90,10 @@ def _around(
     needs = np.concatenate([np.zeros((windows, 1)), np.cumsum(ahead, axis=1)], axis=1)  # of the first k periods
     out = np.zeros((windows, count + 1))
     for i in range(count):
-        more, steps = _AROUND[i % len(_AROUND)]
+        of_one, of_more = _AROUND_ONE[i % len(_AROUND_ONE)], _AROUND[i % len(_AROUND)]
+        more, steps = np.where((periods == 1.0)[:, None], of_one, of_more).T
         last = np.maximum(periods + more, 0.0)
-        known = np.minimum(last, ahead.shape[1])  # past the horizon its mean goes on
+        known = np.floor(np.minimum(last, ahead.shape[1]))  # past the horizon its mean goes on
         wanted = needs[np.arange(windows), known.astype(np.int64)] + (last - known) * usual + steps * half
         out[:, i + 1] = np.clip(np.round(wanted / each), 0.0, np.floor(top / each + 1e-9)) * each
     return out
