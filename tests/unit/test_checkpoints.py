@@ -438,6 +438,24 @@ def test_the_root_is_checked_too(signed: Path, tmp_path: Path) -> None:
     assert "ALTERED (rechained)" in result.output
 
 
+def test_a_log_does_not_stand_for_another_under_the_same_key(signed: Path, tmp_path: Path) -> None:
+    """One key may sign for several logs; the note says for which."""
+    path, note, key = signed / "log.db", tmp_path / "note", str(signed / "key.pub")
+    with AuditReader(path) as reader:
+        text = checkpoint_text("example.com/other", reader.count(), reader.root(), reader.checkpoint().head)
+    note.write_text(Signer(signed / "key").sign(text), encoding="utf-8")
+
+    def status(**more: Any) -> set[str]:
+        return {v.status for v in verify_file(path, tank, checkpoint=note, key=key, **more)}
+
+    assert status() == {"weaker"}
+    assert status(origin="example.com/other") == {"valid"}
+    assert status(origin="example.com/decisions") == {"invalid"}
+    with pytest.raises(SystemExit) as ended:
+        main([str(path), "--origin", "example.com/other"])
+    assert ended.value.code == 64
+
+
 def test_the_command_confirms_the_note_before_it_replaces_it(signed: Path, tmp_path: Path) -> None:
     note, log = tmp_path / "note", str(signed / "log.db")
     shutil.copy(signed / "note", note)

@@ -85,6 +85,7 @@ def verify_file(
     budget: int = BUDGET,
     checkpoint: str | Path | None = None,
     key: str | None = None,
+    origin: str | None = None,
     trust_record_task: bool = False,
     gate: Mapping[str, Any] | None = None,
     past: Past | None = None,
@@ -93,8 +94,9 @@ def verify_file(
     """Every entry of a SQLite log, of JSON lines or of a single record, whatever was found about the others.
 
     After a break in the chain an entry is at best "weaker": nothing says that it belongs there. Under a `checkpoint` so
-    is every entry that it does not reach; with a `key` the checkpoint must be signed by it. `timed`: the caller is a
-    program of its own, which may use signals to end an entry that takes so many seconds longer than its nodes may.
+    is every entry that it does not reach; with a `key` the checkpoint must be signed by it, with an `origin` be about
+    that log. `timed`: the caller is a program of its own, which may use signals to end an entry that takes so many
+    seconds longer than its nodes may.
     `past` are the files before this one of a log that was rotated: `verify_files` follows them by itself.
     """
     loose = _Terms(tasks(task, trust_record_task), budget, gate, past=past, timed=timed)
@@ -107,7 +109,7 @@ def verify_file(
             yield entry
 
     try:
-        pins = None if checkpoint is None else read_checkpoint(Path(checkpoint), key)
+        pins = None if checkpoint is None else read_checkpoint(Path(checkpoint), key, origin)
         # Under a checkpoint the chain is walked twice: no entry is called valid before the pin behind it was seen.
         known = 0 if pins is None else reach(read_entries(Path(path)), pins)
         source = read_entries(Path(path))
@@ -144,10 +146,10 @@ def verify_files(paths: Sequence[str | Path], task: Any = None, **options: Any) 
     """Every entry of a log's files, the oldest of `paths` first; options as for `verify_file`, a checkpoint of the last
     one."""
     past = Past()
-    checkpoint, key = options.pop("checkpoint", None), options.pop("key", None)
+    own = {name: options.pop(name, None) for name in ("checkpoint", "key", "origin")}
     try:
         for i, path in enumerate(paths):
-            pins = {"checkpoint": checkpoint, "key": key} if i == len(paths) - 1 else {}
+            pins = own if i == len(paths) - 1 else {}
             for verdict in verify_file(path, task, past=past, **pins, **options):
                 if len(paths) > 1:
                     verdict = replace(verdict, name=f"{Path(path).name}: {verdict.name}")

@@ -76,6 +76,7 @@ def _parser() -> _Parser:
     parser.add_argument(
         "--key", metavar="KEY", help="the checkpoint must be signed by it: name+hash+base64, or a file with that"
     )
+    parser.add_argument("--origin", metavar="NAME", help="the checkpoint's log; the key's name when not given")
     parser.add_argument(
         "--gate", metavar="FILE", type=Path, help="a gate in TOML; every decision's must be at least as strict"
     )
@@ -111,6 +112,8 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
             read_key(options.key)
         except Malformed as error:
             parser.error(f"--key: {error}")
+    if options.origin is not None and options.checkpoint is None:
+        parser.error("--origin: there is no --checkpoint that could name it")
     seen: Counter[str] = Counter()
     notes: Counter[str] = Counter()  # what valid entries are valid by, where that is less than all rules of today
     with ExitStack() as stack:
@@ -132,6 +135,7 @@ def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
             budget=options.budget,
             checkpoint=options.checkpoint,
             key=options.key,
+            origin=options.origin,
             trust_record_task=options.trust_record_task,
             gate=gate,
             timed=FREE_S,

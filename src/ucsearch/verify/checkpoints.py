@@ -39,8 +39,9 @@ class Pins(NamedTuple):
         return max(self.heads, default=0)
 
 
-def read_checkpoint(path: Path, key: str | None = None) -> Pins:
-    """With a `key` (text, or a file with it) the checkpoint must be a note that was signed with it."""
+def read_checkpoint(path: Path, key: str | None = None, origin: str | None = None) -> Pins:
+    """With a `key` (text, or a file with it) the checkpoint must be a note that was signed with it; with an `origin` it
+    must be about that log. A key may sign for several: unless told, it is taken for that of the log of its name."""
     verifier = None if key is None else read_key(key)
     try:
         with open_regular(path) as file:
@@ -50,7 +51,9 @@ def read_checkpoint(path: Path, key: str | None = None) -> Pins:
     if len(data) > LARGEST:
         raise Malformed(f"{path}: too long for a checkpoint")
     if not data.startswith(b"{"):
-        return _note(data, path, verifier)
+        return _note(data, path, verifier, origin)
+    if origin is not None:
+        raise Malformed(f"{path}: a checkpoint that names no log, but an origin was given")
     if verifier is not None:
         raise Malformed(f"{path}: a checkpoint without signatures, but a key was given")
     return Pins(_sealed(data, path))
@@ -110,7 +113,7 @@ def _bytes_of(text: str) -> bytes:
     return data
 
 
-def _note(data: bytes, path: Path, key: Key | None) -> Pins:
+def _note(data: bytes, path: Path, key: Key | None, wanted: str | None) -> Pins:
     try:
         text = data.decode("utf-8")
         if any(c < " " and c != "\n" for c in text) or not text.endswith("\n"):
@@ -129,11 +132,16 @@ def _note(data: bytes, path: Path, key: Key | None) -> Pins:
             raise ValueError
     except ValueError:
         raise Malformed(f"{path}: neither a checkpoint of this package nor a signed note with its head") from None
+    if wanted is not None and origin != wanted:
+        raise Invalid("checkpoint.origin", origin, wanted)
     if key is None:
         return Pins({count: heads[0]}, tree, "its signature was not checked; give the key")
     if not any(_signs(line, message.encode(), key) for line in lines):
         raise Invalid("checkpoint.signature", path.name, f"no signature by {key.name} that verifies")
-    return Pins({count: heads[0]}, tree)
+    named = wanted is not None or origin == key.name
+    return Pins(
+        {count: heads[0]}, tree, "" if named else f"it is about the log {origin}, not the one of the key's name"
+    )
 
 
 def _signs(line: str, message: bytes, key: Key) -> bool:
