@@ -12,9 +12,10 @@ ours) / (sum of both).
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -96,6 +97,30 @@ def rivals(found: list[History], settings: Settings, rules: tuple[str, ...]) -> 
     return out
 
 
+class Played(NamedTuple):
+    """A case replayed with our own plans."""
+
+    file: Path  # the items' sales, as long as the loop goes on
+    settings: Settings
+    found: list[History]
+    own: Any  # (items,) cost
+    line: str  # what it comes to, in words
+
+
+def played(items: Items, cases: Iterable[str]) -> Iterator[tuple[str, Played]]:
+    """Case by case, on the items' sales as a file."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "sales.csv"
+        rows = [f"{name},{t + 1},{y:g}" for name, v in items for t, y in enumerate(v)]
+        file.write_text("\n".join(["series,step,demand", *rows]) + "\n")
+        for case in cases:
+            settings = seasoned(settings_of(case), file)
+            found = read_histories(settings, file, None)[0]
+            own, released = own_cost(found, settings)
+            line = f"{case}: cost {own.sum():.1f}, released {100 * released:.1f} %"
+            yield case, Played(file, settings, found, own, line)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.slow_items", description=__doc__)
     parser.add_argument("--items", type=int, default=12)
@@ -105,21 +130,14 @@ def main() -> None:
     parser.add_argument("--rule", action="append", choices=RULES)
     given = parser.parse_args()
     items = (from_stores if given.m5 else made_up)(given.seed, given.items)
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "sales.csv"
-        rows = [f"{name},{t + 1},{y:g}" for name, v in items for t, y in enumerate(v)]
-        file.write_text("\n".join(["series,step,demand", *rows]) + "\n")
-        for case in given.case or CASES:
-            settings = seasoned(settings_of(case), file)
-            found = read_histories(settings, file, None)[0]
-            own, released = own_cost(found, settings)
-            print(f"{case}: cost {own.sum():.1f}, released {100 * released:.1f} %", flush=True)
-            if settings.task.lead_time <= 2 and settings.task.fixed_cost > 0.0:
-                plain = seasoned(settings_of(case, 'end_stock = "unit_cost"'), file)
-                other, _ = own_cost(read_histories(plain, file, None)[0], plain)
-                print(f"  without an end value: {delta(own, other)}", flush=True)
-            for name, other in rivals(found, settings, tuple(given.rule or RULES)).items():
-                print(f"  {name}: {delta(own, other)}", flush=True)
+    for case, one in played(items, given.case or CASES):
+        print(one.line, flush=True)
+        if one.settings.task.lead_time <= 2 and one.settings.task.fixed_cost > 0.0:
+            plain = seasoned(settings_of(case, 'end_stock = "unit_cost"'), one.file)
+            other, _ = own_cost(read_histories(plain, one.file, None)[0], plain)
+            print(f"  without an end value: {delta(one.own, other)}", flush=True)
+        for name, other in rivals(one.found, one.settings, tuple(given.rule or RULES)).items():
+            print(f"  {name}: {delta(one.own, other)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -11,16 +11,12 @@ twelve settings. A delta is (their cost - ours) / (sum of both); below 0 ours is
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.newcomer import delta
-from bench.slow_items import own_cost, rivals, settings_of
-from ucsearch.pipeline.replay import read_histories
-from ucsearch.pipeline.seasons import seasoned
+from bench.slow_items import played, rivals
 
 Floats = NDArray[np.float64]
 WORLDS = ("slow", "overdispersed", "week", "trend", "promotions", "steady", "lumpy", "new")
@@ -67,18 +63,11 @@ def main() -> None:
     given = parser.parse_args()
     for world in given.world or WORLDS:
         rng = np.random.default_rng([given.seed, WORLDS.index(world)])
-        items = [demand(world, rng) for _ in range(given.items)]
-        with TemporaryDirectory() as folder:
-            file = Path(folder) / "sales.csv"
-            rows = [f"item-{i},{t + 1},{y:g}" for i, ys in enumerate(items) for t, y in enumerate(ys)]
-            file.write_text("\n".join(["series,step,demand", *rows]) + "\n")
-            for case in given.case or CASES:
-                settings = seasoned(settings_of(case), file)
-                found = read_histories(settings, file, None)[0]
-                own, released = own_cost(found, settings)
-                print(f"{world} {case}: cost {own.sum():.1f}, released {100 * released:.1f} %", flush=True)
-                for name, other in rivals(found, settings, tuple(given.rule or RULES)).items():
-                    print(f"  {name} {other.sum():.1f}: {delta(own, other)}", flush=True)
+        items = [(f"item-{i}", demand(world, rng)) for i in range(given.items)]
+        for _, one in played(items, given.case or CASES):
+            print(f"{world} {one.line}", flush=True)
+            for name, other in rivals(one.found, one.settings, tuple(given.rule or RULES)).items():
+                print(f"  {name} {other.sum():.1f}: {delta(one.own, other)}", flush=True)
 
 
 if __name__ == "__main__":
