@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.service.console_kit import EVIL, Person
-from tests.service.kit import CONFIG, PLAN, Clock, body, item, make_folder, running
+from tests.service.kit import CONFIG, PLAN, START, Clock, body, item, make_folder, running
 from ucsearch.records.reader import AuditReader
+from ucsearch.report.fan import fan
 from ucsearch.service.config import ConfigError, load_config
 from ucsearch.service.problems import CODES
 from ucsearch.verify import verify_files, verify_log
@@ -257,3 +258,35 @@ def test_what_is_said_twice_is_not_believed(tmp_path: Path) -> None:
             assert made.status_code == 200, made.text
 
     asyncio.run(go())
+
+
+def test_outcomes_that_no_forecast_could_name_are_refused(tmp_path: Path) -> None:
+    """Sums of them end nowhere (a bug's 500, once two steps make a target), and so do axes of pictures."""
+
+    async def run() -> None:
+        async with running(tmp_path) as client:
+            made = await client.decide("A")
+            about = {"decision": made.json()["items"][0]["id"], "observed_at": START.isoformat()}
+            odd = [{"value": v} for v in (1.7e308, -1.7e308, 1.1e15, [8.0, 1.0], [1e300])]
+            for item in [*odd, {"value": 8.0, "taken": -1.7e308}]:
+                told = await client.post("/v1/outcomes", {"items": [{**about, **item}]})
+                assert (told.status_code, told.json()["code"]) == (422, "invalid"), item
+                assert told.json()["where"][0].startswith("items[0].")
+            for step, value in enumerate((1e15, [-1e15], 5e-324), 1):
+                told = await client.post("/v1/outcomes", {"items": [{**about, "step": step, "value": value}]})
+                assert told.status_code == 201, told.text
+            for path in ("/explain", ""):
+                assert (await client.get(f"/v1/decisions/{about['decision']}{path}")).status_code == 200
+            with client.service._open_reader() as reader:
+                assert len(reader.list(kind="outcome")) == 3
+
+    asyncio.run(run())
+
+
+def test_a_picture_of_anything_has_places_for_it() -> None:
+    """Of logs that hold such values, too."""
+    rows = [[1.0, 2.0, 3.0, 4.0, 5.0]] * 3
+    for value in (1.7e308, -1.7e308, float("inf"), 5e-324):
+        drawn = fan("f", "forecast", rows, {1: value, 2: -value}, "pieces")
+        assert "nan" not in drawn
+        assert "inf" not in drawn

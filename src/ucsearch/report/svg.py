@@ -14,6 +14,7 @@ from ucsearch.report.text import esc, number
 __all__ = ["WIDTH", "Scale", "circle", "dots", "figure", "fit_scale", "line", "linear", "path", "text", "text_width"]
 
 WIDTH = 360.0
+_LARGEST = 1e300  # what is drawn to scale: the span of larger values is no number; they land on the edge
 _WIDE = 40.0  # a ratio of magnitudes beyond which a linear axis hides most values
 
 
@@ -64,7 +65,7 @@ class Scale:
 
 def linear(values: Iterable[float], start: float, stop: float, pad: float = 0.06) -> Scale:
     """A linear scale that holds all values with some room."""
-    found = [v for v in values if math.isfinite(v)]
+    found = [v for v in values if abs(v) <= _LARGEST]
     low, high = (min(found), max(found)) if found else (0.0, 1.0)
     room = pad * (high - low) or 0.1 * abs(low) or 0.5
     return Scale("linear", low - room, high + room, start, stop)
@@ -72,7 +73,7 @@ def linear(values: Iterable[float], start: float, stop: float, pad: float = 0.06
 
 def fit_scale(values: Iterable[float], start: float, stop: float, *, prefer_log: bool = False) -> Scale:
     """Linear, unless magnitudes differ too much; then logarithmic, with a linear part where zero occurs."""
-    found = sorted(v for v in values if math.isfinite(v))
+    found = sorted(v for v in values if abs(v) <= _LARGEST)
     sizes = sorted(abs(v) for v in found if v != 0.0)
     if not sizes:
         return linear(found, start, stop)

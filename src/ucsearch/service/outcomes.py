@@ -11,6 +11,7 @@ from typing import Any
 from ucsearch.errors import RecordError
 from ucsearch.monitor import rank_of
 from ucsearch.monitor.bets import LEAST_MEMBERS
+from ucsearch.pipeline.forecasts import LARGEST
 from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import seal
 from ucsearch.records.chain import Row
@@ -67,6 +68,7 @@ class _Report:
         for i, (item, row) in enumerate(zip(items, targets, strict=True)):
             found = known.get(i) or self._same(item, row)
             if not found:
+                self._check_value(item, row, i)
                 records[i] = self._record(item, row, i)
                 found = records[i]["id"]
             ids.append(found)
@@ -86,6 +88,19 @@ class _Report:
             # Every outcome after it would count as late, and the pool of all series would never move again.
             raise Refusal("invalid", "a time that has come is expected", where=where)
         return row
+
+    def _check_value(self, item: OutcomeItem, row: Row, i: int) -> None:
+        """As large as a forecast may say at most (sums of larger ones end nowhere), and of as many fields."""
+        values = item.value if isinstance(item.value, list) else [item.value]
+        for name, numbers in (("value", values), ("taken", [] if item.taken is None else [item.taken])):
+            if not all(abs(x) <= LARGEST for x in numbers):
+                raise Refusal("invalid", f"at most {LARGEST:g} either way", where=(f"items[{i}].{name}",))
+        trace = row.record.get("inputs", {}).get("trace", {})
+        if isinstance(item.value, list) and "members" in trace:
+            fields = decode_array(self._home(row).blob(trace["members"]["$blob"])).shape[-1]
+            if len(values) != fields:
+                text = f"{len(values)} values, expected {fields}, one for each field"
+                raise Refusal("invalid", text, where=(f"items[{i}].value",))
 
     def _found(self, id: str) -> Row | None:
         for reader in (self.desk.log, *self.earlier):
