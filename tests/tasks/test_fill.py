@@ -60,12 +60,12 @@ def text_of(task: uc.Task) -> str:
 
 def test_only_tasks_that_are_ours_throughout_go_unchecked() -> None:
     ours = LeadTimeInventory(lead_time=1).task()
-    assert "FILLS = True" in text_of(ours)
+    assert "ROOM = 0\n" not in text_of(ours)
     assert "@uc_user\n" not in text_of(ours)
 
     def reward(s: Any, a: float, y: float, p: Any) -> float:
         return -a
 
     mixed = text_of(dataclasses.replace(ours, reward=reward))
-    assert "FILLS = False" in mixed
+    assert "ROOM = 0\n" in mixed
     assert "@uc_own\n" not in mixed

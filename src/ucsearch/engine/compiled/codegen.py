@@ -15,13 +15,13 @@ from importlib import resources
 from typing import Any
 
 from ucsearch.engine.compiled.alike import refuse_unalike
-from ucsearch.engine.compiled.spelled import GROUPS, spell_out
+from ucsearch.engine.compiled.spelled import GROUPS, ROOM, spell_out
 from ucsearch.engine.registry import ALGORITHMS
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES
 from ucsearch.sources import Bundle, Unsourced, captured, plain_function
 from ucsearch.spreads import kernel_text as kernel_spreads
-from ucsearch.task import TIMED, Task
+from ucsearch.task import TIMED, Fill, Task
 
 __all__ = ["HEAD", "kernel_body", "kernel_namespace", "kernel_text", "template_text"]
 
@@ -121,7 +121,6 @@ def kernel_body(
     ours = trusting and all(map(_is_ours, bundle.functions))
     if ours and task.fill is not None and "prepare" in names and mode == MODES["mean"] and task.outcome is None:
         names["fill"] = bundle.add(task.fill.fill, "user_fill")
-        names["room"] = bundle.add(task.fill.room, "user_room")
     rules = bundle.text.replace("@uc_user\n", "@uc_own\n") if ours else bundle.text
     return rules + _prelude(task, layout, mode, names, kinds, use_bound) + _body(algorithm, mode)
 
@@ -221,7 +220,8 @@ def _prelude(
         f"HAS_END = {task.allowed_end is not None}",
         f"CONTINUATIONS = {len(grid) if members else 0}",
         f"LATER = {int(bounded and task.by_rest)}",
-        f"FILLS = {bounded and 'fill' in names}",
+        f"SCALAR = {task.outcome is None}",
+        *_room(task.fill if bounded and "fill" in names else None),
         *_rules(task, names),
         "",
         *_load(kinds["state"], layout, timed),
@@ -234,6 +234,16 @@ def _prelude(
         *_uses(names, timed),
     ]
     return "\n".join(lines) + "\n\n"
+
+
+def _room(fill: Fill | None) -> list[str]:
+    """The numbers of `ROOM`."""
+    if fill is None:
+        counts = (0, 0, 0, 0)
+    else:
+        none, step, each = fill.room(0, 0), fill.room(1, 0), fill.room(0, 1)
+        counts = (none, step - none, each - none, fill.room(1, 1) - step - each + none)
+    return [f"{name} = {count}" for name, count in zip(ROOM, counts, strict=True)]
 
 
 def _function(signature: str, *body: str, wrap: str = "uc_inner") -> list[str]:
@@ -330,20 +340,6 @@ def _outcomes(task: Task, kind: str, scores: bool) -> list[str]:
     return [
         *_function("uc_outcome(mean, w, h)", f"return {mean}"),
         *_function("uc_member(members, w, j, h)", f"return {member}", wrap="uc_lean"),
-        *_laid_out(task),
-    ]
-
-
-def _laid_out(task: Task) -> list[str]:
-    """Outcomes of one step side by side in the last row of `edge`, so that rules are asked about several at once: in a
-    trace they lie as far apart as it has steps."""
-    body, found = ["pass"], "uc_member(members, w, j, h)"
-    if task.outcome is None:
-        body = ["for j in range(members.shape[1]):", "    edge[LANES, j] = members[w, j, h, 0]"]
-        found = "edge[LANES, j]"
-    return [
-        *_function("uc_lay_out(members, w, h, edge)", *body, wrap="uc_lean"),
-        *_function("uc_laid_out(members, w, j, h, edge)", f"return {found}", wrap="uc_lean"),
     ]
 
 
@@ -361,10 +357,7 @@ def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> l
     if not bounded:
         lines += _function(f"uc_tables({arguments})", "return 0.0")
         lines += _function("uc_table(tables, r)", "return tables", wrap="uc_pasted")
-        lines += _function("uc_table_room(told, members)", "return 0")
         return [*lines, *_function("uc_bound(s, h, table, p)", "return 0.0")]
-    room = f"return {names['room']}(told, members)" if "fill" in names else "return 0"
-    lines += _function("uc_table_room(told, members)", room)
     lines += _on_state("uc_bound", "h, table, p", names["bound"], task)
     since = "since = min(LATER, reach - 1)"  # a single step is not asked about
     call, one_call = f"{names['prepare']}({{}}, p)", ""

@@ -17,7 +17,7 @@ from typing import Any
 from ucsearch.engine.arrays import Col, FSet, ISet, OutF, OutI
 from ucsearch.engine.status import Fault, First, Status
 
-__all__ = ["GROUPS", "spell_out"]
+__all__ = ["GROUPS", "ROOM", "spell_out"]
 
 _LISTS: dict[str, Any] = {
     "Status": Status, "Fault": Fault, "First": First, "Col": Col, "OutI": OutI, "OutF": OutF, "ISet": ISet,
@@ -27,6 +27,9 @@ _NAME = re.compile(rf"\b({'|'.join(_LISTS)})\.([A-Z][A-Z_]*)\b")
 _INSERT = re.compile(r"^( *)# <insert (\w+)((?: \w+=\S*)*)>\n", re.MULTILINE)
 _PIECE = re.compile(r"^# <piece (\w+)>\n(.*?)^# </piece>\n", re.MULTILINE | re.DOTALL)
 _OPEN = re.compile(r"\bUC_[A-Za-z]+_")
+
+# What room a bound's table takes in a kernel: in all, for each step, for each member, for each member of each step.
+ROOM = ("ROOM", "ROOM_STEP", "ROOM_EACH", "ROOM_BOTH")
 
 # Arguments that go together.
 GROUPS = {

@@ -30,6 +30,7 @@ from numba.extending import intrinsic
 from ucsearch.cachedir import cache_dir, write_whole
 from ucsearch.engine.compiled.cache import DRIVERS
 from ucsearch.engine.compiled.inner import OF_ENTRY, OF_INNER, linked, simplified
+from ucsearch.engine.compiled.spelled import ROOM
 
 __all__ = ["WAYS", "make_drive"]
 
@@ -45,7 +46,6 @@ _STATES = [types.Array(t, n, "C") for t, n in ((_F, 2), (_I, 1), (_F, 1), (_F, 1
 _OPS: dict[str, Any] = {
     "uc_params": _OWN,
     "uc_ready": _OWN,
-    "uc_table_room": _I,
     "uc_score": types.Tuple((_I, _I, _I)),
     "uc_score_call": types.Tuple((_I, _I, _I)),
     "uc_extend": types.Tuple((_F, _F, _F, _I, _B, _I)),
@@ -56,6 +56,7 @@ _OPS: dict[str, Any] = {
     "uc_perfect": types.Tuple((*_STATES, _I, _B, _I, _I, _I)),
 }
 _NUMBERS = {"N": "uc_fields", "CONTINUATIONS": "uc_continuations", "LATER": "uc_later"}
+_NUMBERS |= {name: f"uc_{name.lower()}" for name in ROOM}
 _CALLED = ("uc_score_call", "uc_lost", "uc_perfect", "uc_params", "uc_ready")  # not worth a copy at every call
 
 
@@ -122,7 +123,7 @@ def _read(path: Path | None) -> _Driver | None:
 def _driver_text(algorithm: str, members: bool) -> str:
     from ucsearch.engine.compiled.codegen import template_text
 
-    constants = f"MEMBERS = {members}\nSCORES = False\nHAS_TERMINAL = True\nHAS_END = True\nFILLS = True\n\n"
+    constants = f"MEMBERS = {members}\nSCORES = False\nHAS_TERMINAL = True\nHAS_END = True\nSCALAR = True\n\n"
     text = constants + template_text(algorithm, members)
     for name, call in _NUMBERS.items():
         text = re.sub(rf"\b{name}\b", f"{call}()", text)
@@ -143,7 +144,6 @@ def _compile(text: str, given: tuple[Any, ...]) -> _Driver:
     for name, signature in taken.items():
         space[name] = _declared(name, list(signature.parameters), uses)
     space["uc_params"] = _declared("uc_params", ["own", "params", "w"], uses)
-    space["uc_table_room"] = _declared("uc_table_room", ["told", "members"], uses)
     for call in _NUMBERS.values():
         space[call] = _number(call)
     panel = space["uc_panel"]
@@ -332,7 +332,7 @@ def _forward(context: Any, module: Any, name: str, given: tuple[Any, ...], opera
     convention, signature = context.call_conv, operation.signature
     own = next((t for t in signature.args if isinstance(t, types.CPointer)), None)
     returned = _OPS[name]
-    found = types.unliteral(signature.return_type)
+    found = signature.return_type
     if isinstance(found, types.BaseTuple):
         found = types.Tuple([types.unliteral(t) for t in found])
     if (returned if returned != _OWN else own) != found:

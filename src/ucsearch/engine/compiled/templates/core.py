@@ -1,7 +1,7 @@
 # Kernel text: scoring and adding up. Not imported: it is pasted below a generated prelude (see ../codegen.py), which
 # defines the user's functions, `uc_spread` (from ucsearch/spreads.py), `uc_load`, `uc_store`, `uc_coerce`, `uc_params`,
 # `uc_outcome`, `uc_member`, `uc_tables`, `uc_table` and the constants MEMBERS, SCORES, N, HAS_BOUND, HAS_TERMINAL,
-# HAS_END, CONTINUATIONS, LATER, LANES. Names of numbers (Fault.STATE) and groups of arguments (*UC_SCORING) are spelled out by
+# HAS_END, CONTINUATIONS, LATER, SCALAR. Names of numbers (Fault.STATE) and groups of arguments (*UC_SCORING) are spelled out by
 # ../spelled.py. Same operations in the same order as ../../plain/window.py, so that both engines give the same bytes.
 # Nothing here allocates per node.
 
@@ -166,8 +166,10 @@ def uc_score(
     fault = 0
     fault_action = 0
     x = 0
-    if not SCORES and not MEMBERS:
-        uc_lay_out(members, w, h, edge)
+    if not SCORES and not MEMBERS and SCALAR:
+        # Side by side, so that rules are asked about several at once: in a trace they lie as far apart as it has steps.
+        for j in range(members.shape[1]):
+            edge[LANES, j] = members[w, j, h, 0]
     while x < actions.shape[1] and fault == 0:
         begin = count
         while x < actions.shape[1] and count - begin < (1 if MEMBERS else LANES):
@@ -194,8 +196,12 @@ def uc_score(
                 s = uc_load(st, i, 0)
                 y = uc_outcome(mean, w, h)
                 cq[count] = float(uc_reward(s, a, y, p))
-                for j in range(members.shape[1]):
-                    edge[count - begin, j] = float(uc_reward(s, a, uc_laid_out(members, w, j, h, edge), p))
+                if SCALAR:
+                    for j in range(members.shape[1]):
+                        edge[count - begin, j] = float(uc_reward(s, a, edge[LANES, j], p))
+                else:
+                    for j in range(members.shape[1]):
+                        edge[count - begin, j] = float(uc_reward(s, a, uc_member(members, w, j, h), p))
                 if not np.isfinite(cq[count]):
                     fault = Fault.REWARD
                 elif not uc_store(cst, count, 0, uc_step(s, a, y, p)):

@@ -28,7 +28,7 @@ tabled = J if use_bound and not MEMBERS else 1
 told = max(reach - LATER, 1)
 own_mean = np.empty(told)
 own_members = np.empty((tabled, told))
-own_room = np.zeros(tabled * ((told + 3) // 4 * 4) + (uc_table_room(told, tabled) if FILLS else 0))
+own_room = np.zeros(tabled * ((told + 3) // 4 * 4) + ROOM + ROOM_STEP * told + (ROOM_EACH + ROOM_BOTH * told) * tabled)
 # </piece>
 
 # The candidates of one node, scored.
