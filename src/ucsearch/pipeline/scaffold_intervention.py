@@ -61,7 +61,7 @@ certificate = true      # else watch
 demand = "harm"         # the history's column
 
 [forecaster]
-name = "ridge_paths"
+name = "auto"           # by each series' past: smoothing or unbiased_ridge
 paths = 30
 floor = 0.0
 
