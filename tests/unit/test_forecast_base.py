@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numba.core.caching import NullCache
 
+from ucsearch import jit
 from ucsearch.data import Series, sample_demand
 from ucsearch.errors import InputError
 from ucsearch.forecast import (
@@ -16,7 +17,6 @@ from ucsearch.forecast import (
     Smoothing,
     forecast_one,
     forecast_stream,
-    streams,
     walk_forward_cutoffs,
 )
 from ucsearch.forecast.base import Forecaster
@@ -244,10 +244,10 @@ def test_the_first_compilation_is_told_once_in_a_terminal(
     def two_more(x: float) -> float:
         return x + 2.0
 
-    made: list[Any] = [streams.compiled(one_more), streams.compiled(two_more)]
+    made: list[Any] = [jit.compiled(one_more), jit.compiled(two_more)]
     for function in made:
         function._cache = NullCache()  # nothing on disk
-    monkeypatch.setattr(streams, "_said", threading.Event())
+    monkeypatch.setattr(jit, "_said", threading.Event())
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert [function(1.0) for function in made] == [2.0, 3.0]
-    assert capsys.readouterr().err == "ucsearch: compiling the forecaster, once for this machine (some seconds)\n"
+    assert capsys.readouterr().err == "ucsearch: compiling its own loops, once for this machine (some seconds)\n"
