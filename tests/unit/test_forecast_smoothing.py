@@ -103,3 +103,11 @@ def test_an_item_that_is_sold_no_more_is_not_forecast_from_its_past() -> None:
 )
 def test_what_counts_as_stopped(y: np.ndarray, season: int, expected: int) -> None:
     assert stopped_for(y, season) == expected
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.94, "smoothing"), (0.97, "unbiased-ridge")])
+def test_smoothing_is_chosen_where_it_is_clearly_better(share: float, expected: str) -> None:
+    auto = Auto(paths=30)
+    able = list(auto.candidates()[:2])
+    scores = [np.full((80, 3), share), np.full((80, 3), 1.0)]
+    assert able[auto._best(able, scores, 70)].name == expected

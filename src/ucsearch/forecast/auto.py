@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _INTERMITTENT = 0.6  # share of periods without demand from which the bootstrap is tried
 _FEWEST = 4  # past forecasts without which nobody is judged
+_CLEARLY = 1.05  # by which smoothing must be better than what also knows drifts: where both are alike, it lags behind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ class Auto:
             return faded
         marks = np.array([cutoff], dtype=np.int64)
         scores = [self._walked(m, seen, marks, horizon=horizon, season=season, stream=stream)[1] for m in able]
-        return able[self._best(scores, cutoff)]
+        return able[self._best(able, scores, cutoff)]
 
     def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
         """At every cutoff by the candidate that was best until then."""
@@ -74,7 +75,8 @@ class Auto:
         able = self._able(y, int(marks[0]), season)
         seen = np.asarray(y, dtype=np.float64)[: int(marks[-1]) + 1]
         walked = [self._walked(m, seen, marks, horizon=horizon, season=season, stream=stream) for m in able]
-        chosen = [self._best([scores for _, scores in walked], cutoff) for cutoff in marks.tolist()]
+        scores = [found for _, found in walked]
+        chosen = [self._best(able, scores, cutoff) for cutoff in marks.tolist()]
         members = np.stack([walked[i][0][o] for o, i in enumerate(chosen)])
         names = {able[i].name for i in chosen}
         for o, cutoff in enumerate(marks.tolist()):
@@ -119,14 +121,16 @@ class Auto:
                 scores[known, h] = crps_ensemble(members[: known.size, :, h], y[known + 1 + h])
         return members[cutoffs - first], scores
 
-    def _best(self, scores: list[Floats], cutoff: int) -> int:
-        """Which has the least mean over the last `origins` outcomes of every step known at `cutoff`."""
+    def _best(self, able: list[Forecaster], scores: list[Floats], cutoff: int) -> int:
+        """Which has the least mean over the last `origins` outcomes of every step known at `cutoff`; smoothing only
+        where it is clearly the better one."""
         means = []
-        for found in scores:
+        for model, found in zip(able, scores, strict=True):
             horizon = found.shape[1]
             known = [found[max(0, cutoff - h - self.origins) : max(0, cutoff - h), h] for h in range(horizon)]
             values = np.concatenate(known)
             values = values[~np.isnan(values)]
             enough = np.count_nonzero(~np.isnan(known[0])) >= min(_FEWEST, self.origins)
-            means.append(float(values.mean()) if enough else np.inf)
+            mean = float(values.mean()) if enough else np.inf
+            means.append(_CLEARLY * mean if isinstance(model, Smoothing) else mean)
         return int(np.argmin(means))
