@@ -16,14 +16,15 @@ from ucsearch.settings import parse_settings
 from ucsearch.tasks import CapacityPlan
 from ucsearch.trace import Trace
 
-QUARTERS = SETTINGS.replace('period = "hour"', 'period = "15min"').replace("depth = 24 ", "depth = 96 ")
+QUARTERS = SETTINGS.replace('period = "hour"', 'period = "15min"')
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         (SETTINGS, False),
-        (QUARTERS, False),
+        (QUARTERS, True),  # a whole day, in steps of charge that are a quarter of an hour's
+        (QUARTERS.replace("# level_step", "level_step = 0.25\n# level_step"), False),
         (QUARTERS.replace("# ramp = 1.0", "ramp = 1.0"), True),
         (SETTINGS.replace("# ramp = 1.0", "ramp = 1.0").replace("# cycles = 1.5", "cycles = 1.5"), True),
         (QUARTERS.replace("# ramp = 1.0", "ramp = 1.0").replace('"exact"', '"uc_beam"'), False),

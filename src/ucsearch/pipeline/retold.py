@@ -67,7 +67,7 @@ class _Recorded:
         settings = record["settings"]
         mode = next((name for name, code in MODES.items() if code == settings["mode"]), "")
         self.plan = SimpleNamespace(
-            settings=SimpleNamespace(**settings), actions=allowed, blocked=sum(not one for one in allowed),
+            settings=SimpleNamespace(**settings), actions=allowed, blocked=sum(one != 1.0 for one in allowed),
             policy=SimpleNamespace(mode=mode),
         )  # fmt: skip
 
@@ -84,14 +84,14 @@ def _closed(claim: dict[str, Any]) -> Closed | None:
     return Closed(law, *(_number(claim[name]) for name in ("states", "transitions", "open_value", "flexibility")))
 
 
-def _allowed(record: dict[str, Any], task: Task | None) -> list[bool]:
-    """Which actions the rules allow now; nothing without the rules."""
+def _allowed(record: dict[str, Any], task: Task | None) -> list[float]:
+    """Which actions the rules allow now, NaN for places of the grid that hold none; nothing without the rules."""
     if task is None:
         return []
     try:
         inputs = recorded_inputs(record, task)
         return [
-            a is not None and as_allowed(guarded(task.feasible_at, inputs.state, a, 0, inputs.params))
+            math.nan if a is None else float(as_allowed(guarded(task.feasible_at, inputs.state, a, 0, inputs.params)))
             for a in inputs.actions
         ]
     except UCSearchError:

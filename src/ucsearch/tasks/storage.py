@@ -220,9 +220,7 @@ class Storage(StablePlan):
     wear: float = 0.0  # currency per unit drawn from the store
     end_value: float = 0.0  # currency per unit in store at the end of the horizon
     power: float | None = None  # instead of powers: all powers up to it that move the level by whole level_steps
-    level_step: float | None = (
-        None  # energy; levels are rounded down to multiples. Beside power: about a 20th of a charge
-    )
+    level_step: float | None = None  # energy; levels are multiples of it. Left out beside power: a 20th of a charge
     hours: float = 1.0  # of a step
     target: float | None = None  # energy in store when the state's `due` runs out
     end_price: Literal["given", "forecast"] = "given"  # forecast: end_value from each forecast's last day
