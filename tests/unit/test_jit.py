@@ -13,7 +13,7 @@ from ucsearch.cachedir import cache_dir
 
 # `inner` has one name in both, and in two processes also one number of numba's: only its code differs. It is long, so
 # that it is not taken into its callers, where nothing could be mixed up.
-LONG = "\n".join(f"        if total > {1000 + k}.0:\n            total -= math.exp(x + {k})" for k in range(40))
+LONG = "\n".join(f"        if total > {1000 + k}.0:\n            total -= math.exp(x + {k})" for k in range(14))
 PARTS = """
 import math
 from helper import SHIFT, more

@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import sys
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -35,12 +36,18 @@ def kernel_name(text: str) -> str:
 
 def is_cached(text: str) -> bool:
     """Whether machine code for this kernel is on disk (numba keeps an index file beside the module)."""
-    folder = cache_dir()
+    custom = os.environ.get("NUMBA_CACHE_DIR")
+    folder = _usual_dir(*(os.environ.get(name) for name in ("UCSEARCH_CACHE_DIR", "XDG_CACHE_HOME", "HOME")), custom)
     if folder is None:
         return False
-    custom = os.environ.get("NUMBA_CACHE_DIR")
     places = [folder / "__pycache__"] if not custom else list(Path(custom).glob("*"))
     return any(any(p.glob(f"{kernel_name(text)}.uc_*panel-*.nbi")) for p in places)
+
+
+@lru_cache(maxsize=8)
+def _usual_dir(*_: str | None) -> Path | None:
+    """The folder of these variables, looked at once: for what is asked at every decision and loads nothing."""
+    return cache_dir()
 
 
 def load_kernel(text: str, given: dict[str, Any] | None = None) -> ModuleType | None:
