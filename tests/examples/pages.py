@@ -181,10 +181,11 @@ class Reader:
         return {**os.environ, **self.environment, "NUMBA_DISABLE_JIT": "1", "PYTHONUNBUFFERED": "1", "COLUMNS": WIDE}
 
     def _start(self, place: str, words: list[str], shown: str) -> None:
-        started = subprocess.Popen(
-            [sys.executable, "-c", COMMAND, *words], cwd=self.folder, env=self._env(), text=True,
-            stdout=(self.folder / ".said").open("w"), stderr=subprocess.STDOUT,
-        )  # fmt: skip
+        with (self.folder / ".said").open("w") as out:
+            started = subprocess.Popen(
+                [sys.executable, "-c", COMMAND, *words], cwd=self.folder, env=self._env(), text=True, stdout=out,
+                stderr=subprocess.STDOUT,
+            )  # fmt: skip
         self.beside.append(started)
         until = time.monotonic() + STARTS_WITHIN
         while True:

@@ -40,9 +40,7 @@ class Forks:
         return Running(int(pid), int(port))
 
     def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(30)
+        self.process.communicate(timeout=30)
 
 
 def main() -> None:

@@ -60,7 +60,8 @@ def test_a_service_whose_log_is_a_database(tmp_path: Path, postgres: Server) -> 
         cli("service", "backup", folder, tmp_path / "copy.db", "--store", place)
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        process.communicate(timeout=30)
+        assert process.returncode == 0
     with open_reader(place) as reader:
         count = reader.count()
         assert reader.verify().ok

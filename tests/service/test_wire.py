@@ -234,12 +234,13 @@ def test_every_commit_is_synced(server: Server) -> None:
     )  # fmt: skip
     time.sleep(0.5)
     if watcher.poll() is not None:
+        watcher.communicate()
         pytest.skip("strace may not look at processes here")
     before = out.read_text().count("sync(")
     for n in range(5):  # one after the other: each is a commit of its own
         assert server.send(f"synced-{n}")[0] == 200
     watcher.send_signal(signal.SIGINT)
-    watcher.wait(10)
+    watcher.communicate(timeout=10)
     assert out.read_text().count("sync(") - before >= 5
 
 
@@ -255,10 +256,11 @@ def test_a_disk_that_fails_is_503_and_the_service_recovers(server: Server, call:
     )  # fmt: skip
     time.sleep(0.5)
     if watcher.poll() is not None:
+        watcher.communicate()
         pytest.skip("strace may not look at processes here")
     status, content = server.send(f"failing-{call}")
     watcher.send_signal(signal.SIGINT)
-    watcher.wait(10)
+    watcher.communicate(timeout=10)
     assert (status, json.loads(content)["code"]) == (503, "audit_unavailable")
     deadline = time.monotonic() + 20.0
     while (found := server.send(f"failing-{call}"))[0] == 503 and time.monotonic() < deadline:
