@@ -24,6 +24,7 @@ from ucsearch.backtest.panel import Panel, Stretch
 from ucsearch.backtest.roster import Budget, Entry, ordering_rules, practitioners
 from ucsearch.backtest.walk import Chooser, Seen, walk
 from ucsearch.data import load_m5
+from ucsearch.forecast.auto import Auto
 from ucsearch.forecast.ridge import RidgePaths
 from ucsearch.forecast.streams import series_stream
 from ucsearch.forecast.unbiased import UnbiasedRidge
@@ -35,9 +36,10 @@ DAYS, HORIZON, DEPTH, LOTS, POINTS = 42, 14, 8, 8, 9
 SETTINGS_TRIED = 24  # per rule
 CASES = {"lots": (8.0, 0.75), "plain": (0.0, 0.0)}  # fixed cost and pack, in days of demand
 FORECASTERS = {
+    "auto": Auto,
     "unbiased_ridge": UnbiasedRidge,
     "ridge_paths": RidgePaths,
-}  # not `auto`, see docs/value.md
+}  # the first is the default
 
 
 def items(store: str, count: int, seed: int) -> list[tuple[str, Any]]:
