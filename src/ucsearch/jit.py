@@ -26,7 +26,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -179,10 +179,23 @@ def _constants(function: Callable[..., Any]) -> Iterator[tuple[str, object]]:
 
 
 def _named(function: Any) -> Iterator[tuple[str, Any]]:
-    for name in function.__code__.co_names:
-        yield name, function.__globals__.get(name)
+    """What the code could mean by its names: globals, of modules among them whatever is called so, and closures."""
+    names = list(dict.fromkeys(name for code in _codes(function.__code__) for name in code.co_names))
+    for name in names:
+        value = function.__globals__.get(name)
+        yield name, value
+        if isinstance(value, ModuleType):
+            yield from ((f"{name}.{inner}", vars(value)[inner]) for inner in names if inner in vars(value))
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         yield name, cell.cell_contents
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """A function's code and that of what is written inside it, such as comprehensions."""
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _codes(inner)
 
 
 _said = threading.Event()  # one line for all functions of a process

@@ -16,6 +16,7 @@ from ucsearch.cachedir import cache_dir
 LONG = "\n".join(f"        if total > {1000 + k}.0:\n            total -= math.exp(x + {k})" for k in range(14))
 PARTS = """
 import math
+import deeper
 from helper import SHIFT, more
 from ucsearch.jit import compiled
 
@@ -31,7 +32,7 @@ TWO, TEN = made(2.0), made(10.0)
 
 @compiled
 def doubled(x):
-    return more(TWO(x)) + SHIFT
+    return more(TWO(x)) + SHIFT + deeper.FURTHER - sum([deeper.least(i) for i in range(2)])
 
 @compiled
 def tenfold(x):
@@ -46,19 +47,29 @@ SHIFT = 0.5
 def more(x):
     return 1.0 * x
 """
+DEEPER = """
+from ucsearch.jit import compiled
+
+FURTHER = 0.0
+
+@compiled
+def least(i):
+    return 0.0 * i
+"""
 
 
 @pytest.fixture
 def parts(tmp_path: Path) -> Path:
     (tmp_path / "parts.py").write_text(PARTS)
     (tmp_path / "helper.py").write_text(HELPER)
+    (tmp_path / "deeper.py").write_text(DEEPER)
     return tmp_path
 
 
-def run(folder: Path, code: str, cache: Path) -> list[str]:
+def run(folder: Path, code: str, cache: Path, first: str = "") -> list[str]:
     env = {**os.environ, "UCSEARCH_CACHE_DIR": str(cache)}
     env.pop("NUMBA_CACHE_DIR", None)
-    command = [sys.executable, "-c", "from parts import *\n" + code]
+    command = [sys.executable, "-c", f"{first}from parts import *\n{code}"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.split()
@@ -81,8 +92,10 @@ def test_code_follows_a_change_in_another_file(parts: Path) -> None:
     assert run(parts, "print(doubled(1.0))", cache) == ["2.5"]
     (parts / "helper.py").write_text(HELPER.replace("1.0 * x", "3.0 * x"))
     assert run(parts, "print(doubled(1.0))", cache) == ["6.5"]
-    (parts / "helper.py").write_text(HELPER.replace("SHIFT = 0.5", "SHIFT = 0.25"))
-    assert run(parts, "print(doubled(1.0))", cache) == ["2.25"]
+    (parts / "deeper.py").write_text(DEEPER.replace("0.0 * i", "1.0 * i"))  # named by its module, in a comprehension
+    changed = "import deeper\ndeeper.FURTHER = 0.25\n"  # and what no file says
+    assert run(parts, "print(doubled(1.0))", cache) == ["5.5"]
+    assert run(parts, "print(doubled(1.0))", cache, changed) == ["5.75"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
