@@ -49,7 +49,7 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
         content = tomllib.loads(data.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError([f"{file}: not valid TOML: {error}"]) from error
-    _looking_fallback(content)
+    _what_follows(content)
     _closed_effort(content)
     if isinstance(content.get("actions"), dict) and (
         content["actions"].get("multiples") is not None or content["actions"].get("lots")
@@ -152,7 +152,8 @@ def _whole_day(content: dict[str, Any], hours: float) -> None:
         content["policy"] = {**policy, "depth": round(24.0 / hours) if hours < 24.0 else 7}
 
 
-def _looking_fallback(content: dict[str, Any]) -> None:
+def _what_follows(content: dict[str, Any]) -> None:
+    """Fill in what other settings say where a task's own are left out: end values, hours, the fallback that looks."""
     task = content.get("task")
     if isinstance(task, dict) and task.get("name") == "storage":
         more: dict[str, Any] = {} if "end_value" in task else {"end_price": "forecast"}
