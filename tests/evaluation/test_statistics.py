@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -202,6 +203,15 @@ def test_a_negative_cost_is_refused_and_a_missing_one_stays_missing() -> None:
 def test_mean_is_exact_and_ignores_order() -> None:
     assert mean([1e16, 1.0, -1e16]) == mean([1.0, 1e16, -1e16]) == 1.0 / 3.0
     assert math.isnan(mean([]))
+
+
+@given(st.lists(st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.integers(0, 10**6)), min_size=2))
+@settings(max_examples=40)
+def test_mean_is_the_standard_library_s(values: list[float]) -> None:
+    assert mean(values).hex() == float(statistics.mean(values)).hex()
+    assert mean([*values, math.inf]) == math.inf
+    assert math.isnan(mean([*values, math.nan]))
+    assert mean([np.int64(1), np.int64(2)]) == 1.5
 
 
 # -------------------------------------------------------------------- metrics

@@ -76,6 +76,9 @@ assert verify_record(record, blobs, task).status != "valid"
 assert uc.Gate(certificate=False, max_expansions=3).is_empty is False
 text = b"[task]\\nname='storage'\\n[policy]\\nname='exact'\\ndepth=2\\n[gate]\\nmax_expansions=5\\n"
 assert parse_settings(text).gate.max_expansions == 5
+import runpy
+runpy.run_path("scripts/layers.py", run_name="__main__")  # the page for users, from the comment beside the switch
+assert "| `max_expansions` | the search stayed small |" in open("docs/dispatch.md").read()
 """,
 )
 
@@ -192,7 +195,8 @@ TASK = Recipe(
         "docs/tasks/kiosk.md": "__COPY__docs/tasks/storage.md",
     },
     """
-import subprocess, sys
+import sys
+import pytest
 import ucsearch as uc
 from ucsearch.tasks import TASKS
 from ucsearch.settings import parse_settings
@@ -204,7 +208,7 @@ assert load_setup("kiosk").task is task
 from ucsearch.verify.trust import built_in_task
 assert built_in_task(config.address()).source_hash == task.source_hash
 asked = ["-k", "page or comments or bound or addresses or series", "-q", "-x", "-p", "no:cacheprovider"]
-sys.exit(subprocess.call([sys.executable, "-m", "pytest", "tests/tasks/test_registry.py", *asked]))
+sys.exit(pytest.main(["tests/tasks/test_registry.py", *asked]))
 """,
     ("tests/tasks",),
 )
@@ -256,9 +260,10 @@ def apply(copy: Path, path: str, edits: list[tuple[str, str]] | str) -> None:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With what Python has compiled of it, valid for what stays as it is: else every process would compile it anew."""
     folder = tmp_path_factory.mktemp("tree")
     for name in ("src", "docs", "scripts", "tests"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.nbc", "*.nbi"))
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.nbc", "*.nbi"))
     for name in ("CONTRIBUTING.md", "pyproject.toml"):
         shutil.copy(ROOT / name, folder / name)
     return folder
@@ -281,9 +286,6 @@ def test_a_part_is_added_with_the_files_that_are_named(name: str, tree: Path) ->
             [sys.executable, "-c", recipe.program], cwd=tree, env=env, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
-        if name == "gate":  # the page for users is written from the comment beside the switch
-            subprocess.run([sys.executable, "scripts/layers.py"], cwd=tree, env=env, check=True)
-            assert "| `max_expansions` | the search stayed small |" in (tree / "docs/dispatch.md").read_text()
     finally:
         for path, data in kept.items():
             (tree / path).unlink() if data is None else (tree / path).write_bytes(data)

@@ -1,6 +1,7 @@
 """Services as processes that can be killed: one process has everything imported and forks a service for each order.
 
-Run as `python -m tests.service.forks FOLDER`; a line on stdin starts a service, a line on stdout says `PID PORT`.
+Run as `python -m tests.service.forks FOLDER`; a line on stdin names the folder of a service to start, a line on stdout
+says `PID PORT`. The first folder's plans are what is imported and warmed for all.
 """
 
 from __future__ import annotations
@@ -25,17 +26,18 @@ class Forks:
     """The process that forks."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         path = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.service.forks", str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             text=True, bufsize=1, cwd=ROOT, env={**os.environ, "PYTHONPATH": path},
         )  # fmt: skip
 
-    def start(self) -> Running:
-        """A new service on the folder; the one before it must be gone."""
+    def start(self, folder: Path | None = None) -> Running:
+        """A new service on the folder; the one before it must be gone from there."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write("start\n")
+        self.process.stdin.write(f"{folder or self.folder}\n")
         pid, port = self.process.stdout.readline().split()
         return Running(int(pid), int(port))
 
@@ -70,7 +72,7 @@ def main() -> None:
     set_up_logging(level=50)
     gc.collect()
     gc.freeze()  # else every service looks through all that was imported, and copies it
-    for _ in sys.stdin:
+    for line in sys.stdin:
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
@@ -78,7 +80,7 @@ def main() -> None:
                 print(os.getpid(), address.rpartition(":")[2], flush=True)
 
             try:
-                run(sys.argv[1], bind="127.0.0.1:0", ready=ready)
+                run(line.rstrip("\n"), bind="127.0.0.1:0", ready=ready)
             finally:
                 os._exit(0)
 

@@ -31,13 +31,13 @@ connections = 20
 
 
 class Server:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, forks: Forks | None = None) -> None:
         self.folder = folder
         # Tables after [[plan]] would belong to it.
         config = LIMITED.replace(CONFIG, "") + CONFIG
         self.tokens = make_folder(folder, config)
-        self.forks = Forks(folder)
-        self.running: Running = self.forks.start()
+        self.forks = forks or Forks(folder)
+        self.running: Running = self.forks.start(folder)
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.running.port), timeout=10.0)
@@ -77,6 +77,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     yield made
     os.kill(made.running.pid, signal.SIGKILL)
     made.forks.close()
+
+
+def is_traced(pid: int, watcher: subprocess.Popen[bytes]) -> bool:
+    """Once strace has the process; False when it may not look at processes here."""
+    while watcher.poll() is None:
+        if "TracerPid:\t0\n" not in Path(f"/proc/{pid}/status").read_text():
+            return True
+        time.sleep(0.01)
+    watcher.communicate()
+    return False
 
 
 def resident_mb(pid: int) -> float:
@@ -232,9 +242,7 @@ def test_every_commit_is_synced(server: Server) -> None:
         ["strace", "-f", "-q", "-e", "trace=fdatasync,fsync", "-o", str(out), "-p", str(server.running.pid)],
         stderr=subprocess.PIPE,
     )  # fmt: skip
-    time.sleep(0.5)
-    if watcher.poll() is not None:
-        watcher.communicate()
+    if not is_traced(server.running.pid, watcher):
         pytest.skip("strace may not look at processes here")
     before = out.read_text().count("sync(")
     for n in range(5):  # one after the other: each is a commit of its own
@@ -254,9 +262,7 @@ def test_a_disk_that_fails_is_503_and_the_service_recovers(server: Server, call:
          "-p", str(server.running.pid)],
         stderr=subprocess.PIPE,
     )  # fmt: skip
-    time.sleep(0.5)
-    if watcher.poll() is not None:
-        watcher.communicate()
+    if not is_traced(server.running.pid, watcher):
         pytest.skip("strace may not look at processes here")
     status, content = server.send(f"failing-{call}")
     watcher.send_signal(signal.SIGINT)
@@ -270,17 +276,14 @@ def test_a_disk_that_fails_is_503_and_the_service_recovers(server: Server, call:
         assert log.verify().ok
 
 
-def test_sigterm_drains_and_leaves_a_checkpoint(tmp_path: Path) -> None:
-    made = Server(tmp_path)
-    try:
-        assert made.send("one")[0] == 200
-        os.kill(made.running.pid, signal.SIGHUP)
-        assert made.send("two")[0] == 200
-        os.kill(made.running.pid, signal.SIGTERM)
-        deadline = time.monotonic() + 15.0
-        while Path(f"/proc/{made.running.pid}").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not Path(f"/proc/{made.running.pid}").exists()
-        assert json.loads((tmp_path / "checkpoint/decisions.json").read_text())["count"] == 2
-    finally:
-        made.forks.close()
+def test_sigterm_drains_and_leaves_a_checkpoint(server: Server, tmp_path: Path) -> None:
+    made = Server(tmp_path, server.forks)
+    assert made.send("one")[0] == 200
+    os.kill(made.running.pid, signal.SIGHUP)
+    assert made.send("two")[0] == 200
+    os.kill(made.running.pid, signal.SIGTERM)
+    deadline = time.monotonic() + 15.0
+    while Path(f"/proc/{made.running.pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{made.running.pid}").exists()
+    assert json.loads((tmp_path / "checkpoint/decisions.json").read_text())["count"] == 2

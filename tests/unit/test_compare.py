@@ -9,6 +9,7 @@ import json
 import math
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -28,6 +29,7 @@ from ucsearch.backtest.walk import Choice, Seen, Walk, walk
 from ucsearch.cli.compare import compare
 from ucsearch.cli.hand import load_task
 from ucsearch.errors import DataError, InputError
+from ucsearch.learned.base import collect
 from ucsearch.scoreboard.board import Board, run_board
 from ucsearch.scoreboard.job import Plan, run_compare
 from ucsearch.scoreboard.picture import draw
@@ -346,8 +348,13 @@ def test_the_cap_of_capped_base_stock_is_kept() -> None:
 # ---------------------------------------------------------------- learned
 
 
-def test_learned_policies_take_part_when_asked_for() -> None:
+def test_learned_policies_take_part_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After little play and few steps: how well they learn is for `test_learned.py`."""
     pytest.importorskip("gymnasium")
+    from ucsearch.learned import boundary
+
+    monkeypatch.setattr(boundary, "collect", lambda env, rounds, rng: collect(env, rounds // 20, rng))
+    monkeypatch.setattr(boundary, "train_cql", partial(boundary.train_cql, steps=200))
     found = run_compare(replace(SMALL, learned=True, seeds=1), clock=lambda: 0.0)
     rows = [row for row in found.rows if row.family == "learned"]
     assert [row.name for row in rows] == ["fqi", "cql"]

@@ -59,8 +59,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def drivers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What kernels of all tasks share, as the first test that compiles has left it."""
-    return tmp_path_factory.mktemp("drivers")
+    """What kernels of all tasks share: kept with the user's own kernels, since it takes longer than a task's part."""
+    return cache.cache_dir() or tmp_path_factory.mktemp("drivers")
+
+
+def share_drivers(known: Path, folder: Path) -> None:
+    for path in known.glob(f"{cache.DRIVERS}*"):
+        shutil.copy(path, folder)
 
 
 @pytest.fixture(autouse=True)
@@ -194,44 +199,51 @@ def test_no_temporary_files_are_left(folder: Path) -> None:
     assert [p.name for p in folder.iterdir() if p.name.startswith(".")] == []
 
 
-RACER = """\
-import sys
+# One process imports, and forks those that race: what is imported takes longer than what is compiled.
+RACE = """\
+import os, sys
+from numba import njit
 from ucsearch.engine.compiled import cache, engine
 
 text = open(sys.argv[1]).read()
-print("ready", flush=True)
-sys.stdin.readline()  # both start together
-module = cache.load_kernel(text)
-assert module.uc_panel(4.0) == 9.0
-print(sum(module.uc_panel.stats.cache_hits.values()), sum(module.uc_panel.stats.cache_misses.values()))
+njit(lambda x: x)(1.0)  # numba gets ready to compile, once
+
+def start():
+    hold, go = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(hold)
+        return child, go
+    os.close(go)
+    os.read(hold, 1)  # both start together
+    module = cache.load_kernel(text)
+    assert module.uc_panel(4.0) == 9.0
+    stats = module.uc_panel.stats
+    print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()), flush=True)
+    os._exit(0)
+
+def finish(*racers):
+    for _, go in racers:
+        os.write(go, b"!")
+    for child, _ in racers:
+        assert os.waitpid(child, 0)[1] == 0
+
+finish(start(), start())
+finish(start())
 """
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_processes_that_compile_the_same_kernel_at_once_both_succeed(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "text.py").write_text(TINY)
-
-    def start() -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-c", RACER, str(tmp_path / "text.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, env={**os.environ, "UCSEARCH_CACHE_DIR": str(folder)},
-        )  # fmt: skip
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        return process
-
-    def finish(process: subprocess.Popen[str]) -> list[str]:
-        output, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
-        return output.split()
-
-    racers = [start(), start()]
-    for process in racers:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    for process in racers:
-        finish(process)
-    assert finish(start()) == ["1", "0"]  # loaded, not compiled
+    done = subprocess.run(
+        [sys.executable, "-c", RACE, str(tmp_path / "text.py")], capture_output=True, text=True, timeout=120,
+        env={**os.environ, "UCSEARCH_CACHE_DIR": str(folder)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()
+    assert len(told) == 3
+    assert told[-1] == "1 0"  # loaded, not compiled
     assert len(list(folder.glob("*.py"))) == 1
 
 
@@ -401,6 +413,7 @@ def test_a_kernel_outlives_the_process_that_compiled_it(folder: Path, tmp_path: 
     (tmp_path / "cache_test_rules.py").write_text(RULES)
     paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "UCSEARCH_CACHE_DIR": str(folder), "PYTHONPATH": paths}
+    share_drivers(drivers, cache.cache_dir() or folder)
 
     def run(engine: str) -> list[str]:
         done = subprocess.run(
@@ -417,8 +430,7 @@ def test_a_kernel_outlives_the_process_that_compiled_it(folder: Path, tmp_path: 
     assert machine_code
     assert run("auto") == ["compiled", cold[1]]
     assert {p.name: p.stat().st_mtime_ns for p in (folder / "__pycache__").glob("*.nb*")} == machine_code
-    for path in folder.glob(f"{cache.DRIVERS}*"):
-        shutil.copy(path, drivers)
+    share_drivers(folder, drivers)
 
 
 @pytest.mark.parametrize("search", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -460,8 +472,7 @@ def walk_fallback(s, p):
 
 
 def test_an_uncompilable_task_runs_in_python_and_says_which_line(folder: Path, drivers: Path) -> None:
-    for path in drivers.iterdir():
-        shutil.copy(path, cache.cache_dir() or folder)
+    share_drivers(drivers, cache.cache_dir() or folder)
     task = uc.Task(
         name="walk", state=Walk, actions=[-1.0, 0.0, 1.0], feasible=walk_feasible, step=walk_step, reward=walk_reward,
         fallback=walk_fallback,
