@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,19 @@ from ucsearch.engine.panel import PanelPlan
 __all__ = ["CertifiedPanel"]
 
 Floats = NDArray[np.float64]
+_TOGETHER = 64  # windows whose arrays become plain numbers at once
+
+
+class Row(NamedTuple):
+    """One window of a panel; the arrays' elements as Python's own numbers and lists."""
+
+    evidence: Any  # as `Evidence`, without its first axis
+    claims: Any
+    table: list[list[float]]
+    paths: list[list[int]]
+    upper_paths: list[list[int]]
+    released: int
+    oracle_nodes: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +59,20 @@ class CertifiedPanel:
 
     def __getitem__(self, w: int) -> Certificate:
         return certificate_of(self, range(len(self))[w])
+
+    def row(self, w: int) -> Row:
+        """Window w in plain numbers. They are made for a few windows together: asking arrays for their elements one by
+        one takes longer than everything else that a certificate needs, and all windows at once would be too much."""
+        lo = w - w % _TOGETHER
+        made: tuple[int, list[Row]] | None = self.__dict__.get("_rows")
+        if made is None or made[0] != lo:
+            some = slice(lo, lo + _TOGETHER)
+            arrays = (self.plan.outputs.table, self.paths, self.upper_paths, self.released, self.oracle_nodes)
+            plain = zip(*[x[some].tolist() for x in (*self.evidence, *self.claims, *arrays)], strict=True)
+            at, to = len(self.evidence), len(self.evidence) + len(self.claims)
+            rows = [Row(Evidence(*x[:at]), Claims(*x[at:to]), *x[to:]) for x in plain]
+            made = self.__dict__["_rows"] = (lo, rows)
+        return made[1][w - lo]
 
     @cached_property
     def member_feasible(self) -> Floats:

@@ -132,58 +132,51 @@ class Certificate:
 def _rival(**fields: Any) -> Rival:
     """As `Rival(...)`, which sets every field of a frozen record by a call of its own; there are many rivals."""
     made = object.__new__(Rival)
-    vars(made).update(fields)
+    object.__setattr__(made, "__dict__", fields)
     return made
 
 
 def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
     """Row w of a certified panel."""
-    plan, e, c = panel.plan[w], panel.evidence, panel.claims
-    index = int(panel.released[w])
-    actions = plan.actions
-    # One row at a time as plain numbers: asking arrays for their elements takes longer than everything else here.
-    table, paths, upper_paths = plan.outputs.table[w].tolist(), panel.paths[w].tolist(), panel.upper_paths[w].tolist()
-    lower, upper, reward_only = e.lower[w].tolist(), e.upper[w].tolist(), e.reward_lower[w].tolist()
-    margins = None if panel.route is None else panel.route.margins[w].tolist()
-    lower_reward, lower_uncertainty = e.lower_reward[w].tolist(), e.lower_uncertainty[w].tolist()
-    reward_upper, certain_lower = e.reward_upper[w].tolist(), e.certain_lower[w].tolist()
-    certain_upper, lower_size = e.certain_upper[w].tolist(), e.lower_size[w].tolist()
-    upper_size, reward_size, certain_size = (x[w].tolist() for x in (e.upper_size, e.reward_size, e.certain_size))
-    there = e.actions[w].tolist()
+    plan, row = panel.plan[w], panel.row(w)
+    e, c, index, actions = row.evidence, row.claims, row.released, plan.actions
+    risk, label, route = plan.settings.risk, plan.task.label, panel.route
+    margins = None if route is None else route.margins[w].tolist()
+    lower, upper, reward_only, there = e.lower, e.upper, e.reward_lower, e.actions
     rivals = []
-    for i in range(len(actions)):
+    for i, action in enumerate(actions):
         if not there[i]:
             continue
-        score = lower[i]
+        score, step, upper_path = lower[i], row.table[i], row.upper_paths[i]
         retained = not math.isnan(score)
         rivals.append(
             _rival(
                 index=i,
-                action=actions[i],
-                label=plan.task.label(i, actions[i]),
+                action=action,
+                label=label(i, action),
                 retained=retained,
                 score=score,
-                reward=lower_reward[i],
-                uncertainty=lower_uncertainty[i],
+                reward=e.lower_reward[i],
+                uncertainty=e.lower_uncertainty[i],
                 upper=upper[i],
-                path=tuple(paths[i]) if retained else (),
+                path=tuple(row.paths[i]) if retained else (),
                 release_margin=math.nan if margins is None else margins[i],
                 reward_only_score=reward_only[i],
-                reward_only_upper=reward_upper[i],
-                certain_score=certain_lower[i],
-                certain_upper=certain_upper[i],
-                step_score=table[i][Col.STEP_REWARD] - plan.settings.risk * table[i][Col.STEP_UNCERTAINTY],
-                size=lower_size[i] if retained else math.nan,
-                upper_size=math.nan if math.isnan(upper[i]) else upper_size[i],
-                reward_only_size=reward_size[i],
-                certain_size=certain_size[i],
-                upper_path=() if -1 in upper_paths[i] else tuple(upper_paths[i]),
+                reward_only_upper=e.reward_upper[i],
+                certain_score=e.certain_lower[i],
+                certain_upper=e.certain_upper[i],
+                step_score=step[Col.STEP_REWARD] - risk * step[Col.STEP_UNCERTAINTY],
+                size=e.lower_size[i] if retained else math.nan,
+                upper_size=math.nan if math.isnan(upper[i]) else e.upper_size[i],
+                reward_only_size=e.reward_size[i],
+                certain_size=e.certain_size[i],
+                upper_path=() if -1 in upper_path else tuple(upper_path),
             )
         )
     known = [i for i, x in enumerate(reward_only) if there[i] and not math.isnan(x)]
     baseline = max(known, key=lambda i: (reward_only[i], -i), default=-1)
-    if panel.route is not None:
-        baseline = int(panel.route.baseline[w])
+    if route is not None:
+        baseline = int(route.baseline[w])
     searched = [r for r in rivals if r.retained]
     selected = max(searched, key=lambda r: (r.score, -r.uncertainty, -r.index)).index if searched else -1
     made = Certificate(
@@ -191,36 +184,36 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
         action=None if index < 0 else actions[index],
         action_index=index,
         selected_index=selected,
-        certificate_pass=bool(c.passed[w]),
-        optimal=bool(c.optimal[w]),
-        unique=bool(c.unique[w]),
-        robust=bool(c.robust[w]),
-        sole_action=bool(c.sole[w]),
-        gap=float(c.gap[w]),
-        regret_bound=float(c.regret_bound[w]),
-        exact_regret=float(c.exact_regret[w]),
-        oracle_retained=bool(c.oracle_retained[w]),
-        margin=float(c.margin[w]),
-        eps_a=float(c.eps_a[w]),
+        certificate_pass=c.passed,
+        optimal=c.optimal,
+        unique=c.unique,
+        robust=c.robust,
+        sole_action=c.sole,
+        gap=c.gap,
+        regret_bound=c.regret_bound,
+        exact_regret=c.exact_regret,
+        oracle_retained=c.oracle_retained,
+        margin=c.margin,
+        eps_a=c.eps_a,
         eps_m=panel.eps_m,
-        proxy_slack=float(c.proxy_slack[w]),
-        paper_pass=bool(c.paper_pass[w]),
-        search_pass=bool(c.search_pass[w]),
-        risk_gap=float(c.risk_gap[w]),
-        risk_active=bool(c.risk_active[w]),
-        search_active=bool(c.search_active[w]),
-        uncertainty_active=bool(c.uncertainty_active[w]),
-        cancellation=bool(c.cancellation[w]),
-        tau=float(c.tau[w]),
+        proxy_slack=c.proxy_slack,
+        paper_pass=c.paper_pass,
+        search_pass=c.search_pass,
+        risk_gap=c.risk_gap,
+        risk_active=c.risk_active,
+        search_active=c.search_active,
+        uncertainty_active=c.uncertainty_active,
+        cancellation=c.cancellation,
+        tau=c.tau,
         proved=all(not math.isnan(r.upper) for r in rivals),
         baseline_index=baseline,
-        release_margin=math.nan if panel.route is None else float(panel.route.margin[w]),
+        release_margin=math.nan if route is None else float(route.margin[w]),
         rivals=tuple(rivals),
         counters={
             "expansions": plan.expansions,
             "action_scores": plan.action_scores,
             "simulations": plan.simulations,
-            "oracle_nodes": int(panel.oracle_nodes[w]),
+            "oracle_nodes": row.oracle_nodes,
         },
         node_budget=panel.node_budget,
         plan=plan,

@@ -5,9 +5,10 @@ A row is what a line of the states file says, and its forecast:
     {"series": "SKU-1", "on_hand": 3, "open_orders": [5], "lead_time": 1,
      "forecast": {"members": [[4, 6, 5], [7, 9, 8]], "issued": "2024-05-20T06:00:00Z"}}
 
-`forecast` holds `members` (J lists of H values), or `mean` and `std`, or `q0.1`, `q0.5`, ... (H values each); and may
-say `cutoff`, `issued`, `model`, and `date` (H dates). All rows of a call have the same kind of forecast. Of outcomes
-of several fields, `members` are J lists of H lists of a value for each field; the others are `price_mean`, and so on.
+`forecast` holds `members` (J lists of H values, or an array), or `mean` and `std`, or `q0.1`, `q0.5`, ... (H values
+each); and may say `cutoff`, `issued`, `model`, and `date` (H dates). All rows of a call have the same kind of forecast.
+Of outcomes of several fields, `members` are J lists of H lists of a value for each field; the others are `price_mean`,
+and so on.
 """
 
 from __future__ import annotations
@@ -174,10 +175,13 @@ def _table(forecast: Mapping[str, Any], prefix: str) -> tuple[tuple[str, ...], A
     """Names of the columns and (H, K) values; None where it is not that simple."""
     columns: list[str] = []
     lists: list[Any] = []
+    packed: Any = None
     for name, value in forecast.items():
         if name in _SAID:
             if not isinstance(value, str):
                 return (), None
+        elif name == "members" and isinstance(value, np.ndarray):
+            packed = value
         elif not isinstance(value, list) or not value:
             return (), None
         elif name == "members":
@@ -186,6 +190,11 @@ def _table(forecast: Mapping[str, Any], prefix: str) -> tuple[tuple[str, ...], A
         else:
             columns.append(name)
             lists.append(value)
+    if packed is not None:
+        if columns or packed.ndim != 2 or packed.dtype != np.float64 or not packed.size:
+            return (), None
+        usable = bool((np.abs(packed) <= LARGEST).all())
+        return (_numbered(prefix, len(packed)), packed.T) if usable else ((), None)
     if not lists or not _LISTS.issuperset(map(type, lists)):
         return (), None
     lengths = set(map(len, lists))
@@ -223,6 +232,7 @@ def _steps(series: str, forecast: Mapping[str, Any], i: int, settings: Settings)
     names, columns, said = settings.columns, {}, {}
     for name, value in forecast.items():
         if name == "members":
+            value = value.tolist() if isinstance(value, np.ndarray) else value
             if not isinstance(value, Sequence) or not all(isinstance(path, Sequence) for path in value):
                 raise InputError(f"rows[{i}].forecast.members", type(value).__name__, "lists of values, one per member")
             for j, path in enumerate(value):

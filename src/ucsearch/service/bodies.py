@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar, cast
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ucsearch.errors import RecordError
@@ -199,12 +200,23 @@ def _forecast(given: ForecastBody, i: int, limits: Limits, prefix: str) -> dict[
             f"{limits.numbers} together",
             where=(f"items[{i}].forecast",),
         )
+    if given.members is not None:
+        out["members"] = _packed(given.members)
     for name in ("issued", "cutoff", "model"):
         if (value := getattr(given, name)) is not None:
             if not value.isprintable():
                 raise Refusal("invalid", "an odd text", where=(f"items[{i}].forecast.{name}: printable text",))
             out[name] = value
     return out
+
+
+def _packed(members: list[list[float | None]]) -> Any:
+    """Members as an array, where each has as many values and none is missing. While requests wait, hundreds of numbers
+    of each would be looked up in memory again by the deciding thread, and freed there."""
+    if len(set(map(len, members))) != 1:
+        return members
+    table = np.array(members, dtype=np.float64)
+    return table if table.size and not np.isnan(table).any() else members
 
 
 def number_text(value: float) -> float | str | None:
