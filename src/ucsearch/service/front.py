@@ -18,6 +18,7 @@ from starlette.responses import Response
 from ucsearch.service.access import Principal, allows
 from ucsearch.service.config import Limits
 from ucsearch.service.core import Service, name_of
+from ucsearch.service.metrics import tell_request
 from ucsearch.service.plans import Plan
 from ucsearch.service.problems import Answered, Refusal
 
@@ -159,7 +160,7 @@ class Front:
             fields["traceparent"] = trace[:80]
         if by:
             fields["by"] = by
-        _log.info("request", extra={"fields": fields})
+        tell_request(fields)
 
     async def _decided(self, plan: str, scope: Scope, receive: Any, name: str) -> Response:
         scope["app"] = self.app

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 __all__ = ["CODES", "Answered", "Kind", "Refusal", "shown"]
 
 MEDIA = "application/problem+json"
+_ENCODE = json.JSONEncoder(ensure_ascii=False).encode  # `dumps` would make an encoder for every problem
 _SHOWN = 80  # characters of the input that are echoed
 _PLACES = 20
 
@@ -83,7 +84,7 @@ class Refusal(Exception):
             headers["Connection"] = "close"  # what is still coming is not read
         if kind.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
-        text = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
+        text = _ENCODE(content).encode("utf-8", "replace")
         return Answered(kind.status, text, MEDIA, headers)
 
 
