@@ -208,7 +208,10 @@ def run(
     if windows == 1 or (threads == 1 and progress is None and stop is None):
         part(0, windows)
         return
-    parts = max(1, min(windows, 16 * threads if windows < 1 << 16 else 64 * threads))
+    most = 16 * threads if windows < 1 << 16 else 64 * threads
+    if stop is None:  # every range makes room of its own, which may cost as much as a window's search
+        most = max(4 * threads, min(most, windows // 4))
+    parts = max(1, min(windows, most))
     edges = [windows * i // parts for i in range(parts + 1)]
     ranges = [(a, b) for a, b in pairwise(edges) if b > a]
 

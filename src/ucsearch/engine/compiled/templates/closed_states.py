@@ -5,13 +5,13 @@
 @uc_lean
 def uc_place(slots, mask, bits, tags, tag, known):
     """The index of the state in row `known` of the pool under `tag`; `known` itself when it is new."""
-    # Products of all fields at once, then mixed: whole numbers have their bits at the top, slots are told by the lowest.
+    # Field by field: all at once they would be read as one, which waits until each has been written. Whole numbers have
+    # their bits at the top, slots are told by the lowest.
     value = np.uint64(tag + 1) * np.uint64(0x9E3779B97F4A7C15)
-    factor = np.uint64(0xBF58476D1CE4E5B9)
     for f in range(N):
-        value += (bits[known, 0, f] ^ (bits[known, 0, f] >> np.uint64(32))) * factor
-        factor = factor * np.uint64(0x2545F4914F6CDD1D)
-    value = (value ^ (value >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+        value = (value ^ bits[known, 0, f]) * np.uint64(0xBF58476D1CE4E5B9)
+        value = value ^ (value >> np.uint64(32))
+    value = value * np.uint64(0x9E3779B97F4A7C15)
     at = (value ^ (value >> np.uint64(29))) & mask
     while True:
         held = slots[np.int64(at)]
