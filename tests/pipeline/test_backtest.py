@@ -202,7 +202,7 @@ def test_bad_histories_are_named_and_left_out(tmp_path: Path) -> None:
     assert result.series == ("A", "B")
     found = {p.series: p.text for p in result.problems}
     assert "saw 8 periods, expected at least" in found["short"]
-    assert "saw -1, expected demand of at least 0" in found["negative"]
+    assert "saw -1 (period 20), expected demand of at least 0: write returns as 0" in found["negative"]
     assert "saw 'many'" in found["text"]
     assert "not usable in" in found["stateless"]
 

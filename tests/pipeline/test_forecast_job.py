@@ -14,8 +14,8 @@ from ucsearch.cli.main import app
 from ucsearch.errors import DataError, InputError
 from ucsearch.forecast import Auto, MarkovBootstrap, clip_outliers, crps_ensemble, series_stream
 from ucsearch.pipeline.archive import read_archive
-from ucsearch.pipeline.forecasting import run_forecast
-from ucsearch.pipeline.periods import infer_period
+from ucsearch.pipeline.forecasting import plan_forecast, run_forecast
+from ucsearch.pipeline.periods import infer_period, one_period
 from ucsearch.pipeline.sales import Sales, read_sales
 from ucsearch.settings import Settings, parse_settings
 
@@ -98,6 +98,10 @@ def test_the_period_is_read_off_the_dates(step: str, period: str) -> None:
     assert infer_period(time) == period
 
 
+def test_how_long_a_period_is_in_words() -> None:
+    assert [one_period(p) for p in ("15min", "hour", "any")] == ["15 minutes", "one hour", "one period"]
+
+
 def test_files_that_are_no_history(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a long file"):
         read_sales(write_csv(tmp_path / "x.csv", ["a", "b"], [[1, 2]]), settings_with())
@@ -151,6 +155,20 @@ def test_series_that_cannot_be_forecast_are_named(tmp_path: Path) -> None:
     assert {r["series"] for r in read_csv(tmp_path / "f.csv")} == {"A", "B"}
     with pytest.raises(DataError, match="no series can be forecast"):
         run_forecast(settings_with(), write_long(tmp_path, long_rows("A", 5)), tmp_path / "f.csv", season=7)
+
+
+def test_demand_below_zero_is_named_with_its_date(tmp_path: Path) -> None:
+    rows = long_rows()
+    day = next(row[1] for i, row in enumerate(rows) if row[0] == "B" and i % 7 == 3)
+    for row in rows:
+        row[2] = -2.5 if row[:2] == ["B", day] else row[2]
+    settings = settings_with()
+    problem = str(plan_forecast(settings, write_long(tmp_path, rows)).problems[0])
+    assert f"series B: saw -2.5 ({day}), expected demand of at least 0" in problem
+    counted = [[name, i % LENGTH + 1, y] for i, (name, _, y) in enumerate(rows)]
+    step = next(row[1] for row in counted if row[2] < 0.0)
+    steps = write_long(tmp_path, counted, ("series", "step", "demand"))
+    assert f"saw -2.5 (period {step})" in str(plan_forecast(settings, steps).problems[0])
 
 
 def test_the_history_is_never_overwritten(tmp_path: Path) -> None:

@@ -297,7 +297,7 @@ def test_a_store_is_tuned_on_its_own_history(tmp_path: Path) -> None:
     content = json.loads(found.evidence())
     assert len(content["trials"]) == len(found.trials)
     assert set(content["later"]["profit"]) == set(found.report.tracks)
-    assert (GIVEN in found.report.tracks) == (found.chosen != 0)
+    assert (GIVEN in found.report.tracks) == (found.chosen != 0) == ("no hindsight beside other settings" in table)
     assert found.evidence() == run_tune(tmp_path / "job.toml", tmp_path / "prices.csv", tries=6).evidence()
 
 

@@ -451,6 +451,7 @@ def test_names_nobody_told_us_are_asked_for_as_they_stand_in_a_settings_file(tmp
         ("artnr,jour,prix,qte\n17,01/02/2024,2.5,3\n17,02/02/2024,2.6,4\n",
          'under [columns]; perhaps series = "artnr", date = "jour", demand = "qte".'),
         ("step,load\n1,3\n2,4\n", 'under [columns]: demand = "load".'),
+        ("series;Tag;demand\nA;20.05.2024;3,5\nA;21.05.2024;1\n", 'under [columns]: date = "Tag".'),
     ],
 )  # fmt: skip
 def test_what_a_column_holds_says_what_it_may_be_called(tmp_path: Path, text: str, said: str) -> None:

@@ -103,7 +103,8 @@ def put_in_place(
     made = done.record
     off = ", which is off the grid" if made["off_grid"] else ""
     if done.beyond is not None:
-        off += f" and more than the largest that was offered, {figure(done.beyond)}"
+        side = "more than the largest" if made["action"] > done.beyond else "less than the smallest"
+        off += f" and {side} that was offered, {figure(done.beyond)}"
     what = "withdrew what replaced" if withdraw else "replaced"
     by = "" if withdraw else f" by {made['label'] or made['action']}{off}"
     if done.order is not None and done.order != made["action"]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ucsearch.pipeline.any_result import AnyResult
 from ucsearch.pipeline.backtest_result import HINDSIGHT, POLICY
+from ucsearch.pipeline.periods import one_period
 from ucsearch.records.files import whole_file
 from ucsearch.report.charts import intervals
 from ucsearch.report.page import render_page
@@ -59,7 +60,6 @@ def write_any_page(result: AnyResult, path: str | Path) -> None:
             against.append((name, mean, low, high))
     caption = "To the right of zero your policy is better; an interval across zero is open."
     title = f"Policy better by, {result.money} per {result.unit}"
-    word = "period" if s.period == "any" else s.period
     series = []
     for i, name in enumerate(result.series[:MOST]):
         own = result.sign * float(result.tracks[POLICY].reward[i].sum())
@@ -70,7 +70,7 @@ def write_any_page(result: AnyResult, path: str | Path) -> None:
         headline=result.headline() or "What each policy would have done", money=result.money, word=result.word,
         unit=result.unit, columns=[f"{n} [{u}]" if u else n for n, u, _ in result.figures(POLICY)],
         summary=[("Series", f"{len(result.series):,}"),
-                 ("Periods", f"{result.tracks[POLICY].reward.shape[1]} of one {word}"),
+                 ("Periods", f"{result.tracks[POLICY].reward.shape[1]} of {one_period(s.period)}"),
                  ("Released", f"{100.0 * result.released:.1f} %")],
         rows=rows, forest=Markup(intervals("better", title, against, "", caption)) if against else "",
         notes=[*result.tuned(), *result.notes], reasons=sorted(result.reasons.items(), key=lambda x: (-x[1], x[0])),

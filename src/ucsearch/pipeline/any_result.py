@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ucsearch.backtest.intervals import Interval, paired
 from ucsearch.pipeline.backtest_result import GIVEN, HINDSIGHT, POLICY, TUNED
+from ucsearch.pipeline.periods import one_period
 from ucsearch.pipeline.tables import Problem
 from ucsearch.pipeline.written import write_table
 from ucsearch.settings import Settings
@@ -134,8 +135,8 @@ class AnyResult:
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         lines = ["  ".join(f"{x:{'<' if i == 0 else '>'}{widths[i]}}" for i, x in enumerate(row)) for row in rows]
         count, periods = self.tracks[POLICY].reward.shape
-        step = "period" if s.period == "any" else s.period
-        title = f"{count} series over {periods} periods of one {step}; {100.0 * self.released:.1f} % of the policy's "
+        title = f"{count} series over {periods} periods of {one_period(s.period)}; "
+        title += f"{100.0 * self.released:.1f} % of the policy's "
         head = [title + "decisions were released, the rest fell back", self.headline()]
         return "\n".join([*head, "", *lines, "", *self.tuned(), *self.notes])
 

@@ -295,6 +295,8 @@ class _Replay:
             self.found[HINDSIGHT] = _unpacked(best)
         elif stage.judge is None:
             notes.append("no hindsight: the best plan for what really came could not be proved")
+        else:
+            notes.append("no hindsight beside other settings: `ucsearch backtest` of these shows it")
         return _Replayed(self.found, self.reasons, knobs, {n: len(x) for n, x in tried.items()}, notes)
 
     def _tuned(

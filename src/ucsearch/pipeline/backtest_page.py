@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.pipeline.backtest_result import GIVEN, HINDSIGHT, POLICY, BacktestResult
+from ucsearch.pipeline.periods import one_period
 from ucsearch.records.files import whole_file
 from ucsearch.report.charts import intervals, key, stacked
 from ucsearch.report.page import render_page
@@ -77,11 +78,10 @@ def write_backtest_page(result: BacktestResult, path: str | Path) -> None:
         (r["name"], r["share"], r["low"], r["high"]) for r in rows if r["name"] not in (POLICY, HINDSIGHT)
     ]  # fmt: skip
     caption = "To the right of zero your policy is cheaper; an interval across zero is open."
-    word = "period" if s.period == "any" else s.period
     text = render_page(
         _PAGE, title="Backtest", footer="Made by ucsearch backtest. Nothing on this page is fetched from elsewhere.",
         headline=result.headline() or "What each policy would have cost", money=money, units=s.units, parts=parts,
-        summary=[("Series", f"{len(result.series):,}"), ("Periods", f"{periods} of one {word}"),
+        summary=[("Series", f"{len(result.series):,}"), ("Periods", f"{periods} of {one_period(s.period)}"),
                  ("Released", f"{100.0 * result.released:.1f} %")],
         rows=rows, revenue=any(t.revenue.any() for t in result.tracks.values()), count=len(result.series),
         few=any(not math.isfinite(low) for _, _, low, _ in against),

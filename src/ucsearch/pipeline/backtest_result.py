@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ucsearch.backtest.intervals import Interval
 from ucsearch.backtest.statistics import LEAST, RESAMPLES, Bounds, bootstrap_key, bounds, scale_free_delta
+from ucsearch.pipeline.periods import one_period
 from ucsearch.pipeline.tables import Problem
 from ucsearch.pipeline.written import write_table
 from ucsearch.settings import Settings
@@ -156,7 +157,7 @@ class BacktestResult:
         """Tables in the user's units and currency."""
         s = self.settings
         count, periods = next(iter(self.tracks.values())).cost.shape
-        money, word = s.currency or "currency", "period" if s.period == "any" else s.period
+        money = s.currency or "currency"
         with_revenue = any(t.revenue.any() for t in self.tracks.values())
         head = ["", f"cost [{money}]", "holding", "shortage", "ordering", "policy saves", "fill rate", "service level",
                 f"stock [{s.units}]", "orders"]  # fmt: skip
@@ -174,7 +175,8 @@ class BacktestResult:
             if with_revenue:
                 row.insert(2, f"{f['revenue'] - f['cost']:,.2f}")
             rows.append(row)
-        title = f"{count} series over {periods} periods of one {word}; {100.0 * self.released:.1f} % of the policy's "
+        title = f"{count} series over {periods} periods of {one_period(s.period)}; "
+        title += f"{100.0 * self.released:.1f} % of the policy's "
         why = ", ".join(f"{name} {count:,} times" for name, count in self.reasons.items())
         title += "decisions were released, the rest fell back" + (f" ({why})" if why else "")
         lines = [title, self.headline(), "", *_aligned(rows), ""]

@@ -122,11 +122,8 @@ def why_not(h: History, settings: Settings, season: int, newest: Any = None) -> 
         text = f"saw {len(h.y)} periods, expected at least {needed} for {settings.forecaster.name}, season {season}"
         return text + (f" (--season 1, none, needs {fewer})" if season > 1 and fewer <= len(h.y) else "")
     if h.y.min() < 0.0 <= getattr(settings.forecaster, "floor", -np.inf):
-        at = int(np.flatnonzero(h.y.ravel() == h.y.min())[0]) // (h.y.size // len(h.y))
-        dated = h.first is not None and settings.period != "any"
-        when = day_text(later(h.first, at, settings.period), settings.period) if dated else f"period {at + 1}"
-        text = f"saw {h.y.min():g} ({when}), expected demand of at least 0: write returns as 0 or keep them elsewhere"
-        return text + " (or take floor = 0 from the forecaster)"
+        text = f"saw {h.least(settings.period)}, expected demand of at least 0: write returns as 0 or keep them "
+        return text + "elsewhere (or take floor = 0 from the forecaster)"
     return ""
 
 

@@ -37,7 +37,7 @@ class Overridden(NamedTuple):
     row: Row  # the decision
     record: dict[str, Any]  # of the override
     order: float | None  # units, where an action and what it orders are two numbers
-    beyond: float | None = None  # the largest action that was offered, where this one is larger
+    beyond: float | None = None  # the largest action that was offered, where this one is larger; or the smallest
 
 
 def override_decision(
@@ -80,8 +80,10 @@ def override_decision(
         raise _told(error, inputs, found, taken, by_units) from error
     order = _size(inputs, found, made["action"]) if inputs is not None and found is not None else None
     offered = [] if inputs is None else [a for a in inputs.actions if a is not None]
-    largest, sent = max(offered, default=math.inf), made["action"]
-    beyond = largest if isinstance(sent, int | float) and sent > largest else None
+    sent, beyond = made["action"], None
+    if offered and isinstance(sent, int | float):
+        nearest = min(max(sent, min(offered)), max(offered))
+        beyond = None if nearest == sent else nearest
     return Overridden(entry.seq, entry.id, row, made, order, beyond)
 
 

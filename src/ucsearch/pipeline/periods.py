@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PERIODS", "count_periods", "day_text", "infer_period", "is_regular", "later", "on_grid"]
+__all__ = ["PERIODS", "count_periods", "day_text", "infer_period", "is_regular", "later", "on_grid", "one_period"]
 
 PERIODS = ("15min", "30min", "hour", "day", "weekday", "week", "month")
 _SHORT = ("15min", "30min", "hour")
@@ -74,6 +74,13 @@ def infer_period(time: Any) -> str:
     if len(time) < 3:
         return "any"
     return next((p for p in PERIODS if bool(is_regular(time, p).all())), "any")
+
+
+def one_period(period: str) -> str:
+    """How long a period is, in words: "one day", "30 minutes"."""
+    if period.endswith("min"):
+        return f"{period.removesuffix('min')} minutes"
+    return "one period" if period == "any" else f"one {period}"
 
 
 def day_text(moment: Any, period: str = "", offset: str = "") -> str:

@@ -93,7 +93,8 @@ def _histories(
         if y.size < needed:
             text = f"saw {y.size} periods, expected at least {needed}{too_short(settings, y.size, needed)}"
         elif not (y >= 0.0).all():
-            text, column = f"saw {y.min():g}, expected demand of at least 0", settings.columns.demand
+            text = f"saw {values.least(settings.period)}, expected demand of at least 0: write returns as 0"
+            column = settings.columns.demand
         elif book is not None and values.series not in book.cases:
             problem = book.refused.get(values.series)
             text = f"not usable in {book.table.path}" + ("" if problem is None else f" ({problem.place})")

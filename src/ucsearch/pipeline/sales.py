@@ -20,7 +20,7 @@ from ucsearch.pipeline.column_hint import column_hint
 from ucsearch.pipeline.columns import usual_names
 from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.numbers import date_words, number_words, offset_of, parse_dates
-from ucsearch.pipeline.periods import day_text, infer_period, is_regular
+from ucsearch.pipeline.periods import day_text, infer_period, is_regular, later
 from ucsearch.pipeline.tables import Problem, Table, open_table
 from ucsearch.settings import Columns, Settings
 
@@ -39,6 +39,14 @@ class History(NamedTuple):
     y: Floats  # (T,); of outcomes of F fields (T, F)
     first: Any  # datetime64[s]; None where the file counts steps
     last: Any
+
+    def least(self, period: str) -> str:
+        """The smallest value and when it was, for a message: `-3 (2024-05-20)`."""
+        low = self.y.min()
+        at = int(np.flatnonzero(self.y.ravel() == low)[0]) // (self.y.size // len(self.y))
+        dated = self.first is not None and period != "any"
+        when = day_text(later(self.first, at, period), period) if dated else f"period {at + 1}"
+        return f"{low:g} ({when})"
 
 
 @dataclass(frozen=True, eq=False)
