@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -222,6 +223,20 @@ def test_who_asks_twice_and_sends_no_more_gets_both_answers(over: Over) -> None:
 def test_a_target_that_names_a_host_is_asked_for_it(over: Over, target: str, host: str, status: int) -> None:
     head = over.head("target", GOOD).replace(b"POST /", f"POST {target}/".encode())
     assert over.send(head.replace(b"Host: 127.0.0.1", f"Host: {host}".encode()) + GOOD)[0] == status
+
+
+@pytest.mark.parametrize("protocol", ["h2c", "websocket"])
+def test_the_body_of_who_asks_for_another_protocol_is_no_request(over: Over, protocol: str) -> None:
+    """The parser reads no body then: what came after the headers was answered as the next request, whoever wrote it."""
+    hidden = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with over.connect() as wire:
+        wire.sendall(over.head(f"upgrade-{protocol}", hidden, Upgrade=protocol, Connection="Upgrade"))
+        status, headers, content = answer(wire)
+        assert (status, json.loads(content)["code"]) == (400, "bad_request")
+        assert b"connection: close" in headers
+        with suppress(OSError):
+            wire.sendall(hidden)
+        assert wire.recv(1) == b""
 
 
 def test_what_is_at_work_when_the_rest_makes_no_sense_leaves_no_trace(

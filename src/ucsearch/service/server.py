@@ -36,6 +36,7 @@ _ACCEPTED = 32  # of them in one turn of the loop: a crowd must not keep those w
 _PIECE = 64 << 10  # bytes that are sent at once
 _COMING_S = 1.0  # after which nobody is on his way in
 _TURNED, _TURNED_S = 32, 0.5  # connections beyond the limit that are heard out, and how long
+_BODIES = frozenset({b"content-length", b"transfer-encoding"})  # headers that announce one
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 _LINGER_S = 2.0  # that a refused request may still be sent: a client that is cut off meanwhile never sees why
 
@@ -160,6 +161,11 @@ def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Pr
             if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > _HEADERS:
                 self._problem = ("too_large", f"headers of more than {_HEADERS} bytes")
                 raise ValueError("headers that are too long")  # ends in send_400_response
+            if self.parser.should_upgrade() and any(name in _BODIES for name, _ in self.headers):
+                # The parser would not read the body, and take it for the next request.
+                self._problem = ("bad_request", "a body and a wish for another protocol (Upgrade): send HTTP/1.1 alone")
+                self._unread = True
+                raise ValueError("another protocol")
             if not self.url.startswith(b"/"):
                 self._take_host_of_target()
             if not self._turned_away():
@@ -240,7 +246,7 @@ def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Pr
             return self._unread or (self.cycle is not None and self.cycle.more_body)
 
         def _refuse(self, code: str, detail: str) -> None:
-            self._unread = code == "too_large"
+            self._unread = self._unread or code == "too_large"
             self._last_words(_raw(Refusal(code, detail).answer(""), last=True))
 
         def _last_words(self, text: bytes) -> None:
