@@ -278,6 +278,14 @@ def test_answers_that_are_none_are_not_taken_for_some() -> None:
         service = Service(lambda r, content=content: httpx.Response(200, content=content))
         with pytest.raises(ServiceUnreachable):
             run_sync(service, lambda c: c.decide("p", [Item("A", {}, FORECAST)]))
+    # Of another series, twice, not there at all, or an action of which nothing is said: nobody may act on it.
+    wrong = (["B"], ["A", "A"], [])
+    for content in [
+        *({"items": [answered(name) for name in names]} for names in wrong),
+        {"items": [{**answered("A"), "action": None}]},
+    ]:
+        with pytest.raises(ServiceUnreachable, match="none of this service"):
+            run_sync(Service((200, content, {})), lambda c: c.decide("p", [Item("A", {}, FORECAST)]))
     # A redirect would carry the token elsewhere.
     away = Service((307, {}, {"Location": "https://elsewhere.example/"}))
     with pytest.raises(ServiceProblem):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -51,11 +53,19 @@ def _object(status: int, body: bytes) -> Mapping[str, Any]:
     return found
 
 
-def _answers(status: int, body: bytes) -> tuple[Answer, ...]:
+def _answers(asked: Sequence[str], status: int, body: bytes) -> tuple[Answer, ...]:
+    """Answers for the series `asked`, one each and in their order: what stands between may have kept somebody else's,
+    and whoever acts on it would order for the wrong one."""
     try:
-        return tuple(Answer.read(c) for c in _object(status, body)["items"])
+        found = tuple(Answer.read(c) for c in _object(status, body)["items"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ServiceUnreachable(f"an answer that is none of this service ({error!r})") from error
+    if [a.series for a in found] != list(asked):
+        raise ServiceUnreachable("an answer that is none of this service (of other series than those asked for)")
+    odd = next((a for a in found if math.isnan(a.action) != (a.outcome == "HOLD")), None)
+    if odd is not None:
+        raise ServiceUnreachable(f"an answer that is none of this service ({odd.outcome} with action {odd.action:g})")
+    return found
 
 
 def _receipt(status: int, body: bytes) -> Receipt:
@@ -125,7 +135,8 @@ def _numbered(key: str, part: int) -> str:
 def decide(plan: str, items: Sequence[Mapping[str, Any]], key: str) -> Exchange[tuple[Answer, ...]]:
     if not items:
         raise InputError("items", "none", "at least one")
-    return _post(f"/v1/plans/{_part(plan)}/decisions", {"items": list(items)}, key, _answers)
+    names = [str(item["series"]) for item in items]
+    return _post(f"/v1/plans/{_part(plan)}/decisions", {"items": list(items)}, key, partial(_answers, names))
 
 
 def override(
