@@ -198,9 +198,12 @@ def by_shift(s: Any, a: float, y: float, p: Any) -> float:
     return float(1 << int(62.0 + a)) - y
 
 
-def by_tenths(s: Any, a: float, y: float, p: Any) -> float:
-    places = -int(a)
-    return float(10**places) - y
+def by_try(s: Any, a: float, y: float, p: Any) -> float:
+    try:
+        found = 1.0 / (a - 1.0)
+    except Exception:
+        found = 2.0
+    return found - y
 
 
 def by_text(s: Any, a: float, y: float, p: Any) -> float:
@@ -251,7 +254,7 @@ ODD = {
     "a whole number of many digits": (task_of(worth=by_large_number), Level(1.0), "LATER holds 11529"),
     "a constant of many digits": (task_of(worth=by_large_constant), Level(1.0), "by_large_constant holds 90071"),
     "bits": (task_of(worth=by_shift), Level(1.0), "by_shift uses <<"),
-    "a power of a whole number": (task_of(worth=by_tenths), Level(1.0), "by_tenths raises a whole number"),
+    "a try": (task_of(worth=by_try), Level(1.0), "by_try uses try"),
     "a text": (task_of(worth=by_text), Level(1.0), "by_text uses str"),
 }
 

@@ -2,8 +2,9 @@
 
 A kernel knows a NamedTuple by its fields alone, a number or a table by its values, not by what their classes make of
 them. Numbers of fewer than 64 bits widen in it where NumPy keeps them narrow: 0 - 1 is 255 in eight bits and -1 in a
-kernel. Its whole numbers have 64 bits, Python's have as many as they need. NumPy's truth values are added up to a truth
-value, a kernel's to 2. The last look replays what is released; a rival that was valued wrongly it would not see.
+kernel. NumPy's truth values are added up to a truth value, a kernel's to 2. A kernel raises to hand a window over to
+Python (`guarded`), which a `try` in a rule would swallow. The last look replays what is released; a rival that was
+valued wrongly it would not see.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ucsearch.engine.compiled.kinds import adds_truths, raises_wholes
+from ucsearch.engine.compiled.kinds import adds_truths
 from ucsearch.hidden import of_named_tuple
 from ucsearch.layout import is_named_tuple_type
 from ucsearch.sources import Unsourced, captured, plain_function
@@ -118,6 +119,8 @@ def _check_code(function: types.FunctionType, held: dict[str, Any]) -> None:
                 raise Unalike(f"{name} uses {step.argval}, and a kernel writes numbers otherwise; compare numbers")
             elif step.opname in _FORMATS:
                 raise Unalike(f"{name} writes a text, and a kernel writes numbers otherwise; compare numbers")
+            elif step.opname == "PUSH_EXC_INFO":
+                raise Unalike(f"{name} uses try, and a kernel raises elsewhere than Python; test the condition before")
             elif step.argrepr in ("<<", "<<="):
                 raise Unalike(f"{name} uses <<, which loses bits in a kernel; multiply floats")
             before = step
@@ -128,8 +131,6 @@ def _check_code(function: types.FunctionType, held: dict[str, Any]) -> None:
                 _check_width(_named(const), f"{name} names {const!r}, which")
     if any(_of_numpy(item) for item in held.values()) and adds_truths(function, held):
         raise Unalike(f"{name} adds up truth values, and NumPy's are or-ed in Python; use 1.0 and 0.0")
-    if raises_wholes(function, held):
-        raise Unalike(f"{name} raises a whole number to a power, and a kernel's have 64 bits; begin with a float")
 
 
 def _named(text: str) -> np.dtype[Any]:

@@ -32,24 +32,28 @@ import numpy
 import numpy as np
 from numba import njit
 
-# Ways to compile faster are put in by who loads this; without them numba compiles the text as it is. These are ways of
-# kind 3: of another kind would be another text, so machine code on disk is never that of older ways.
-UC_GIVEN = globals().get("uc_given") or {{"inner": {{}}, "entry": {{}}, "drive": lambda *given: None}}
+# Ways to compile are put in by who loads this; without them numba compiles the text as it is, but for a user's rules:
+# it does not know that option, and without guards they are not compiled. These are ways of kind 4: of another kind
+# would be another text, so machine code on disk is never that of older ways.
+UC_GIVEN = globals().get("uc_given") or dict(inner={{}}, user={{"guards": True}}, entry={{}}, drive=lambda *given: None)
 UC = dict(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, **UC_GIVEN["inner"])
+
+UC_USER = dict(UC, boundscheck=True, **UC_GIVEN["user"])
 
 def uc_inner(function):
     return njit(**UC)(function)
 
-# An index past the end raises in a user's function; our own loops need no such check.
+# An index past the end raises in a user's function, and a number that Python takes otherwise; our own loops need no
+# such checks.
 def uc_user(function):
-    return njit(**UC, boundscheck=True)(function)
+    return njit(**UC_USER)(function)
 
 # Tasks of the library are tested for that, every function of theirs.
 def uc_own(function):
     return njit(**UC)(function)
 
 def uc_user_inline(function):
-    return njit(**UC, boundscheck=True, forceinline=True)(function)
+    return njit(**UC_USER, forceinline=True)(function)
 
 def uc_inline(function):
     return njit(**UC, forceinline=True)(function)

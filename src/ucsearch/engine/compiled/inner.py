@@ -23,9 +23,10 @@ from numba.core.environment import lookup_environment
 from numba.core.typed_passes import IRLegalization
 from numba.core.untyped_passes import InlineClosureLikes, IRProcessing
 
+from ucsearch.engine.compiled.guarded import guarded
 from ucsearch.engine.compiled.lean import borrowing, borrows
 
-__all__ = ["OF_ENTRY", "OF_INNER", "linked", "simplified"]
+__all__ = ["OF_ENTRY", "OF_INNER", "OF_USER", "linked", "simplified"]
 
 ir: Any = numba.core.ir  # typed in part only
 _COUNTING = ("NRT_incref", "NRT_decref")
@@ -200,6 +201,7 @@ class Flags(numba.core.compiler.Flags):
 
 class _Compiler(CompilerBase):
     chosen: type[_Chosen]
+    guards = False
 
     def __init__(
         self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any
@@ -211,6 +213,8 @@ class _Compiler(CompilerBase):
         passes.passes = [(_Closures if of is InlineClosureLikes else of, why) for of, why in passes.passes]
         passes.add_pass_after(_ByName, IRProcessing)
         passes.add_pass_after(self.chosen, IRLegalization)
+        if self.guards:
+            passes = guarded(passes)
         passes.finalize()
         return [passes]
 
@@ -219,11 +223,16 @@ class _Inner(_Compiler):
     chosen = _ChosenInner
 
 
+class _User(_Inner):
+    guards = True
+
+
 class _Entry(_Compiler):
     chosen = _ChosenEntry
 
 
 OF_INNER = {"pipeline_class": _Inner}  # options of njit
+OF_USER = {"pipeline_class": _User}
 OF_ENTRY = {"pipeline_class": _Entry}
 
 

@@ -64,7 +64,7 @@ def load_or_compile(
                     _log.debug("compiling %s as a whole after %r", what, error)
                     if text is not None:
                         forget_kernel(text)
-                    made = _make(text, in_memory, warm, None, False)
+                    made = _make(text, in_memory, warm, _plain_ways(), False)
         if name:
             _loaded[name] = made
         return made
@@ -87,12 +87,21 @@ def _uncollected() -> Iterator[None]:
 
 
 def _ways() -> dict[str, Any] | None:
-    """How kernels are compiled faster than numba would; None where this numba is built in another way."""
+    """How kernels are compiled faster than numba would; as numba would where it is built in another way."""
     try:
         from ucsearch.engine.compiled.split import WAYS
     except ImportError:
-        return None
+        return _plain_ways()
     return WAYS
+
+
+def _plain_ways() -> dict[str, Any] | None:
+    """As numba does it, with guards in users' rules; None where there can be none, and such rules stay with Python."""
+    try:
+        from ucsearch.engine.compiled.guarded import GUARDED_ONLY
+    except ImportError:
+        return None
+    return GUARDED_ONLY
 
 
 def _spare_scipy() -> None:

@@ -29,7 +29,7 @@ from numba.extending import intrinsic
 
 from ucsearch.cachedir import cache_dir, write_whole
 from ucsearch.engine.compiled.cache import DRIVERS
-from ucsearch.engine.compiled.inner import OF_ENTRY, OF_INNER, linked, simplified
+from ucsearch.engine.compiled.inner import OF_ENTRY, OF_INNER, OF_USER, linked, simplified
 from ucsearch.engine.compiled.spelled import ROOM
 
 __all__ = ["WAYS", "make_drive"]
@@ -357,4 +357,5 @@ def _constant(module: Any, name: str, number: int) -> None:
     ir.IRBuilder(function.append_basic_block()).ret(ir.Constant(ir.IntType(64), number))
 
 
-WAYS = {"inner": OF_INNER, "entry": OF_ENTRY, "drive": make_drive}  # what a kernel's text asks for as `uc_given`
+# What a kernel's text asks for as `uc_given`.
+WAYS = {"inner": OF_INNER, "user": OF_USER, "entry": OF_ENTRY, "drive": make_drive}

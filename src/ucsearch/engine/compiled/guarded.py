@@ -1,0 +1,202 @@
+"""Numbers in a user's rule that a machine would take otherwise than Python does, without a word: there it raises.
+
+Python's whole numbers have as many digits as they need, a machine's have 64 bits: `int(x) * int(y)` wraps around, and
+`math.floor(1e30)` is any number. Python raises where it divides by zero or leaves a function's domain, a machine goes
+on with infinity, which `min` or a comparison then hides. A window in which a guarded operation raises is searched by
+the plain engine, which says what Python says. What is guarded goes by types, after they are inferred: rules that add,
+subtract, multiply and compare floats have no guards at all.
+"""
+
+# mypy: disable-error-code="no-untyped-call, attr-defined, no-untyped-def, misc"
+# numba's insides have no types.
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numba.core.ir
+import numba.core.types
+from llvmlite import ir as llvm
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.errors import UnsupportedError
+from numba.core.lowering import Lower
+from numba.core.typed_passes import NativeLowering
+
+__all__ = ["GUARDED_ONLY", "GuardedLowering", "guarded"]
+
+types: Any = numba.core.types
+_I64 = llvm.IntType(64)
+_F64 = llvm.DoubleType()
+_LEAST = -(2**63)
+_EXACT = 2**53  # up to here whole numbers and floats are compared, and divided, alike
+_GROW = {operator.add: "sadd_with_overflow", operator.sub: "ssub_with_overflow", operator.mul: "smul_with_overflow"}
+_DIVIDE = (operator.truediv, operator.floordiv, operator.mod)
+_COMPARE = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
+_SHIFT = (operator.lshift, operator.rshift)
+_BITS = 64
+_MATH = frozenset(f for f in vars(math).values() if callable(f))
+_PLAIN = {
+    getattr(operator, f"i{name}"): getattr(operator, name)
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift")
+}
+
+
+class _Guards(Lower):
+    """Every operation on plain numbers, with what it takes for Python's answer looked at first or last."""
+
+    def lower_expr(self, resty: Any, expr: Any) -> Any:
+        if expr.op in ("binop", "inplace_binop"):
+            self._before(_PLAIN.get(expr.fn, expr.fn), [expr.lhs, expr.rhs])
+            result = super().lower_expr(resty, expr)
+            if _PLAIN.get(expr.fn, expr.fn) is operator.pow:
+                self._after([expr.lhs, expr.rhs], resty, result)
+            return result
+        if expr.op == "unary" and expr.fn is operator.neg:
+            self._no_least(expr.value)
+        if expr.op != "call":
+            return super().lower_expr(resty, expr)
+        function = self.typeof(expr.func.name)
+        name = function.typing_key if isinstance(function, types.Function) else None
+        given = [v for v in expr.args if isinstance(self.typeof(v.name), types.Number)]
+        self._before_call(name, isinstance(function, types.NumberClass), given, resty)
+        result = super().lower_expr(resty, expr)
+        if name in _MATH or name is pow:
+            self._after(given, resty, result)
+        return result
+
+    # ---- what is looked at
+
+    def _before(self, op: Any, given: list[Any]) -> None:
+        kinds = [self.typeof(v.name) for v in given]
+        if not all(isinstance(kind, types.Number | types.Boolean | types.IntEnumMember) for kind in kinds):
+            return
+        whole = [not isinstance(kind, types.Float) for kind in kinds]
+        if op in _DIVIDE:
+            self._divisor(given[1], whole[1])
+            if op is operator.truediv and all(whole):
+                self._exact(given)
+            elif all(whole):
+                self._no_least(given[0])
+        elif all(whole):
+            self._wholes(op, given)
+        elif op in _COMPARE and any(whole):
+            self._exact([v for v, is_whole in zip(given, whole, strict=True) if is_whole])
+
+    def _wholes(self, op: Any, given: list[Any]) -> None:
+        if op in _GROW:
+            both = getattr(self.builder, _GROW[op])(*map(self._as_int, given))
+            self._unless(self.builder.not_(self.builder.extract_value(both, 1)))
+        elif op in _SHIFT:
+            self._unless(self.builder.icmp_unsigned("<", self._as_int(given[1]), _I64(_BITS)))
+        elif op is operator.pow:
+            # As floats, to see its size: far enough from the edge for the last digits not to matter.
+            by = self._as_int(given[1])
+            self._unless(self.builder.icmp_signed(">=", by, _I64(0)))
+            size = self.context.get_function(math.pow, types.float64(types.float64, types.float64))
+            made = size(self.builder, [self._as_float(v) for v in given])
+            self._unless(self._inside(made, 2.0**62))
+
+    def _before_call(self, name: Any, is_number: bool, given: list[Any], resty: Any) -> None:
+        floats = [v for v in given if isinstance(self.typeof(v.name), types.Float)]
+        wholes = [v for v in given if isinstance(self.typeof(v.name), types.Integer)]
+        if name is sum and isinstance(resty, types.Integer):
+            raise UnsupportedError("sum() of whole numbers, which a kernel does not look at; add floats")
+        if isinstance(resty, types.Integer) and (is_number or name in _MATH or name in (int, round)):
+            for v in floats:
+                self._unless(self._inside(self._as_float(v), 2.0**63))
+        elif name is abs:
+            for v in wholes:
+                self._no_least(v)
+        elif name in (min, max) and floats:
+            self._exact(wholes)
+        elif name is divmod:
+            self._before(operator.floordiv, given)
+        elif name is pow:
+            self._before(operator.pow, given)
+
+    def _after(self, given: list[Any], resty: Any, result: Any) -> None:
+        """A function that leaves its domain, or the numbers, raises in Python."""
+        if not isinstance(resty, types.Float):
+            return
+        usual = self._inside(self._float(result, resty), math.inf)
+        for v in given:
+            if isinstance(self.typeof(v.name), types.Float):  # infinity of infinity is an answer, and NaN of NaN
+                usual = self.builder.or_(usual, self.builder.not_(self._inside(self._as_float(v), math.inf)))
+        self._unless(usual)
+
+    # ---- tests
+
+    def _divisor(self, v: Any, whole: bool) -> None:
+        zero = self.builder.icmp_signed("!=", self._as_int(v), _I64(0)) if whole else None
+        self._unless(self.builder.fcmp_unordered("!=", self._as_float(v), _F64(0.0)) if zero is None else zero)
+
+    def _no_least(self, v: Any) -> None:
+        """It has no counterpart above zero."""
+        if isinstance(self.typeof(v.name), types.Integer):
+            self._unless(self.builder.icmp_signed("!=", self._as_int(v), _I64(_LEAST)))
+
+    def _exact(self, given: list[Any]) -> None:
+        for v in given:
+            if isinstance(self.typeof(v.name), types.Integer):
+                moved = self.builder.add(self._as_int(v), _I64(_EXACT))
+                self._unless(self.builder.icmp_unsigned("<=", moved, _I64(2 * _EXACT)))
+
+    def _inside(self, value: Any, limit: float) -> Any:
+        """Whether a float is smaller than that, and a number."""
+        size = self.builder.call(self.builder.module.declare_intrinsic("llvm.fabs", [_F64]), [value])
+        return self.builder.fcmp_ordered("<", size, _F64(limit))
+
+    def _unless(self, good: Any) -> None:
+        """Raise where it is not so."""
+        with self.builder.if_then(self.builder.not_(good), likely=False):
+            told = ("a number that Python takes otherwise than a machine",)
+            name = self.func_ir.func_id.func_name
+            self.call_conv.return_user_exc(self.builder, ArithmeticError, told, loc=self.loc, func_name=name)
+
+    # ---- values
+
+    def _as_int(self, v: Any) -> Any:
+        kind = self.typeof(v.name)
+        return self.context.cast(self.builder, self.loadvar(v.name), kind, types.int64)
+
+    def _as_float(self, v: Any) -> Any:
+        return self._float(self.loadvar(v.name), self.typeof(v.name))
+
+    def _float(self, value: Any, kind: Any) -> Any:
+        return self.context.cast(self.builder, value, kind, types.float64)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class GuardedLowering(NativeLowering):
+    _name = "ucsearch_guarded_lowering"
+
+    @property
+    def lowering_class(self) -> Any:
+        return _Guards
+
+
+def guarded(passes: Any) -> Any:
+    """The passes of a function, not yet finalised, with guards."""
+    before = passes.passes
+    passes.passes = [(GuardedLowering if of is NativeLowering else of, why) for of, why in before]
+    if passes.passes == before:
+        raise UnsupportedError("this numba lowers functions in another way")
+    return passes
+
+
+class _Only(CompilerBase):
+    """As numba compiles, with guards."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = guarded(DefaultPassBuilder.define_nopython_pipeline(self.state))
+        passes.finalize()
+        return [passes]
+
+
+# Ways to compile a kernel, where no faster ones will do.
+GUARDED_ONLY: dict[str, Any] = {
+    "inner": {}, "user": {"pipeline_class": _Only}, "entry": {}, "drive": lambda *given: None,
+}  # fmt: skip
