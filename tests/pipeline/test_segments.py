@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -239,6 +240,9 @@ def test_a_row_with_its_digest_made_again(folder: Path) -> None:
     [
         ("shared.json", lambda d: d.replace(b'"depth":3', b'"depth":4')),
         ("manifest.json", lambda d: d.replace(b'"count":5', b'"count":6')),
+        ("manifest.json", lambda d: d.replace(b'"sizes":[', b'"sizes":[1,')),
+        ("manifest.json", lambda d: re.sub(rb'"tops":\["[0-9a-f]{64}', b'"tops":["' + b"0" * 64, d)),
+        ("manifest.json", lambda d: b"\xff" + d),
         ("leaves.bin", lambda d: bytes(32) + d[32:]),
         (part_name(2), lambda d: d[:-9]),
     ],
@@ -288,6 +292,35 @@ def test_what_arrow_says_of_a_damaged_part_steers_no_terminal(folder: Path) -> N
         if at - (len(data) - 8 - size) > 40:
             break
     assert said == {1}
+
+
+@pytest.mark.parametrize("told", [b"[1,2]", b'"text"', b"7", b"null", b'{"python":[]}', b"\xff"])
+def test_a_part_that_says_anything_of_its_worker_is_named(folder: Path, told: bytes) -> None:
+    part = segment(folder) / part_name(0)
+    rewrite(part, lambda t: t.replace_schema_metadata({**t.schema.metadata, b"ucsearch.worker": told}))
+    assert f"{part_name(0)}, worker: " in fault(folder)
+
+
+@pytest.mark.parametrize("column", ["paths", "claims", "actions"])
+def test_an_empty_place_within_a_list_is_no_number(folder: Path, column: str) -> None:
+    """It would be read as 0 or NaN, and rows may be packed anew."""
+    rewrite(segment(folder) / part_name(0), edited(column, 0, lambda v: [None, *v[1:]]))
+    assert f"{part_name(0)}, column {column}: saw an empty place" in fault(folder, repacked=True)
+
+
+def test_no_proof_is_given_that_does_not_lead_to_the_root(folder: Path) -> None:
+    path = segment(folder) / "manifest.json"
+    whole = path.read_bytes()
+    huge = b'"sizes":[' + b"9" * 40 + b","
+    for made in (
+        re.sub(rb'"[0-9a-f]{64}"\]', b'"' + b"0" * 64 + b'"]', whole),
+        whole.replace(b'"sizes":[', huge), whole.replace(b'"sizes":[', b'"sizes":[-7,'),
+    ):  # fmt: skip
+        assert made != whole
+        path.write_bytes(made)
+        for name in NAMES:
+            with SegmentReader(folder / "log.db") as reader, pytest.raises(RecordError, match="manifest"):
+                proof_of(reader, name)
 
 
 def test_a_missing_column_or_another_type_is_named(folder: Path) -> None:

@@ -20,6 +20,7 @@ from ucsearch.segments.files import (
     Sealed,
     check_part,
     folder_of,
+    manifest_of,
     part_names,
     rows_of_part,
 )
@@ -80,7 +81,7 @@ def verify_segment(
     rows = derived = 0
     try:
         shared = _shared(folder, sealed)
-        _manifest(folder, sealed)
+        manifest = _manifest(folder, sealed)
         sealed_parts = {p.name: p for p in sealed.parts}
         names = part_names(folder)
         if not repacked:
@@ -129,6 +130,8 @@ def verify_segment(
         tree = SeriesTree(series, digests)
         if (root := tree.root.hex()) != sealed.root:
             raise RecordError(f"root {root[:16]} over all rows, {sealed.root[:16]} was sealed")
+        if manifest != loads(manifest_of(sealed, tree)):
+            raise RecordError(f"{MANIFEST}: was edited; its buckets are not those of the rows")
         held = read_whole(folder / LEAVES, max(LONGEST, 32 * rows))
         if held != b"".join(x for leaves in tree.leaves for x in leaves):
             raise RecordError(f"{LEAVES}: was edited; it is not what the rows give")
@@ -176,11 +179,15 @@ def _shared(folder: Path, sealed: Sealed) -> Shared:
     return Shared.parse(loads(data), SHARED)
 
 
-def _manifest(folder: Path, sealed: Sealed) -> None:
+def _manifest(folder: Path, sealed: Sealed) -> Any:
+    """Its content; the buckets in it are compared when all rows are known."""
     try:
         content = loads(read_whole(folder / MANIFEST))
     except OSError as error:
         raise RecordError(f"{MANIFEST}: cannot be read ({error.strerror})") from error
-    tiles = {n: content.pop(n, None) for n in ("tops", "sizes")} if isinstance(content, dict) else {}
-    if content != loads(canonical({"schema": SCHEMA, **sealed.content()})) or None in tiles.values():
+    except RecordError as error:
+        raise RecordError(f"{MANIFEST}: was edited; {error}") from error
+    own = {k: v for k, v in content.items() if k not in ("tops", "sizes")} if isinstance(content, dict) else None
+    if own != loads(canonical({"schema": SCHEMA, **sealed.content()})):
         raise RecordError(f"{MANIFEST}: was edited; it is not what was sealed")
+    return content

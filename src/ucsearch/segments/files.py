@@ -33,6 +33,7 @@ __all__ = [
     "encode_part",
     "find_row",
     "folder_of",
+    "manifest_of",
     "part_name",
     "read_part",
     "rows_of_part",
@@ -194,7 +195,7 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> ReadPart:
     except RecordError:
         said = {}
     shared, rows = (marks.get(key, b"").decode("ascii", "replace") for key in (_SHARED_KEY, _ROWS_KEY))
-    return ReadPart(table, shared, dict(said), sha, held, rows)
+    return ReadPart(table, shared, said if isinstance(said, dict) else {}, sha, held, rows)
 
 
 def _regular(path: Path) -> None:
@@ -242,10 +243,15 @@ def seal_folder(folder: Path, run: str, expected: Sequence[str] | None = None) -
     with whole_file(folder / LEAVES) as file:  # so that a proof need not read all parts
         for leaves in tree.leaves:
             file.write(b"".join(leaves))
-    tiles = {"tops": [t.hex() for t in tree.tops], "sizes": [len(leaves) for leaves in tree.leaves]}
     with whole_file(folder / MANIFEST) as file:
-        file.write(canonical({"schema": SCHEMA, **sealed.content(), **tiles}))
+        file.write(manifest_of(sealed, tree))
     return sealed
+
+
+def manifest_of(sealed: Sealed, tree: SeriesTree) -> bytes:
+    """What was sealed, and the buckets of its tree."""
+    tiles = {"tops": [t.hex() for t in tree.tops], "sizes": [len(leaves) for leaves in tree.leaves]}
+    return canonical({"schema": SCHEMA, **sealed.content(), **tiles})
 
 
 def _collect(folder: Path, names: Sequence[str], shared: Shared) -> tuple[list[Part], SeriesTree]:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from ucsearch.errors import RecordError
 
-__all__ = ["MANY", "SeriesTree", "bucket_bits", "bucket_of", "path_among"]
+__all__ = ["MANY", "SeriesTree", "bucket_bits", "bucket_of", "path_among", "root_by"]
 
 MANY = 10_000_000  # rows above which there are 65,536 buckets
 _EMPTY = hashlib.sha256(b"").digest()
@@ -83,6 +83,14 @@ class SeriesTree:
     def leaves(self) -> list[list[bytes]]:
         """By bucket, in order."""
         return self._leaves
+
+
+def root_by(leaf: bytes, path: Sequence[tuple[str, str]]) -> bytes:
+    """The root that a path leads to."""
+    for side, other in path:
+        near = bytes.fromhex(other)
+        leaf = _node(near, leaf) if side == "left" else _node(leaf, near)
+    return leaf
 
 
 def path_among(nodes: list[bytes], index: int) -> list[tuple[str, str]]:

@@ -24,7 +24,7 @@ from ucsearch.segments.files import (
     part_names,
     rows_of_part,
 )
-from ucsearch.segments.merkle import bucket_of, path_among
+from ucsearch.segments.merkle import bucket_of, path_among, root_by
 from ucsearch.segments.rebuild import rebuilt, record_of
 from ucsearch.segments.rows import row_values
 from ucsearch.segments.shared import Shared
@@ -127,15 +127,19 @@ def row_proof(folder: Path, sealed: Sealed, series: str) -> dict[str, Any]:
         sizes, tops = list(manifest["sizes"]), [bytes.fromhex(t) for t in manifest["tops"]]
         bucket = bucket_of(series, (len(tops) - 1).bit_length())
         with regular_file(folder / LEAVES) as file:
+            if 32 * sum(map(abs, sizes)) != file.seek(0, 2):
+                raise ValueError("buckets of other sizes than the leaves'")
             file.seek(32 * sum(sizes[:bucket]))
             data = file.read(32 * sizes[bucket])
-    except (OSError, KeyError, TypeError, ValueError, IndexError) as error:
+    except (OSError, KeyError, TypeError, ValueError, IndexError, RecordError) as error:
         raise RecordError(f"{folder}: no usable manifest and leaves ({error!r})") from error
     leaves = [data[i : i + 32] for i in range(0, len(data), 32)]
     leaf = sha256(b"\x00" + place.digest).digest()
     if leaf not in leaves:
         raise RecordError(f"{place.part}, series {series!r}: not the row that was sealed; verify the log")
     path = [*path_among(leaves, leaves.index(leaf)), *path_among(tops, bucket)]
+    if root_by(leaf, path).hex() != sealed.root:
+        raise RecordError(f"{MANIFEST}: was edited; its buckets do not lead to the root that was sealed")
     return {"row": plain_row(place), "path": [list(step) for step in path]}
 
 

@@ -255,8 +255,8 @@ def batch_of(table: Any) -> list[tuple[NDArray[np.int64], Batch]]:
     count = table.num_rows
     if not count:
         return []
-    lists = {n: _offsets(table.column(n)) for n, k in _NUMBERS.items() if k.endswith("[]")}
-    lists |= {n: _offsets(table.column(n)) for n in MEMBERS}
+    lists = {n: _offsets(table, n) for n, k in _NUMBERS.items() if k.endswith("[]")}
+    lists |= {n: _offsets(table, n) for n in MEMBERS}
     lengths = np.stack([np.diff(offsets) for offsets, _ in lists.values()], axis=1)
     texts = {n: table.column(n).to_pylist() for n in _TEXTS}
     binaries = {n: table.column(n).to_pylist() for n in _BINARIES}
@@ -296,12 +296,15 @@ def batch_of(table: Any) -> list[tuple[NDArray[np.int64], Batch]]:
     return out
 
 
-def _offsets(column: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def _offsets(table: Any, name: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
     import pyarrow as pa
 
+    column = table.column(name)
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks else pa.array([], column.type)
+    if array.values.null_count:
+        raise RecordError(f"column {name}: saw an empty place in a list, expected numbers")
     return array.offsets.to_numpy().astype(np.int64), array.values.to_numpy(zero_copy_only=False)
 
 
