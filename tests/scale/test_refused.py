@@ -15,6 +15,7 @@ from tests.scale.kit import write_files
 from ucsearch.errors import DataError, InputError, RecordError, UCSearchError
 from ucsearch.records import AuditReader
 from ucsearch.records.audit import AuditLog
+from ucsearch.scale.named import seal_parts
 from ucsearch.scale.parts import Folder, plan_job, run_part, seal_job
 from ucsearch.segments import files as segment_files
 from ucsearch.segments.audit import segments_of, verify_segments
@@ -158,3 +159,76 @@ def test_a_seal_that_was_cut_off_is_done_again(files: Path, monkeypatch: pytest.
 
 def dies(*args: Any, **options: Any) -> Any:
     raise KeyboardInterrupt
+
+
+def done(files: Path) -> Folder:
+    made = planned(files)
+    for number in range(2):
+        run_part(made, number)
+    return made
+
+
+def another_action(table: pa.Table) -> pa.Table:
+    values = pa.array([x + 5.0 for x in table["action"].to_pylist()], pa.float64())
+    at = table.schema.get_field_index("action")
+    return table.set_column(at, table.schema.field(at), values)
+
+
+def marked(rows: bytes | None, change: Callable[[pa.Table], pa.Table] = lambda t: t) -> Callable[[pa.Table], pa.Table]:
+    def made(table: pa.Table) -> pa.Table:
+        marks = {k: v for k, v in table.schema.metadata.items() if k != b"ucsearch.rows"}
+        return change(table).replace_schema_metadata(marks if rows is None else {**marks, b"ucsearch.rows": rows})
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (another_action, "its columns do not give its digest"),
+        (marked(None, lambda t: t.slice(1)), "3 rows are not the unknown number"),
+        (marked(b" "), "4 rows are not the unknown number"),
+        (marked(b"\xff"), "4 rows are not the"),
+    ],
+)
+def test_a_part_that_was_edited_is_not_sealed(files: Path, change: Callable[[pa.Table], pa.Table], told: str) -> None:
+    made = done(files)
+    rewrite(made.segment / "part-000001.parquet", change)
+    with pytest.raises(RecordError, match=f"part-000001.parquet.*{told}"):
+        seal_job(made.path)
+    assert not (made.segment / "manifest.json").exists()
+    assert not made.log.exists()
+
+
+def test_a_second_seal_leaves_what_was_sealed_as_it_was(files: Path) -> None:
+    """It was refused, but its manifest stood in the place of the one that the log vouches for."""
+    made = done(files)
+    seal_job(made.path)
+    kept = {name: (made.segment / name).read_bytes() for name in ("manifest.json", "leaves.bin")}
+    part = made.segment / "part-000001.parquet"
+    whole = part.read_bytes()
+    pq.write_table(pq.read_table(part), part)  # the same rows in another file
+    with pytest.raises(RecordError, match=r"part-000001.parquet: not as it was sealed"):
+        seal_job(made.path)
+    assert {name: (made.segment / name).read_bytes() for name in kept} == kept
+    with pytest.raises(RecordError, match=r"part-000001.parquet: was sealed as a part of this run"):
+        seal_parts(made.job, made.segment, made.log, ["part-000000.parquet"])
+    part.write_bytes(whole)
+    with AuditReader(made.log) as reader:
+        assert next(verify_segments(reader)).ok
+
+
+def test_a_job_that_was_cut_short_with_its_rows_is_not_sealed(files: Path) -> None:
+    made = done(files)
+    (made.segment / "part-000001.parquet").unlink()
+    content = json.loads((made.path / "job.json").read_text())
+    name, first, last = content["items"].pop()
+    content["items"].append([name, first, last - 4])
+    content["rows"] -= 4
+    (made.path / "job.json").write_text(json.dumps(content))
+    with pytest.raises(RecordError, match=r"job\.json: not a job"):
+        seal_job(made.path)
+    content["log"] = "a\0b"
+    (made.path / "job.json").write_text(json.dumps(content))
+    with pytest.raises(RecordError, match="no file has"):
+        run_part(made.path, 0)

@@ -14,6 +14,7 @@ from ucsearch.pipeline.released import panel_rows
 from ucsearch.pipeline.rows import Rows
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.requests import Request
+from ucsearch.segments.audit import sealed_before
 from ucsearch.segments.encode import panel_batch, refusal_batch
 from ucsearch.segments.files import (
     DIGEST,
@@ -122,5 +123,6 @@ class Segment(NamedTuple):
 
     def close(self, book: AuditLog, request: Request, parts: int) -> None:
         """Seal the parts and write the entry; a run that was cut off in between writes it once."""
-        sealed = seal_folder(self.folder, self.run, [part_name(n) for n in range(parts)])
+        names = [part_name(n) for n in range(parts)]
+        sealed = seal_folder(self.folder, self.run, names, sealed_before(book.path, self.run))
         book.append(segment_record(sealed, request=request))

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ucsearch.errors import RecordError
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.requests import Request
 from ucsearch.scale.job import Job
+from ucsearch.segments.audit import sealed_before
 from ucsearch.segments.files import (
     DIGEST,
     Sealed,
@@ -47,9 +49,12 @@ def seal_parts(job: Job, folder: str | Path, log: str | Path, parts: Sequence[st
     """Close the run: these parts, no series twice. A part that nobody named is what a task left that was given up after
     it had written, and is removed."""
     place, names = Path(folder), sorted(set(parts))
+    before = sealed_before(Path(log), place.name)
+    if before is not None and (lost := {part.name for part in before.parts} - set(names)):
+        raise RecordError(f"{min(lost)}: was sealed as a part of this run, and is not named now")
     for name in set(part_names(place)) - set(names):
         (place / name).unlink()
-    sealed = seal_folder(place, place.name, names)
+    sealed = seal_folder(place, place.name, names, before)
     with AuditLog(log, clock=clock) as book:
         book.append(segment_record(sealed, "ucsearch.scale", Request(sealed.run, body=job.digest, by="ucsearch.scale")))
     return sealed

@@ -30,6 +30,7 @@ from ucsearch.scale.batch import _Columns, rows_of
 from ucsearch.scale.forecasting import Forecasting, forecast_part, plan_forecasting
 from ucsearch.scale.inputs import check_columns, check_numbers, check_states, footer_of, input_files
 from ucsearch.scale.job import Job
+from ucsearch.segments.audit import sealed_before
 from ucsearch.segments.files import (
     SHARED,
     Sealed,
@@ -127,6 +128,22 @@ def _check_whole(planned: Folder, rows: int | None) -> None:
         raise ValueError(f"parts of fewer or more rows than the {rows} that were planned")
     if planned.begin:
         np.datetime64(planned.begin, "s")
+    if "\0" in str(planned.log):
+        raise ValueError("a log whose name no file has")
+
+
+def _check_rows(planned: Folder) -> None:
+    """That parts reach to the end of every file which is still as it was planned: a job that was cut short, with its
+    number of rows, looks whole by itself."""
+    import pyarrow.parquet as pq
+
+    for name in {item.file for item in planned.items}:
+        path = Path(name)
+        if not path.is_file() or footer_of(path) != planned.footers[name]:
+            continue  # another file has its place: parts were run on what was there
+        rows, last = pq.read_metadata(path).num_rows, max(item.last for item in planned.items if item.file == name)
+        if rows != last:
+            raise RecordError(f"{planned.path / JOB}: not a job ({rows} rows in {name}, parts of {last})")
 
 
 def _parsed(path: Path) -> Any:
@@ -332,10 +349,11 @@ def seal_job(
     """All parts there, none twice, all by the same settings and kind of worker: write the manifest and the segment's
     entry. `out` gets a small table of what was decided."""
     planned = Folder.read(folder)
+    _check_rows(planned)
     names = [part_name(n) for n in range(len(planned.items))]
     if not (planned.segment / SHARED).exists():
         raise RecordError(f"{names[0]}: missing; no part has run")
-    sealed = seal_folder(planned.segment, planned.run, names)
+    sealed = seal_folder(planned.segment, planned.run, names, sealed_before(planned.log, planned.run))
     with AuditLog(planned.log, clock=clock) as book:
         request = Request(sealed.run, body=planned.job.digest, by="ucsearch job")
         book.append(segment_record(sealed, "ucsearch job", request))

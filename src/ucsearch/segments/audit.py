@@ -29,7 +29,7 @@ from ucsearch.segments.rebuild import NotAtHand, check_digests, rebuilt
 from ucsearch.segments.shared import SCHEMA, Shared
 from ucsearch.task import Task
 
-__all__ = ["SegmentReport", "segments_of", "verify_segment", "verify_segments"]
+__all__ = ["SegmentReport", "sealed_before", "segments_of", "verify_segment", "verify_segments"]
 
 
 class SegmentReport(NamedTuple):
@@ -59,6 +59,14 @@ def segments_of(reader: AuditReader, *, newest_first: bool = False) -> Iterator[
         if len(rows) < step:
             return
         at += step
+
+
+def sealed_before(log: Path, run: str) -> Sealed | None:
+    """What a log says of a run already, if anything."""
+    if not log.exists():
+        return None
+    with AuditReader(log) as reader:
+        return next((sealed for _, sealed in segments_of(reader, newest_first=True) if sealed.run == run), None)
 
 
 def verify_segments(

@@ -217,18 +217,25 @@ def _fits(name: str, said: Any, size: int) -> None:
 def rows_of_part(path: Path) -> tuple[ReadPart, list[tuple[Any, Batch]]]:
     """The part's rows by shape; what is wrong with a column is said with the part's name."""
     found = read_part(path)
+    return found, _batches(path.name, found)
+
+
+def _batches(name: str, found: ReadPart) -> list[tuple[Any, Batch]]:
     try:
-        return found, batch_of(found.table)
+        return batch_of(found.table)
     except RecordError as error:
-        raise RecordError(f"{path.name}, {error}") from error
+        raise RecordError(f"{name}, {error}") from error
 
 
 def part_names(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.iterdir() if PART.fullmatch(p.name))
 
 
-def seal_folder(folder: Path, run: str, expected: Sequence[str] | None = None) -> Sealed:
-    """Check that all parts are there and belong together, and write the manifest. Nothing is written if not."""
+def seal_folder(
+    folder: Path, run: str, expected: Sequence[str] | None = None, before: Sealed | None = None
+) -> Sealed:  # fmt: skip
+    """Check that all parts are there and belong together, and write the manifest. Nothing is written if not, or if they
+    are others than those that the log says were sealed `before`."""
     shared = Shared.read(folder / SHARED)
     names = part_names(folder)
     if expected is not None:
@@ -240,6 +247,9 @@ def seal_folder(folder: Path, run: str, expected: Sequence[str] | None = None) -
         raise RecordError(f"{folder}: no parts")
     parts, tree = _collect(folder, names, shared)
     sealed = Sealed(run, tree.count, tree.root.hex(), shared.sha.hex(), tuple(parts))
+    if before is not None and sealed != before:
+        changed = [part.name for part in parts if part not in before.parts] or [SHARED]
+        raise RecordError(f"{changed[0]}: not as it was sealed; the log has another entry of this run")
     with whole_file(folder / LEAVES) as file:  # so that a proof need not read all parts
         for leaves in tree.leaves:
             file.write(b"".join(leaves))
@@ -260,7 +270,7 @@ def _collect(folder: Path, names: Sequence[str], shared: Shared) -> tuple[list[P
     digests: list[bytes] = []
     owner: dict[str, str] = {}
     for name in names:
-        found = read_part(folder / name, ["series", DIGEST])
+        found = read_part(folder / name)
         check_part(name, found, shared)
         _check_columns(name, found)
         own = found.table.column("series").to_pylist()
@@ -271,9 +281,13 @@ def _collect(folder: Path, names: Sequence[str], shared: Shared) -> tuple[list[P
             twice = next(x for i, x in enumerate(own) if x in own[:i])
             raise RecordError(f"{name}, column series: {twice!r} twice, expected it once")
         made = found.table.column(DIGEST).to_pylist()
-        if found.rows and found.rows != _rows_mark(made):
-            written = found.rows.split()[0]
+        if found.rows != _rows_mark(made):
+            written = found.rows.partition(" ")[0][:20] or "unknown number"
             raise RecordError(f"{name}: {len(made)} rows are not the {written} that were written there; run it again")
+        for places, batch in _batches(name, found):
+            for at, digest in zip(places.tolist(), digests_of(batch, shared.sha), strict=True):
+                if digest != made[at]:
+                    raise RecordError(f"{name}, series {own[at]!r}: its columns do not give its digest; run it again")
         series += own
         digests += made
         parts.append(Part(name, found.sha256, len(own)))
