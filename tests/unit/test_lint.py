@@ -66,7 +66,7 @@ def nested_then_flat(s, a):
         if s.x > 0:
             a = max(a, min(s.x, a**2))
         else:
-            a = a // 2.0
+            a = math.hypot(a, 2.0)
     return a + sum(s.q)
 
 
@@ -133,7 +133,8 @@ def test_what_numba_refuses_is_named() -> None:
     assert found(replaced) == [(1, "._replace", False)]
     assert found(as_dict) == [(1, "._asdict", False)]
     assert found(run_time_slice)[-1] == (2, "a tuple slice with a variable edge", False)
-    assert [compiles for _, _, compiles in found(named_except)] == [False]
+    assert found(named_except) == [(1, "try", False)]
+    assert found(bare_except) == [(1, "try", False)]  # numba would, but a kernel's own errors are not Python's
     assert found(constant_slices) == []
 
 
@@ -165,7 +166,7 @@ def inner_lambda(s, a):
     return double(a)
 
 
-@pytest.mark.parametrize("function", [star_tuple, star_call, dict_lookup, set_size, bare_except, inner_lambda])
+@pytest.mark.parametrize("function", [star_tuple, star_call, dict_lookup, set_size, inner_lambda])
 def test_what_numba_compiles_is_not_called_uncompilable(function: Callable[..., Any]) -> None:
     numba = pytest.importorskip("numba")
     numba.njit(function)(S(1.0, (2.0, 3.0)), 1.0)  # it does compile
@@ -173,7 +174,7 @@ def test_what_numba_compiles_is_not_called_uncompilable(function: Callable[..., 
 
 
 def helper(x):
-    return x % 3.0
+    return x**3
 
 
 def calls_helper(s, a):
