@@ -37,13 +37,15 @@ SMALLER: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "ett-direction-mini": (
         ("decisions = 20", "decisions = 17"), ("validation = 40", "validation = 20"),
-        ("expect_beam = 420", "expect_beam = 357"), ("expect_sampling = 1440", "expect_sampling = 1224"),
+        ("expect_beam = 420", "expect_beam = 357"), ("samples = 24", "samples = 12"),
+        ("expect_sampling = 1440", "expect_sampling = 612"), ("paths = 20", "paths = 10"),
     ),
+    "lost-sales-mini": (("open_loop_width = 8", "open_loop_width = 2"), ("sets = 4", "sets = 2")),
     "m4-balanced200-mini": (
         ("paths = 12", "paths = 6"), ("decisions = 6", "decisions = 3"), ("seeds = 2", "seeds = 1"),
         ("risks = [0.0, 0.5, 0.75]", "risks = [0.0, 0.5]"),
     ),
-    "mechanism-mini": (("paths = 10", "paths = 5"),),
+    "mechanism-mini": (("paths = 10", "paths = 4"),),
 }  # fmt: skip
 DIGITS = 9  # of a figure; libraries differ in the last ones
 _EFFORT = ("oracle_nodes", "activity_nodes", "nodes")  # of proofs: no decision depends on them

@@ -259,7 +259,7 @@ def job_in(folder: Path, data_dir: Path | None = None) -> Job:
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return shared_run(MINI, tmp_path_factory)
+    return shared_run(smaller(MINI), tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from ucsearch.cachedir import cache_dir
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 # `inner` has one name in both, and in two processes also one number of numba's: only its code differs. It is long, so
 # that it is not taken into its callers, where nothing could be mixed up.
@@ -58,6 +62,57 @@ def least(i):
 """
 
 
+# One process has numba ready to compile, which takes longer than what is compiled here, and forks all others. Nothing of
+# ours is compiled or looked for in it, and each of the others gives its functions numbers of its own.
+NURSERY = """
+import json, os, sys, traceback
+import numba
+import ucsearch.jit
+numba.njit(lambda x: x + 1.0)(1.0)
+for line in sys.stdin:
+    folder, cache, code = json.loads(line)
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(into, 1)
+        os.dup2(into, 2)
+        os.chdir(folder)
+        os.environ["UCSEARCH_CACHE_DIR"] = cache
+        try:
+            exec(code, {"__name__": "__main__"})
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        sys.stdout.flush()
+        os._exit(0)
+    os.close(into)
+    with os.fdopen(out) as told:
+        text = told.read()
+    print(json.dumps([os.waitpid(child, 0)[1], text]), flush=True)
+"""
+Run = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """`run(folder, code, cache)`: the words that a process of its own prints."""
+    env = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    nursery = subprocess.Popen(
+        [sys.executable, "-c", NURSERY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=env
+    )
+    assert nursery.stdin is not None
+    assert nursery.stdout is not None
+
+    def forked(folder: Path, code: str, cache: Path, first: str = "") -> list[str]:
+        print(json.dumps([str(folder), str(cache), f"{first}from parts import *\n{code}"]), file=nursery.stdin)
+        status, text = json.loads(nursery.stdout.readline())
+        assert status == 0, text[-2000:]
+        return str(text).split()
+
+    yield forked
+    nursery.communicate(timeout=30)
+
+
 @pytest.fixture
 def parts(tmp_path: Path) -> Path:
     (tmp_path / "parts.py").write_text(PARTS)
@@ -66,16 +121,8 @@ def parts(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, code: str, cache: Path, first: str = "") -> list[str]:
-    env = {**os.environ, "UCSEARCH_CACHE_DIR": str(cache)}
-    env.pop("NUMBA_CACHE_DIR", None)
-    command = [sys.executable, "-c", f"{first}from parts import *\n{code}"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.split()
-
-
-def test_code_of_two_processes_is_not_mixed_up_in_a_third(parts: Path) -> None:
+@forks
+def test_code_of_two_processes_is_not_mixed_up_in_a_third(run: Run, parts: Path) -> None:
     cache = parts / "cache"
     assert run(parts, "print(doubled(1.0))", cache) == ["2.5"]
     assert run(parts, "print(tenfold(1.0))", cache) == ["10.5"]
@@ -86,7 +133,8 @@ def test_code_of_two_processes_is_not_mixed_up_in_a_third(parts: Path) -> None:
     assert run(parts, "print(doubled(1.0))", cache) == ["2.5"]
 
 
-def test_code_follows_a_change_in_another_file(parts: Path) -> None:
+@forks
+def test_code_follows_a_change_in_another_file(run: Run, parts: Path) -> None:
     """Numba alone would go on using the caller with the old helper, or the old constant, inside."""
     cache = parts / "cache"
     assert run(parts, "print(doubled(1.0))", cache) == ["2.5"]
@@ -98,7 +146,7 @@ def test_code_follows_a_change_in_another_file(parts: Path) -> None:
     assert run(parts, "print(doubled(1.0))", cache, changed) == ["5.75"]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@forks
 def test_names_begin_elsewhere_in_every_process() -> None:
     from numba.core.bytecode import FunctionIdentity
 
@@ -120,8 +168,8 @@ def test_names_begin_elsewhere_in_every_process() -> None:
     assert min(theirs, number()) > 1_000_000  # numba's own begin with 1
 
 
-@pytest.mark.skipif(os.name != "posix", reason="permissions as POSIX has them")
-def test_code_is_not_taken_from_a_folder_of_others(parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@forks
+def test_code_is_not_taken_from_a_folder_of_others(run: Run, parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = parts / "cache"
     cache.mkdir()
     cache.chmod(0o777)
@@ -131,6 +179,8 @@ def test_code_is_not_taken_from_a_folder_of_others(parts: Path, monkeypatch: pyt
     assert cache_dir() is None
 
 
-def test_nothing_is_compiled_where_numba_is_told_not_to(parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    assert run(parts, "print(doubled(1.0), type(doubled).__name__)", parts / "cache") == ["2.5", "function"]
+def test_nothing_is_compiled_where_numba_is_told_not_to(parts: Path) -> None:
+    env = {**os.environ, "UCSEARCH_CACHE_DIR": str(parts / "cache"), "NUMBA_DISABLE_JIT": "1"}
+    code = "from parts import *\nprint(doubled(1.0), type(doubled).__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=parts, env=env, check=True)
+    assert done.stdout.split() == ["2.5", "function"]
