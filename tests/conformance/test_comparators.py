@@ -65,7 +65,7 @@ CASES = [
     ("stock", "members", SAMPLING, 400),
     ("position", "scores", MYOPIC, 400),
     ("risky", "mean", MYOPIC, 400),
-    ("followed", "members", SAMPLING, 200),
+    ("followed", "members", SAMPLING, 300),
 ]
 
 

@@ -1,6 +1,6 @@
 """The compiled engine gives the bytes of the plain Python engine: 20,000 random windows over ten task templates.
 
-Every case runs the text of its kernel, on a quarter of its windows in `make test`; one kernel is compiled too, on as
+Every case runs the text of its kernel, on a sixth of its windows in `make test`; one kernel is compiled too, on as
 many, and all of them on all windows in the slow tests.
 """
 

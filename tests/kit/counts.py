@@ -1,4 +1,4 @@
-"""How many random cases a test tries: a quarter of them in `make test`, all of them in `make test-slow`."""
+"""How many random cases a test tries: a sixth of them in `make test`, all of them in `make test-slow`."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ ALL = os.environ.get("UCSEARCH_CASES") == "all"
 
 
 def some(count: int) -> int:
-    return count if ALL else max(1, count // 4)
+    return count if ALL else max(1, count // 6)

@@ -1,5 +1,5 @@
 """What a certificate claims, against brute force: 20,000 random small windows, dead ends, ties and depth 1 included
-(a quarter of them in `make test`)."""
+(a sixth of them in `make test`)."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def test_processes_one_of_them_killed(files: Path, plain: str, tmp_path: Path) -
     victim.wait()
     with pytest.raises(RecordError, match=r"part-0000\d\d.parquet: missing") if victim.returncode else open(os.devnull):
         seal_job(tmp_path / "job")
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         assert len(run_parts(tmp_path / "job", pool)) == 6
     sealed = seal_job(tmp_path / "job")
     assert (sealed.count, sealed.root) == (COUNT, plain)

@@ -166,7 +166,7 @@ def test_exports_from_and_to(made: Path, tmp_path: Path) -> None:
         assert reader.export_jsonl(out, first=9) == 0
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
 def test_whatever_is_done_to_an_export_only_what_was_recorded_is_valid(made: Path, tmp_path: Path, seed: int) -> None:
     """Forgers know the format: they recompute digests and heads, drop members, lines and marks, and insert records."""
     rng = random.Random(seed)

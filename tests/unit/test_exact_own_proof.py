@@ -15,7 +15,7 @@ from ucsearch.pipeline.cases import Kinds
 SETTINGS = make_settings()
 
 
-def panel(count: int = 16) -> tuple[Any, list[Any], uc.Trace]:
+def panel(count: int = 8) -> tuple[Any, list[Any], uc.Trace]:
     kind = Kinds(SETTINGS).kind(SETTINGS.task, {})
     rng = np.random.default_rng(3)
     members = np.round(rng.gamma(4.0, 2.0, (count, 6, 4)) * rng.uniform(0.5, 3.0, (count, 1, 1)), 1)
@@ -44,7 +44,7 @@ def test_the_same_bytes_with_fewer_searches(mode: Any, monkeypatch: pytest.Monke
         searched.clear()
         ours = api.certify_panel(task, states, trace, policy, **common)
         rest = int((spent >= budget).sum())
-        assert searched[0] == 16
+        assert searched[0] == 8
         assert (searched[1] == rest) if rest else (len(searched) == (2 if mode == "mean" else 3))
         with monkeypatch.context() as patch:
             patch.setattr(api, "_with_budget", lambda plan, exact, common: real(

@@ -62,8 +62,8 @@ def least(i):
 """
 
 
-# One process has numba ready to compile, which takes longer than what is compiled here, and forks all others. Nothing of
-# ours is compiled or looked for in it, and each of the others gives its functions numbers of its own.
+# One process has numba ready to compile, which takes longer than what is compiled here, and forks all others. Nothing
+# of ours is compiled or looked for in it, and each of the others gives its functions numbers of its own.
 NURSERY = """
 import json, os, sys, traceback
 import numba
