@@ -153,7 +153,7 @@ test: setup ## Run the tests, slow ones excepted (UCSEARCH_DATA=folder adds thos
 .PHONY: test-slow
 test-slow: $(VENV_SLOW)/.stamp ## Run the slow tests, with independent solvers, in .venv-slow
 	$(VENV_SLOW)/bin/python -m pytest -m slow $(PYTEST_ARGS)
-	UCSEARCH_CASES=all $(VENV_SLOW)/bin/python -m pytest -n 2 --dist loadfile -m "not slow" tests/property tests/conformance \
+	UCSEARCH_CASES=all $(VENV_SLOW)/bin/python -m pytest -n 2 --dist loadfile -m "not slow" tests/property tests/conformance tests/tasks \
 		tests/unit/test_canonical.py tests/unit/test_blobs.py $(PYTEST_ARGS)
 
 .PHONY: test-py

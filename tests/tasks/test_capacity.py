@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
+from tests.kit.counts import some
 from tests.tasks.brute import check_bound, check_exact, check_fallback, reachable
 from ucsearch.tasks.capacity import CapacityPlan
 
@@ -50,14 +51,14 @@ def test_every_instance_passes_check_task() -> None:
 
 def test_exact_search_equals_enumeration() -> None:
     rng = np.random.default_rng(1)
-    for _ in range(250):
+    for _ in range(some(600)):
         made, state, members, risk, spread = random_case(rng)
         check_exact(made.task(), state, members, risk, spread)
 
 
 def test_bound_is_never_below_enumeration() -> None:
     rng = np.random.default_rng(2)
-    for _ in range(300):
+    for _ in range(some(600)):
         made, state, members, risk, spread = random_case(rng)
         check_bound(made.task(), state, members, rng, risk, spread)
 
