@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from ucsearch.cli import app
 from ucsearch.cli.demo import START, TASK, seasonal_paths
+from ucsearch.cli.main import only
 from ucsearch.records import AuditLog, AuditReader
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,6 +83,17 @@ def test_every_command_has_help(name: str) -> None:
         assert option.help, f"{name} {option.name}"
 
 
+def test_a_command_that_is_made_alone_is_the_one_among_the_others() -> None:
+    names = {name.split()[1] for name in COMMANDS}
+    for name in names:
+        alone = only(name)
+        assert len([*alone.registered_commands, *alone.registered_groups]) == 1
+        if name != "verify":
+            assert runner.invoke(alone, [name, "--help"]).output == run(name, "--help")
+    assert all(only(word) is app for word in ("", "nope", "--help", "--version", "dir"))
+    assert len(app.registered_commands) + len(app.registered_groups) == len(names)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_and_option_is_in_the_documents(name: str) -> None:
     found = re.search(rf"^##+ {re.escape(name)}\n(.*?)(?=^## |^### |\Z)", DOCS, re.M | re.S)
@@ -123,10 +135,11 @@ def test_an_error_of_ours_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
 
 
 def test_wrong_usage_is_exit_code_2() -> None:
-    for arguments in (["nope"], ["demo", "--nope"], ["log", "override", "abc"]):
-        done = console(*arguments)
-        assert done.returncode == 2, done.stderr
-        assert "Traceback" not in done.stderr
+    done = console("nope")
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    run("demo", "--nope", code=2)
+    run("log", "override", "abc", code=2)
     done = console("verify", "no-such-file.db")
     assert done.returncode == 64, done.stderr  # the verifier's own, since 2 is a verdict
 

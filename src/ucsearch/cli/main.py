@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.main import get_command_name
+from typer.models import CommandInfo
 
 from ucsearch.cli.allocate import allocate
 from ucsearch.cli.bench_lost_sales import lost_sales
@@ -83,12 +86,29 @@ app.command(context_settings={"ignore_unknown_options": True})(override)  # a qu
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Console entry."""
+    words = sys.argv[1:] if argv is None else list(argv)
     try:
-        app(args=None if argv is None else list(argv), prog_name="ucsearch")
+        only(words[0] if words else "")(args=words, prog_name="ucsearch")
     except UCSearchError as error:
         # One line, whatever an error quotes: a log reader or a terminal sees one event.
         typer.echo(f"Error: {one_line(error)}", err=True)
         sys.exit(NEEDS_A_PERSON)
+
+
+def only(name: str) -> typer.Typer:
+    """The app with that command or group alone, since typer makes all that there are before it runs one, which takes
+    longer than most of them; the whole app where it has none of that name."""
+    commands = [one for one in app.registered_commands if one.callback and name == _name(one)]
+    groups = [one for one in app.registered_groups if name == one.name]
+    if not commands and not groups:
+        return app
+    chosen = copy(app)
+    chosen.registered_commands, chosen.registered_groups = commands, groups
+    return chosen
+
+
+def _name(one: CommandInfo) -> str:
+    return one.name or get_command_name(getattr(one.callback, "__name__", ""))
 
 
 def _print_version(wanted: bool) -> None:
