@@ -81,6 +81,10 @@ def by_index_reward(s: Any, a: float, y: float, p: Any) -> float:
     return max(values[math.floor(s.x + a)], -0.0, y * 0.1)  # past the end in some windows
 
 
+def divided_reward(s: Any, a: float, y: float, p: Any) -> float:
+    return min(y / (1.0 - s.x - a), 0.5) - 0.1 * a  # by zero in some windows, which infinity and `min` would hide
+
+
 def any_feasible(s: Any, a: float, p: Any) -> bool:
     return True
 
@@ -106,6 +110,7 @@ def checks() -> dict[str, Callable[[], str]]:
     beam = dict(depth=2, width=3, top_k=2, risk=0.3)
     own = dict(state=Row, actions=[0.0, 1.0], feasible=any_feasible, step=add_step, fallback=nothing)
     indexed = uc.Task(name="indexed", reward=by_index_reward, **own)  # type: ignore[arg-type]
+    divided = uc.Task(name="divided", reward=divided_reward, **own)  # type: ignore[arg-type]
     grown = uc.Task(name="grown", reward=exp_reward, **own)  # type: ignore[arg-type]
     one = uc.Trace.from_members(np.full((2, 1, 2), 0.7))
     states = [Row(0.0), Row(1.0)]
@@ -118,6 +123,7 @@ def checks() -> dict[str, Callable[[], str]]:
         "exact": lambda: alone(lambda: same(panel("free", rng), uc.Exact(depth=2, risk=0.3))),
         "certificates": same_certificates,
         "a rule raises": lambda: same(dict(task=indexed, states=states, traces=one), uc.UCBeam(**beam)),
+        "a rule divides by zero": lambda: same(dict(task=divided, states=states, traces=one), uc.UCBeam(**beam)),
         "exp": lambda: refused(grown, states=states, traces=one, policy=uc.UCBeam(**beam)),
         "mcts": lambda: refused(
             indexed, states=states, traces=one, policy=uc.MCTS(depth=2, risk=0.3, simulations=3, top_k=2)

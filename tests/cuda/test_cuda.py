@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,15 @@ from ucsearch.engine.cuda.allowed import NotOnDevice
 from ucsearch.engine.cuda.text import device_text, measuring_text
 
 ROOT = Path(__file__).parents[2]
-SAME = ("beam, mean", "beam by bound", "beam, members", "exact", "certificates", "a rule raises")
+SAME = (
+    "beam, mean",
+    "beam by bound",
+    "beam, members",
+    "exact",
+    "certificates",
+    "a rule raises",
+    "a rule divides by zero",
+)
 REFUSED = {"exp": "math.exp()", "mcts": "'mcts'", "other bytes": "other bytes than the CPU (in out_f)"}
 
 
@@ -91,13 +100,39 @@ def test_what_may_differ_is_refused_by_name(line: str, word: str) -> None:
 def test_the_users_code_is_spelled_out_for_the_device() -> None:
     text = measuring_text(USER.format("return max(x[i], usr_math.floor(x[0]), 1.0)"))
     body = ast.unparse(next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == "usr_f"))
-    assert "uc_max(uc_max(x[uc_index(i, len(x))], uc_floor(" in body
+    assert "uc_max(uc_max(x[uc_index(i, len(x))], uc_floor(uc_whole(" in body
     space: dict[str, object] = {}
     exec(text, space)
     f = space["usr_f"]
     assert f((1.5, 2.5), 1) == 2.5  # type: ignore[operator]
     with pytest.raises(IndexError):
         f((1.5, 2.5), 2)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("line", "good", "bad"),
+    [
+        ("return min(1.0 / x, 5.0)", 4.0, 0.0),
+        ("x /= x\n    return x", 4.0, 0.0),
+        ("return usr_math.sqrt(x)", 4.0, -1.0),
+        ("return int(x) * int(x)", 2.0**30, 1e12),
+        ("return usr_math.ceil(x) * i", 3.5, float("nan")),
+    ],
+)
+def test_a_thread_raises_where_python_does_or_has_more_digits(line: str, good: float, bad: float) -> None:
+    text, space = measuring_text(USER.format(line)), dict[str, Any]()
+    assert any(guard in text.partition("def usr_f")[2] for guard in ("uc_divisor(", "uc_radicand(", "uc_whole("))
+    exec(text, space)
+    f = space["usr_f"]
+    assert f(good, 3) > 0.0
+    with pytest.raises((ArithmeticError, ValueError)):
+        f(bad, 3)
+
+
+def test_a_number_written_too_large_is_refused() -> None:
+    with pytest.raises(NotOnDevice, match=r"write 10000000000\.0"):
+        measuring_text(USER.format("return int(x) * 10_000_000_000"))
+    measuring_text(USER.format("return x / 2.0 * 1e12"))
 
 
 def test_a_thread_too_large_for_the_device_is_refused() -> None:

@@ -3,7 +3,9 @@ because a device treats it otherwise."""
 
 from __future__ import annotations
 
-__all__ = ["IMPORTS", "PLAIN_IMPORTS", "TOOLS"]
+__all__ = ["IMPORTS", "MOST_WHOLE", "PLAIN_IMPORTS", "TOOLS"]
+
+MOST_WHOLE = 2**31  # of a user's whole numbers: a product of two is still one of 64 bits
 
 IMPORTS = """\
 import collections
@@ -72,7 +74,11 @@ def uc_shaped(flat, shape):
 
 uc_inline = uc_entry = uc_inner
 """
-TOOLS = """\
+TOOLS = (
+    f"""\
+UC_MOST = {float(MOST_WHOLE)}
+"""
+    + """\
 uc_user = uc_lean_call = uc_inner
 uc_lean = uc_pasted = uc_inline
 UC_HUGE = 9.2e18
@@ -102,6 +108,24 @@ def uc_index(i, n):
     if i < 0 or i >= n:
         raise IndexError("out of range")
     return i
+
+@uc_inline
+def uc_divisor(x):
+    if x == 0.0:
+        raise ZeroDivisionError("division by zero")
+    return x
+
+@uc_inline
+def uc_radicand(x):
+    if x < 0.0:
+        raise ValueError("root of less than nothing")
+    return x
+
+@uc_inline
+def uc_whole(x):
+    if not (-UC_MOST < x < UC_MOST):
+        raise OverflowError("a whole number too large for exact products")
+    return x
 
 # A device function may not return an array of its own, but a tuple that holds one.
 @uc_inner
@@ -137,3 +161,4 @@ def uc_fresh(w, out_i, paths):
                 paths[w, x, t] = -1
 
 """
+)

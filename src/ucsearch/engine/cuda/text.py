@@ -3,8 +3,9 @@
 Scratch arrays get constant shapes (a kernel per depth, width, actions and members) and lie in a thread's own memory.
 One thread does one window. What allocates takes from a small heap of the thread, which is handed down to it. min, max,
 floor and ceil are spelled out, because the device's own treat NaN, signed zeros and huge numbers differently. Indices
-in a user's functions are checked. A thread that raises, or runs out of heap or of nodes, leaves its window undone, and
-the CPU does it. The text imports nothing of ucsearch.
+in a user's functions are checked, and so is what Python refuses where a device goes on: a division by zero, the root of
+less than nothing, whole numbers too large for a product of two to be exact. A thread that raises, or runs out of heap
+or of nodes, leaves its window undone, and the CPU does it. The text imports nothing of ucsearch.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from ucsearch.engine.arrays import ISet
 from ucsearch.engine.cuda.allowed import NotOnDevice, called, imported_names, refuse
-from ucsearch.engine.cuda.heads import IMPORTS, PLAIN_IMPORTS, TOOLS
+from ucsearch.engine.cuda.heads import IMPORTS, MOST_WHOLE, PLAIN_IMPORTS, TOOLS
 
 __all__ = ["BLOCK", "LOCAL_LIMIT", "device_text", "local_bytes", "measuring_text", "pool_numbers"]
 
@@ -86,6 +87,8 @@ def _rewritten(body: str) -> ast.Module:
     boxes = {name for name, f in named.items() if f in boxed}
     for function in functions.values():
         user = any(ast.unparse(d) == USER for d in function.decorator_list)
+        if user:
+            _Guarded(imports).visit(function)
         _Calls(imports, takers, boxes, function.name == "uc_panel").visit(function)
         if user:
             _Checked().visit(function)
@@ -118,6 +121,12 @@ def _taking(
 
 
 _SPELLED = {("math", "floor"): "uc_floor", ("math", "ceil"): "uc_ceil"}
+_GUARDS = {
+    ("math", "sqrt"): "uc_radicand",
+    ("math", "floor"): "uc_whole",
+    ("math", "ceil"): "uc_whole",
+    ("", "int"): "uc_whole",
+}
 _ALLOCATED = (("numpy", "empty"), ("numpy", "zeros"), ("numpy", "ones"))
 
 
@@ -172,6 +181,44 @@ def _is_tuple(shape: ast.expr) -> bool:
     if isinstance(shape, ast.BinOp):
         return _is_tuple(shape.left) or _is_tuple(shape.right)
     return isinstance(shape, ast.Tuple) or (isinstance(shape, ast.Attribute) and shape.attr == "shape")
+
+
+class _Guarded(ast.NodeTransformer):
+    """Where Python raises, or needs more digits than a device has, the thread raises: `min` or a comparison would hide
+    what a device makes of it."""
+
+    def __init__(self, imports: dict[str, tuple[str, str]]) -> None:
+        self.imports = imports
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Div):
+            node.right = _divisor(node.right)
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Div):
+            node.value = _divisor(node.value)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        guard = _GUARDS.get(called(node, self.imports))
+        if guard and len(node.args) == 1:
+            node.args[0] = ast.Call(ast.Name(guard, ast.Load()), [node.args[0]], [])
+        return node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if type(node.value) is int and node.value >= MOST_WHOLE:
+            raise NotOnDevice(f"the whole number {node.value} is too large for exact products; write {node.value}.0")
+        return node
+
+
+def _divisor(node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.Constant) and node.value:
+        return node
+    return ast.Call(ast.Name("uc_divisor", ast.Load()), [node], [])
 
 
 class _Checked(ast.NodeTransformer):
