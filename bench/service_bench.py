@@ -169,18 +169,29 @@ async def closed_loop(load: Load, seconds: float, clients: int, count: int = 1) 
             codes[status] += 1
             done += count if status == 200 else 0
 
-    before, started = busy_s(load.service), time.perf_counter()
+    before, own, started = busy_s(load.service), load.service.cpu_s(), time.perf_counter()
     await asyncio.gather(*(one() for _ in range(clients)))
     wall = time.perf_counter() - started
     return {
         "per_s": done / wall, "cpu_ms": 1e3 * (busy_s(load.service) - before) / max(1, done),
+        "service_cpu_ms": 1e3 * (load.service.cpu_s() - own) / max(1, done),
         "refused": sum(n for code, n in codes.items() if code != 200),
     }  # fmt: skip
 
 
 def open_loop(load: Load, seconds: float, rate: float, null: bool = False) -> dict[str, Any]:
     """Requests at their times, whether the ones before are answered or not; latency counts from the time meant."""
-    return OpenLoop(load.service.port, lambda n: load.null if null else load.request(n)).run(seconds, rate)
+    before = load.service.cpu_s()
+    found = OpenLoop(load.service.port, lambda n: load.null if null else load.request(n)).run(seconds, rate)
+    return {**found, "service_cpu_s": load.service.cpu_s() - before}
+
+
+def refusal_ms(m: dict[str, Any]) -> float:
+    """Processor time of a refusal, on connections and at the door together: what the service took under overload beyond
+    what its decisions take with 64 clients."""
+    over, each = m["overload_5x"], 1e-3 * m["clients_64"]["service_cpu_ms"]
+    refused = sum(n for code, n in over["codes"].items() if code != 200)
+    return 1e3 * (over["service_cpu_s"] - each * over["codes"].get(200, 0)) / max(1, refused)
 
 
 async def measure(load: Load, seconds: float, memory: int) -> dict[str, Any]:
@@ -252,6 +263,7 @@ def main() -> None:
         for what, name in (("", "p99_ms"), (", from sending", "sent_p99_ms")):
             full, less = (m["overload_5x"][name] / m[at][name] for at in ("full_load", "load_0.8"))
             print(f"  p99 under 5x overload is {full:.1f} times that at full load, {less:.1f} that at 0.8{what}")
+        print(f"  a refusal under 5x overload takes {refusal_ms(m):.2f} ms of the service's processor time")
         print(f"  memory          {m['memory_mb']:.0f} MB after {m['memory_after']} more decisions")
     if len(found) == 2:
         slow, fast = (found[name]["clients_64"]["per_s"] for name in ("postgresql", "sqlite"))

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.pipeline.kit import NAMES, decide, forecast_rows, make_settings, read_csv, state_rows, write_job
@@ -38,6 +39,21 @@ def test_rows_and_files_decide_alike(tmp_path: Path) -> None:
         assert {k: a[k] for k in kept} == {k: b[k] for k in kept}
         for name in ("action", "order", "margin", "regret_bound"):
             assert ("" if a[name] is None else float(a[name])) == ("" if b[name] == "" else float(b[name])), name
+
+
+def test_members_in_an_array_are_decided_as_in_lists() -> None:
+    """Where every value can be used, and where one cannot and is looked at closely, and of other axes than two."""
+    given = rows()
+    for change in (0.0, 2e15):
+        for row in given:
+            row["forecast"]["members"][0][0] = row["forecast"]["members"][0][0] + change
+        arrays = [{**r, "forecast": {"members": np.array(r["forecast"]["members"], dtype=np.float64)}} for r in given]
+        assert decide_cases(make_settings(), arrays) == decide_cases(make_settings(), given)
+    for odd in (np.zeros(3), np.zeros((2, 0))):
+        with pytest.raises(InputError, match="forecast"):
+            decide_cases(make_settings(), [{**given[0], "forecast": {"members": odd}}])
+    deep, listed = ([{**given[0], "forecast": {"members": m}}] for m in (np.zeros((2, 2, 2)), [[[0.0] * 2] * 2] * 2))
+    assert decide_cases(make_settings(), deep) == decide_cases(make_settings(), listed)
 
 
 def test_decisions_are_in_the_log_and_a_repeated_request_is_not_written_twice(tmp_path: Path) -> None:

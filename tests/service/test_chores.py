@@ -133,9 +133,18 @@ def test_lines_of_one_turn_are_written_together_and_warnings_at_once() -> None:
         written.clear()
         await asyncio.to_thread(logger.info, "elsewhere")
         assert "elsewhere" in written[0]
+        fields = {"request": 'a"ü', "status": 200, "ms": 0.5}
+        logger.info("request", extra={"fields": fields})
+        assert handler.tell("request", fields)  # the same line, without a record
+        await asyncio.sleep(0)
+        one, other = (json.loads(line) for line in written[-1].splitlines())
+        assert list(one) == list(other)
+        assert {**one, "at": ""} == {**other, "at": ""}
+        assert not await asyncio.to_thread(handler.tell, "request", fields)  # another thread's
         logger.info("last")
 
     asyncio.run(go())
+    assert not handler.tell("request", {})
     handler.flush()
     assert "last" in written[-1]
     logger.info("without a loop")
