@@ -28,10 +28,10 @@ typer.testing._get_command = typer.main.get_command = cache(typer.main.get_comma
 
 # The longest files, longest first: begun last, one of them would keep one worker busy while the other has nothing left.
 FIRST = (
-    "test_golden_runs.py", "test_engines.py", "test_members_bound.py", "test_inventory.py", "test_kernels.py",
-    "test_compiled_cache.py", "test_verify_corpus.py", "test_paper_rows.py", "test_pages.py", "test_comparators.py",
-    "test_closed.py", "test_examples.py", "test_value_suite.py", "test_verify.py", "test_scale.py",
-    "test_results_table.py", "test_compiled.py", "test_search.py", "test_verify_hostile.py", "test_split.py",
+    "test_golden_runs.py", "test_verify_corpus.py", "test_compiled_cache.py", "test_scale.py", "test_inventory.py",
+    "test_paper_rows.py", "test_verify_hostile.py", "test_verify.py", "test_comparators.py", "test_pages.py",
+    "test_results_table.py", "test_recheck.py", "test_examples.py", "test_kills.py", "test_members_bound.py",
+    "test_walkforward_suite.py", "test_planner_cli.py", "test_search.py", "test_engines.py", "test_compare.py",
 )  # fmt: skip
 
 
