@@ -53,6 +53,7 @@ def test_only_closed_loop_on_lots_changes_its_way_to_plan() -> None:
     far = kinds.kind(kinds.config({"lead_time": 3}), {"lead_time": 3})
     assert (far.policy.mode, far.policy.depth) == ("members", 1)
     assert len(far.task.continuations) == 1
+    assert len(far.task.actions) == 4 * 3 + 1  # sizes that stand for no states may be many
     members = Kinds(closed(**{'mode = "closed"': 'mode = "members"'}))
     kind = members.kind(members.config({"lead_time": 7}), {"lead_time": 7})
     assert kind.policy == members.settings.policy

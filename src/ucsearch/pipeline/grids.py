@@ -39,7 +39,8 @@ def panel_inputs(cases: Sequence[Case], trace: Trace, settings: Settings) -> tup
         params = params._replace(**looks(trace, params))
     multiples = settings.actions.multiples
     if settings.actions.lots:
-        _, actions, grid = fitted_sizes(kind.config, trace, params, settings.actions.lots, settings.actions.round_to)
+        count = len(kind.config.order_sizes) - 1  # `lots`, or more where they cost little
+        _, actions, grid = fitted_sizes(kind.config, trace, params, count, settings.actions.round_to)
         return states, params._replace(grid=grid), actions
     if multiples is None:
         if kind.task.name != ORDERING_TASK or not _packed(params):

@@ -16,17 +16,23 @@ from ucsearch.settings import Settings
 
 __all__ = [
     "LONGEST_CLOSED", "as_planned", "is_followed", "needs_cycles", "planned_policy", "steps_needed", "steps_wanted",
+    "with_cycles",
 ]  # fmt: skip
 
 LONGEST_CLOSED = 2  # periods of lead time
 _CYCLE_STEPS = 14  # periods after the first arrival over which order cycles are compared
+_FINER = 4  # times as many order sizes as `lots`: here they cost their number, not a power of it
 
 
 def as_planned(config: Any, settings: Settings) -> Any:
     """The task's parameters as they are planned with."""
-    if not _is_too_long(config, settings):
-        return config
-    return dataclasses.replace(config, order_cycles=True)
+    return with_cycles(config, settings.actions.lots) if _is_too_long(config, settings) else config
+
+
+def with_cycles(config: Any, lots: int) -> Any:
+    """Followed by order cycles, with more sizes: they are only counted here, each series has its own."""
+    sizes = tuple(float(i) for i in range(_FINER * lots + 1))
+    return dataclasses.replace(config, order_cycles=True, order_sizes=sizes)
 
 
 def is_followed(config: Any) -> bool:

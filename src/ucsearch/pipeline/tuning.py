@@ -29,7 +29,7 @@ from ucsearch.pipeline.backtest_result import BacktestResult
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.pipeline.contest import Contest, Progress, earlier_part, with_service_level
 from ucsearch.pipeline.kept import Arrays, Kept, file_hash
-from ucsearch.pipeline.lead_times import steps_wanted
+from ucsearch.pipeline.lead_times import needs_cycles, steps_wanted
 from ucsearch.pipeline.replay import History, Replay, needed_periods, read_histories
 from ucsearch.pipeline.sales import Data, read_sales
 from ucsearch.pipeline.seasons import seasoned
@@ -339,9 +339,10 @@ def _second(base: Settings, best: Trial) -> list[tuple[str, Changes]]:
         found.append(also(f"depth {max(lead + 1, depth - 3)}", "policy", depth=max(lead + 1, depth - 3)))
     found.append(also(f"depth {depth + 2}", "policy", depth=depth + 2))
     if (lots := base.actions.lots) > 0:
-        # With open orders of several periods states grow with a power of the sizes.
-        other = max(3, lots - 3) if lead > 1 else lots + 4
-        found.append(also(f"{other} order sizes", "actions", lots=other))
+        # With open orders of several periods states grow with a power of the sizes; beyond that there are no states.
+        followed = needs_cycles(base.task, base.policy)
+        other = max(3, lots - 3) if lead > 1 and not followed else lots + 4
+        found.append(also(f"lots = {other}" if followed else f"{other} order sizes", "actions", lots=other))
     elif base.actions.multiples is not None and not base.actions.batch:
         found.append(also("larger orders", "actions", periods=[2, 4, 7], batch=True))
     if base.season > 1:

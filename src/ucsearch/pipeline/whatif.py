@@ -21,7 +21,7 @@ from ucsearch.figures import figure
 from ucsearch.pipeline.again import Asked, asked_again, find_decision, refused_words
 from ucsearch.pipeline.cases import ORDERING_TASK, in_packs, state_columns
 from ucsearch.pipeline.columns import like
-from ucsearch.pipeline.lead_times import is_followed, needs_cycles
+from ucsearch.pipeline.lead_times import is_followed, needs_cycles, with_cycles
 from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
 from ucsearch.pipeline.order_words import order_size
 from ucsearch.pipeline.plans import plan_orders
@@ -239,7 +239,8 @@ def _changed(
     fitted = how_fitted(asked, config, rounding) if ordering else None
     other = dataclasses.replace(config, **parameters)
     if fitted is not None and needs_cycles(other, asked.policy):
-        other = dataclasses.replace(other, order_cycles=True)
+        other = with_cycles(other, fitted.lots)
+        fitted = fitted._replace(lots=len(other.order_sizes) - 1)
     told += [Set(k, _said(getattr(config, k)), _said(getattr(other, k))) for k in parameters]
     if "lead_time" in parameters and ordering:
         state, more = other_lead_time(state, int(config.lead_time), int(other.lead_time))
@@ -275,7 +276,7 @@ def _changed(
         told = [one._replace(before="as recorded") if one.before == "none" else one for one in told]
         notes.append("What may be chosen is another list now; the rest is as recorded.")
         return asked.changed(task=task, state=state, params=changed, actions=np.array(task.actions)), told, notes
-    if len(asked.actions) != len(task.actions):
+    if fitted is None and len(asked.actions) != len(task.actions):
         expected = "parameters that leave the actions as they are"
         raise InputError("--set", ", ".join(parameters), expected, hint=DECIDE_ANEW)
     if fitted is not None:
