@@ -122,8 +122,8 @@ def why_not(h: History, settings: Settings, season: int, newest: Any = None) -> 
         text = f"saw {len(h.y)} periods, expected at least {needed} for {settings.forecaster.name}, season {season}"
         return text + (f" (--season 1, none, needs {fewer})" if season > 1 and fewer <= len(h.y) else "")
     if h.y.min() < 0.0 <= getattr(settings.forecaster, "floor", -np.inf):
-        text = f"saw {h.least(settings.period)}, expected demand of at least 0: write returns as 0 or keep them "
-        return text + "elsewhere (or take floor = 0 from the forecaster)"
+        wanted = "expected demand of at least 0: write returns as 0 or keep them elsewhere"
+        return f"saw {h.least(settings.period)}, {wanted} (or take floor = 0 from the forecaster)"
     return ""
 
 
