@@ -98,7 +98,7 @@ class TuneResult:
             if t.final is not None:
                 lines.append(f"  on {len(t.final)} series: {t.label} {sign * t.final.sum():,.2f}")
         if self.chosen == 0:
-            lines.append("the settings as given were the best of them")
+            lines.append("nothing that was tried did better than the settings as given")
         return "\n".join([*lines, "", "on the later periods, looked at once:", self.report.text()])
 
     def evidence(self) -> bytes:
