@@ -145,11 +145,8 @@ def uc_spreads(values, begin, end, weights, wrow, spread, means, spreads):
     for j in range(values.shape[1]):
         weight = weights[wrow, j]
 {squares}
-{ends}
-    for c in range(begin, end):
-        square = spreads[c]
-        spreads[c] = np.nan
 {kinds}
+{ends}
 """
 
 
@@ -165,8 +162,13 @@ def _several() -> str:
         begin=lanes("row# = min(#, last)\nfirst# = values[row#, 0]\nshift# = 0.0\nsquare# = 0.0", 4),
         shifts=lanes("shift# += weight * (values[row#, j] - first#)", 8),
         squares=lanes("off# = min(top, (values[row#, j] - first#) - shift#)\nsquare# += weight * off# * off#", 8),
-        ends=lanes("means[begin + row#] = first# + shift#\nspreads[begin + row#] = square#", 4),
         kinds="\n".join(
-            f"        if spread[0] == {entry.number}:\n            spreads[c] = {entry.kernel}" for entry in known
+            [lanes("kind# = np.nan", 4)]
+            + [
+                f"    if spread[0] == {entry.number}:\n"
+                + lanes(f"kind# = {entry.kernel.replace('square', 'square#')}", 8)
+                for entry in known
+            ]
         ),
+        ends=lanes("means[begin + row#] = first# + shift#\nspreads[begin + row#] = kind#", 4),
     )

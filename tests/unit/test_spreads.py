@@ -77,7 +77,7 @@ def test_a_number_that_is_not_in_the_table_is_refused_everywhere():
         uc.Exact(depth=2, spread="entropic")
     assert f"spread[0] == {new}" not in kernel_text()
     assert "return first + shift, np.nan" in kernel_text()
-    assert "spreads[c] = np.nan\n        if spread[0] == 0" in kernel_text()
+    assert "kind3 = np.nan\n    if spread[0] == 0:\n        kind0 = square0" in kernel_text()
     policy = uc.UCBeam(depth=2, width=4, mode="members", risk=0.5)
     record, blobs = decision_record(uc.decide(TASK, STATE, TRACE, policy, engine="python"))
     forged = {**record, "settings": {**record["settings"], "spread": new}}

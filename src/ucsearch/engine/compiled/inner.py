@@ -23,6 +23,7 @@ from numba.core.environment import lookup_environment
 from numba.core.typed_passes import IRLegalization
 from numba.core.untyped_passes import InlineClosureLikes, IRProcessing
 
+from ucsearch.engine.compiled.from_start import from_start
 from ucsearch.engine.compiled.guarded import guarded
 from ucsearch.engine.compiled.lean import borrowing, borrows
 
@@ -122,6 +123,8 @@ class _Chosen(LoweringPass):
     def run_pass(self, state: Any) -> bool:
         state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
+        if not state.flags.boundscheck:  # a function of ours: a user's are checked
+            state.targetctx = from_start(state.targetctx, state.func_id.unique_name)
         return False
 
 

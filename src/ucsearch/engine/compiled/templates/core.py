@@ -294,7 +294,7 @@ def uc_extend(
                 return 0.0, 0.0, 0.0, -1, False, Fault.TERMINAL
             reward = reward + disc[d] * end
             gross = gross + abs(disc[d] * end)
-        if not (np.isfinite(reward) and np.isfinite(uncertainty) and np.isfinite(reward - risk * uncertainty)):
+        if not np.isfinite(reward - risk * uncertainty):  # nor is it where one of the two is not
             return 0.0, 0.0, 0.0, -1, False, Fault.VALUE
         return reward, uncertainty, gross, -1, False, 0
     most = 0.0

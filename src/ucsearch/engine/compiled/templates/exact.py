@@ -191,7 +191,8 @@ def uc_panel(*UC_PANEL):
                 if hopeless:
                     if not table[w, first, Col.UPPER] >= limit:
                         table[w, first, Col.UPPER] = limit
-                    cursor[level] += 1
+                    # Limits fall from one child to the next, so below the first step the others raise nothing either.
+                    cursor[level] = counts[level] if bounded and level > 0 and limit < rival_S else cursor[level] + 1
                 elif full:
                     flags[w, first] |= First.RETAINED
                     if not table[w, first, Col.UPPER] >= score:
