@@ -105,8 +105,8 @@ def kill_often(folder: Path, times: int, seed: int = 20) -> None:
     assert times < len(answered) < times * AT_ONCE  # the kills came in between, not before or after everything
 
 
-def test_fifty_kills(tmp_path: Path) -> None:
-    kill_often(tmp_path, 50)
+def test_a_hundred_kills(tmp_path: Path) -> None:
+    kill_often(tmp_path, 100)
 
 
 @pytest.mark.slow

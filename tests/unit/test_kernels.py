@@ -156,7 +156,7 @@ def test_throw_away_tasks_leave_nothing_behind() -> None:
         uc.search(task, S(0.0), TRACE, POLICY, engine="auto")
         return weakref.ref(task)
 
-    refs = [used(k) for k in range(100)]
+    refs = [used(k) for k in range(400)]
     gc.collect()
     assert sum(ref() is not None for ref in refs) == 0
 
