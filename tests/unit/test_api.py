@@ -26,6 +26,7 @@ from tests.kit.templates import (
     Tank,
     TankParams,
 )
+from ucsearch.engine.arrays import Outputs, one_window
 from ucsearch.errors import InputError, TaskError
 
 NAN, INF = float("nan"), float("inf")
@@ -630,3 +631,12 @@ def test_the_package_offers_what_it_says() -> None:
     assert set(uc.__all__) <= set(dir(uc))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = uc.nonsense
+
+
+def test_results_of_single_searches_lie_as_those_of_panels_and_are_made_anew() -> None:
+    make = one_window(3, 4, branches=2)
+    made, other, panel = make(), make(), Outputs.empty(1, 3, 4, True, branches=2)
+    assert [(x.shape, x.dtype) for x in made] == [(x.shape, x.dtype) for x in panel]
+    assert made._fields == panel._fields
+    assert (made.paths == -1).all()
+    assert not any(np.shares_memory(a, b) for a, b in zip(made, other, strict=True))

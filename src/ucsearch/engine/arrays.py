@@ -15,14 +15,14 @@ what follows the first action put forward when every outcome is low, and when ev
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Col", "FSet", "ISet", "Inputs", "OutF", "OutI", "Outputs", "read_only"]
+__all__ = ["Col", "FSet", "ISet", "Inputs", "OutF", "OutI", "Outputs", "one_window", "read_only"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -95,12 +95,6 @@ _I8, _I4, _U1 = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.uint8)  # ma
 OUT_I, OUT_F, TABLE = len(OutI), len(OutF), len(Col)
 
 
-@lru_cache(maxsize=64)
-def _no_paths(shape: tuple[int, int, int]) -> NDArray[np.int32]:
-    """Of one window: copied faster than filled."""
-    return np.full(shape, -1, _I4)
-
-
 class Inputs(NamedTuple):
     """Everything the engines read, as arrays. A leading 1 stands for "the same in every window"."""
 
@@ -139,7 +133,7 @@ class Outputs(NamedTuple):
             np.empty((windows, actions), _U1),
             np.empty((windows, actions, TABLE)),
             np.empty((windows, depth), _I4),
-            _no_paths(shape).copy() if windows == 1 else np.full(shape, -1, _I4),
+            np.full(shape, -1, _I4),
         )
 
     def blank(self, w: int, status: int) -> None:
@@ -149,3 +143,18 @@ class Outputs(NamedTuple):
         self.flags[w], self.path[w] = 0, -1
         if self.paths.shape[0]:
             self.paths[w] = -1
+
+
+def one_window(actions: int, depth: int, branches: int = 0) -> Callable[[], Outputs]:
+    """`Outputs.empty` for single searches, one after another: what is the same for all of them is done once."""
+    empty, new = np.empty, tuple.__new__
+    ints, floats, flags, table, path = (1, OUT_I), (1, OUT_F), (1, actions), (1, actions, TABLE), (1, depth)
+    no_paths = np.full((1, actions + branches, depth), -1, _I4)  # copied faster than filled
+
+    def made() -> Outputs:
+        arrays = (
+            empty(ints, _I8), empty(floats), empty(flags, _U1), empty(table), empty(path, _I4), no_paths.copy(),
+        )  # fmt: skip
+        return new(Outputs, arrays)
+
+    return made
