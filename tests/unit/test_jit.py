@@ -78,6 +78,7 @@ for line in sys.stdin:
         os.dup2(into, 2)
         os.chdir(folder)
         os.environ["UCSEARCH_CACHE_DIR"] = cache
+        sys.dont_write_bytecode = True  # a file of equal length, changed within the second, would be taken for the old
         try:
             exec(code, {"__name__": "__main__"})
         except BaseException:
