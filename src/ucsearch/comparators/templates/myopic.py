@@ -71,12 +71,7 @@ def uc_panel(*UC_PANEL):
                 found, fault, fault_action = uc_score(
                     w, level, nst, level, rows, d, risk, 0.0, 0.0, spread, False, continues, *UC_SCORING, -1,
                 )
-                scored += found
-                if fault != 0:
-                    fault_step = level
-                    break
-                if level == 0:
-                    uc_mark_root(found, ci, cq, cu, cst, crew, rows, flags, table, w)
+                # <insert opened at=level>
                 pending[level] = found
                 if level == 0 and variant == 2:
                     # Delay-aware: every first action of its own effect gets a walk, in ascending order.

@@ -269,13 +269,7 @@ def uc_panel(*UC_PANEL):
                         w, h, d, reach, R, U, G, ret, 0, 0, rows, risk, spread, p, members, weights, wrow, disc, cq, cu,
                         cst, crew, ret, 0, total,
                     )
-                    if fault != 0:
-                        fault_step = h
-                        fault_action = act
-                        break
-                    if dropped:
-                        alive = False
-                        break
+                    # <insert extended>
                     plan[size, h] = act
                     for r in range(rows):
                         for f in range(N):

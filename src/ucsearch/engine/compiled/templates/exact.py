@@ -88,12 +88,7 @@ def uc_panel(*UC_PANEL):
                     found, fault, fault_action = uc_score(
                         w, level, nst, node, rows, d, risk, prune, bonus, spread, use_bound, continues, *UC_SCORING, -1,
                     )
-                    scored += found
-                    if fault != 0:
-                        fault_step = level
-                        break
-                    if level == 0:
-                        uc_mark_root(found, ci, cq, cu, cst, crew, rows, flags, table, w)
+                    # <insert opened at=level>
                     last = level + 1 == d
                     n = 0
                     for c in range(found):

@@ -96,13 +96,7 @@ def uc_programme(
                                 w, h, d, reach, reward, uncertainty, gross, one_ret, 0, c, 1, risk, spread, p,
                                 members, weights, wrow, disc, cq, cu, cst, crew, one_ret, 0, total,
                             )
-                            if fault != 0:
-                                fault_step = h
-                                fault_action = act
-                                break
-                            if dropped:
-                                alive = False
-                                break
+                            # <insert extended>
                             prefix[0, h] = act
                             spare = uc_probe(pool, cst, c, 0)
                             at = slots[uc_find(slots, pool, bits, tags, h + 1, spare)]

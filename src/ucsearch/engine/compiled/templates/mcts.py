@@ -89,12 +89,7 @@ def uc_panel(*UC_PANEL):
                     found, fault, fault_action = uc_score(
                         w, h, nst, node, rows, d, risk, prune, bonus, spread, use_bound, continues, *UC_SCORING, -1,
                     )
-                    scored += found
-                    if fault != 0:
-                        fault_step = h
-                        break
-                    if h == 0:
-                        uc_mark_root(found, ci, cq, cu, cst, crew, rows, flags, table, w)
+                    # <insert opened at=h>
                     chosen = uc_top(found, k, cq, cu, crank, cst, crew, rows, top)
                     pending[node] = chosen
                     for y in range(chosen):

@@ -86,6 +86,27 @@ fault_step = 0
 fault_action = 0
 # </piece>
 
+# After the actions of a node at level UC_at_ were scored.
+# <piece opened>
+scored += found
+if fault != 0:
+    fault_step = UC_at_
+    break
+if UC_at_ == 0:
+    uc_mark_root(found, ci, cq, cu, cst, crew, rows, flags, table, w)
+# </piece>
+
+# After action `act` was added at step h to a path that is walked only once.
+# <piece extended>
+if fault != 0:
+    fault_step = h
+    fault_action = act
+    break
+if dropped:
+    alive = False
+    break
+# </piece>
+
 # A path of full depth in prefix[0]: whether it is the best known of its first action.
 # <piece better>
 better = uc_improves(
