@@ -6,7 +6,7 @@ stretch of the value array: from (x, z) and demand d the next state has on-hand 
 pipeline (x_2, …, z). A pipeline's code has x_1 as its lowest digit; `offsets[code]` is its first state, -1 if
 the code is not in use.
 
-`weights[x, j] = P((x - D)+ = j)`; `first[x] >= 1` is the first j >= 1 with a positive weight.
+Costs and weights of a period are those of `ucsearch.inventory.space.Period`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.inventory.space import Period
 from ucsearch.jit import compiled
 
 Floats = NDArray[np.float64]
@@ -149,9 +150,7 @@ def cost_bounds(
     listed: Ints,
     base: Ints,
     on_hand: Ints,
-    stage: Floats,
-    weights: Floats,
-    first: Ints,
+    period: Period,
     values: Floats,
     scratch: Floats,
     damping: float,
@@ -165,6 +164,7 @@ def cost_bounds(
     bounds are within `tolerance`, when the lower one exceeds `abandon_above`, or after `sweeps` sweeps.
     `values` holds the start and, at the end, the relative values.
     """
+    stage, weights, first = period
     lower = -np.inf
     upper = np.inf
     shift = 0.0
@@ -196,15 +196,14 @@ def improve(
     levels: Ints,
     radix: int,
     offsets: Ints,
-    stage: Floats,
-    weights: Floats,
-    first: Ints,
+    period: Period,
     values: Floats,
     out: Floats,
     orders: Ints,
     base: Ints,
 ) -> tuple[float, float]:
     """One full sweep over all orders with v_l + z <= levels[l]: bounds, best orders and their successors."""
+    stage, weights, first = period
     digits = np.zeros(max(lead_time - 1, 1), np.int64)
     top = radix ** max(lead_time - 2, 0)
     low = np.inf
@@ -282,13 +281,12 @@ def myopic_one(
     lead_time: int,
     levels: Ints,
     states: Ints,
-    stage: Floats,
-    weights: Floats,
-    first: Ints,
+    period: Period,
     orders: Ints,
     costs: Floats,
 ) -> None:
     """Order that minimises the expected cost of the period it arrives in, and that cost."""
+    stage, weights, first = period
     here = np.zeros(levels[0] + 1)
     there = np.zeros(levels[0] + 1)
     for i in range(states.shape[0]):
@@ -313,9 +311,7 @@ def myopic_two(
     radix: int,
     offsets: Ints,
     states: Ints,
-    stage: Floats,
-    weights: Floats,
-    first: Ints,
+    period: Period,
     later: Floats,
     orders: Ints,
 ) -> None:
@@ -324,6 +320,7 @@ def myopic_two(
 
     `later` holds the costs found by `myopic_one`, on the same states.
     """
+    stage, weights, first = period
     here = np.zeros(levels[0] + 1)
     there = np.zeros(levels[0] + 1)
     top_digit = radix ** max(lead_time - 2, 0)

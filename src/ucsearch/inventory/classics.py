@@ -271,16 +271,13 @@ class _Tabulated(_OnState):
         from ucsearch.inventory import _kernels
 
         space, most = self._space, int(self._space.levels[0])
-        weights, first = self.model.transition_weights(most)
         orders = np.empty(space.states.shape[0], dtype=np.int64)
         costs = np.empty(space.states.shape[0])
         _kernels.myopic_one(
             space.lead_time,
             space.levels,
             space.states,
-            self.model.stage_cost(most),
-            weights,
-            first,
+            self.model.period(most),
             orders,
             costs,
         )
@@ -337,7 +334,6 @@ class MyopicTwo(_Tabulated):
         from ucsearch.inventory import _kernels
 
         space, most = self._space, int(self._space.levels[0])
-        weights, first = self.model.transition_weights(most)
         orders = np.empty(space.states.shape[0], dtype=np.int64)
         _kernels.myopic_two(
             space.lead_time,
@@ -345,9 +341,7 @@ class MyopicTwo(_Tabulated):
             space.radix,
             space.offsets,
             space.states,
-            self.model.stage_cost(most),
-            weights,
-            first,
+            self.model.period(most),
             self._myopic()[1],
             orders,
         )

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError, UCSearchError
 from ucsearch.inventory._checks import integer, positive
 from ucsearch.inventory.demand import Demand
-from ucsearch.inventory.space import StateSpace
+from ucsearch.inventory.space import Period, StateSpace
 
 __all__ = [
     "AverageCost",
@@ -134,6 +134,10 @@ class LostSales:
             self.penalty_cost * self.demand.expected_shortage(most)
         )
 
+    def period(self, most: int) -> Period:
+        """What the compiled loops read of one period, for stocks up to `most`."""
+        return Period(self.stage_cost(most), *self.transition_weights(most))
+
     def transition_weights(self, most: int) -> tuple[Floats, Ints]:
         """``W[x, j] = P((x - D)+ = j)`` for x, j = 0..most, and the first j >= 1 with weight, per x."""
         pmf, cut = self.demand.pmf, self.demand.cut
@@ -209,14 +213,11 @@ def average_cost(
         )
     on_hand = np.ascontiguousarray(space.states[:, 0])
     listed = _kernels.reachable(base, on_hand, 0)
-    weights, first = model.transition_weights(most)
     lower, upper, sweeps = _kernels.cost_bounds(
         listed,
         base,
         on_hand,
-        model.stage_cost(most),
-        weights,
-        first,
+        model.period(most),
         np.zeros(orders.size),
         np.zeros(orders.size),
         model.damping,
@@ -292,8 +293,7 @@ def solve(
     most = int(space.levels[0])
     on_hand = np.ascontiguousarray(space.states[:, 0])
     listed = np.arange(on_hand.size, dtype=np.int64)
-    stage = model.stage_cost(most)
-    weights, first = model.transition_weights(most)
+    period = model.period(most)
     values = np.zeros(on_hand.size)
     out = np.empty(on_hand.size)
     table = np.zeros(on_hand.size, dtype=np.int64)
@@ -305,9 +305,7 @@ def solve(
             space.levels,
             space.radix,
             space.offsets,
-            stage,
-            weights,
-            first,
+            period,
             values,
             out,
             table,
@@ -323,9 +321,7 @@ def solve(
             listed,
             base,
             on_hand,
-            stage,
-            weights,
-            first,
+            period,
             values,
             out,
             model.damping,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +13,20 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError
 from ucsearch.inventory._checks import integer
 
-__all__ = ["StateSpace"]
+__all__ = ["Period", "StateSpace"]
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _MAX_STATES = 60_000_000  # about 5 GB of states and work arrays
+
+
+class Period(NamedTuple):
+    """One period of a lost-sales model, for stocks x = 0..most after arrivals."""
+
+    stage: Floats  # (most + 1,) expected cost
+    weights: Floats  # (most + 1, most + 1) P((x - D)+ = j)
+    first: Ints  # (most + 1,) the first j >= 1 with a positive weight
 
 
 @dataclass(frozen=True, eq=False)

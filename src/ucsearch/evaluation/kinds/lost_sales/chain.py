@@ -85,15 +85,14 @@ def exact_orders(model: LostSales, pairs: Sequence[tuple[int, int]], periods: in
     # A capped base-stock policy keeps the position below its level, but may break Morton's levels of the pipeline.
     wide = StateSpace.build(lead, (top, *(min(top, n * largest) for n in range(lead, 0, -1))))
     where, most = wide.index(chain.states), most_orders(model, chain.states)
-    stage = model.stage_cost(top)
-    weights, first = model.transition_weights(top)
+    period = model.period(top)
     count = wide.states.shape[0]
     values, scratch, base = np.empty(count), np.empty(count), np.empty(count, np.int64)
     best = np.full((where.size, wide.radix), np.inf)
     shape = (lead, wide.radix, wide.offsets, wide.states)
     for level, cap in pairs:
-        kernels.continued(*shape, stage, weights, first, level, cap, periods - 1, values, scratch, base)
-        kernels.first_orders(*shape, where, most, stage, weights, first, values, best)
+        kernels.continued(*shape, period, level, cap, periods - 1, values, scratch, base)
+        kernels.first_orders(*shape, where, most, period, values, best)
     return Tabulated(chain, smallest_best(best)), best
 
 

@@ -2,7 +2,7 @@
 
 States and their order are those of `ucsearch.inventory.space`: states that differ in stock on hand only lie next to
 each other, so what may follow an order is a stretch of the value array that begins where all stock is sold.
-`weights[x, j] = P((x - D)+ = j)`; `first[x] >= 1` is the first j >= 1 with a positive weight.
+Costs and weights of a period are those of `ucsearch.inventory.space.Period`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.inventory.space import Period
 from ucsearch.jit import compiled
 
 __all__ = ["continued", "first_orders", "push"]
@@ -45,9 +46,7 @@ def continued(
     radix: int,
     offsets: Ints,
     states: Ints,
-    stage: Floats,
-    weights: Floats,
-    first: Ints,
+    period: Period,
     level: int,
     cap: int,
     periods: int,
@@ -56,6 +55,7 @@ def continued(
     base: Ints,
 ) -> None:
     """`values`: expected cost of `periods` periods from each state under the capped base-stock policy."""
+    stage, weights, first = period
     count = states.shape[0]
     for i in range(count):
         position = 0
@@ -80,13 +80,12 @@ def first_orders(
     states: Ints,
     rows: Ints,
     most: Ints,
-    stage: Floats,
-    weights: Floats,
-    first: Ints,
+    period: Period,
     values: Floats,
     best: Floats,
 ) -> None:
     """Lower `best[n, z]` to the cost of ordering z in state rows[n], 0 <= z <= most[n], and `values` from then on."""
+    stage, weights, first = period
     for n in range(rows.size):
         i = rows[n]
         x = states[i, 0]
