@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import gymnasium
 import numpy as np
@@ -28,17 +28,29 @@ from ucsearch.errors import InputError
 from ucsearch.layout import as_finite
 from ucsearch.task import Task
 
-__all__ = ["TaskEnv", "TaskVectorEnv"]
+__all__ = ["Episodes", "TaskEnv", "TaskVectorEnv"]
 
 Floats = NDArray[np.float64]
+
+
+class Episodes(TypedDict, total=False):
+    """What both environments take by name."""
+
+    features: Sequence[ArrayLike] | None  # of each series (T, K): what is known at each of its times
+    length: int  # steps of an episode, 50 unless given
+    params: Any  # of the task; its own unless given
+    dead_end_reward: float  # added where a state has no feasible action; 0 unless given
+    invalid: Literal["nearest", "raise"]  # what is done about an action outside the mask; "nearest" unless given
+    engine: str  # "compiled" unless given
 
 
 class _World:
     """What both environments share: series, features, scaling and the simulator."""
 
     def __init__(
-        self, task: Task, start: Any, series: Sequence[ArrayLike], features: Sequence[ArrayLike] | None, length: int,
-        params: Any, dead_end_reward: float, invalid: str, engine: str,
+        self, task: Task, start: Any, series: Sequence[ArrayLike], *, features: Sequence[ArrayLike] | None = None,
+        length: int = 50, params: Any = None, dead_end_reward: float = 0.0, invalid: str = "nearest",
+        engine: str = "compiled",
     ) -> None:  # fmt: skip
         if invalid not in ("nearest", "raise"):
             raise InputError("invalid", repr(invalid), "'nearest' or 'raise'")
@@ -184,20 +196,8 @@ class TaskEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own convention)
 
-    def __init__(
-        self,
-        task: Task,
-        start: Any,
-        series: Sequence[ArrayLike],
-        *,
-        features: Sequence[ArrayLike] | None = None,
-        length: int = 50,
-        params: Any = None,
-        dead_end_reward: float = 0.0,
-        invalid: Literal["nearest", "raise"] = "nearest",
-        engine: str = "compiled",
-    ) -> None:
-        self._world = _World(task, start, series, features, length, params, dead_end_reward, invalid, engine)
+    def __init__(self, task: Task, start: Any, series: Sequence[ArrayLike], **episodes: Unpack[Episodes]) -> None:
+        self._world = _World(task, start, series, **episodes)
         self.observation_space = self._world.observation
         self.action_space = self._world.actions
         self.render_mode = None
@@ -273,15 +273,10 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.i
         series: Sequence[ArrayLike],
         *,
         num_envs: int = 256,
-        features: Sequence[ArrayLike] | None = None,
-        length: int = 50,
-        params: Any = None,
-        dead_end_reward: float = 0.0,
-        invalid: Literal["nearest", "raise"] = "nearest",
-        engine: str = "compiled",
         autoreset: Literal["next_step", "same_step"] = "next_step",
+        **episodes: Unpack[Episodes],
     ) -> None:
-        self._world = _World(task, start, series, features, length, params, dead_end_reward, invalid, engine)
+        self._world = _World(task, start, series, **episodes)
         if autoreset not in ("next_step", "same_step"):
             raise InputError("autoreset", repr(autoreset), "'next_step' or 'same_step'")
         if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
