@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ucsearch.certificate.compute import Claims
 from ucsearch.certificate.keeping import kept_weight
 from ucsearch.engine.arrays import Col
 from ucsearch.engine.plain.fixed_plan import fixed_plan_value
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from ucsearch.certificate.panel import CertifiedPanel
 
 __all__ = ["Certificate", "Rival", "certificate_of"]
+
+# What a certificate calls the claims, whose own names are also keys of rows of evidence and of segments.
+_CALLED = {"passed": "certificate_pass", "sole": "sole_action"}
+_CLAIMS = tuple(_CALLED.get(name, name) for name in Claims._fields)
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,9 @@ def _rival(**fields: Any) -> Rival:
 def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
     """Row w of a certified panel."""
     plan, row = panel.plan[w], panel.row(w)
-    e, c, index, actions = row.evidence, row.claims, row.released, plan.actions
+    e, index, actions = row.evidence, row.released, plan.actions
+    claims: dict[str, Any] = dict(zip(_CLAIMS, row.claims, strict=True))
+    del claims["lead"]
     risk, label, route = plan.settings.risk, plan.task.label, panel.route
     margins = None if route is None else route.margins[w].tolist()
     lower, upper, reward_only, there = e.lower, e.upper, e.reward_lower, e.actions
@@ -184,27 +191,8 @@ def certificate_of(panel: CertifiedPanel, w: int) -> Certificate:
         action=None if index < 0 else actions[index],
         action_index=index,
         selected_index=selected,
-        certificate_pass=c.passed,
-        optimal=c.optimal,
-        unique=c.unique,
-        robust=c.robust,
-        sole_action=c.sole,
-        gap=c.gap,
-        regret_bound=c.regret_bound,
-        exact_regret=c.exact_regret,
-        oracle_retained=c.oracle_retained,
-        margin=c.margin,
-        eps_a=c.eps_a,
+        **claims,
         eps_m=panel.eps_m,
-        proxy_slack=c.proxy_slack,
-        paper_pass=c.paper_pass,
-        search_pass=c.search_pass,
-        risk_gap=c.risk_gap,
-        risk_active=c.risk_active,
-        search_active=c.search_active,
-        uncertainty_active=c.uncertainty_active,
-        cancellation=c.cancellation,
-        tau=c.tau,
         proved=all(not math.isnan(r.upper) for r in rivals),
         baseline_index=baseline,
         release_margin=math.nan if route is None else float(route.margin[w]),
