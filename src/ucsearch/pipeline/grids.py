@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ucsearch.layout import Layout
 from ucsearch.pipeline.lead_times import is_followed
 from ucsearch.settings import Settings
+from ucsearch.tasks.inventory_forecast import distinct
 from ucsearch.trace import Trace
 
 if TYPE_CHECKING:
@@ -51,20 +52,16 @@ def panel_inputs(cases: Sequence[Case], trace: Trace, settings: Settings) -> tup
         actions, grid = in_packs(grid, params)
         return states, params._replace(grid=grid), actions
     covers = _covering(kind.config, trace, params, settings)  # (W, c)
-    fill = (multiples[-1] + 1.0 + i for i in range(covers.shape[1]))
-    _, scaled = kind.config.scaled(trace, (multiples[0] - 1.0, *multiples, *fill))
-    grid = np.array(scaled.grid)
+    columns = kind.config.scaled_columns(trace, (multiples[0] - 1.0, *multiples))
+    grid = columns["grid"]
     grid[:, 0] = np.minimum(grid[:, 0], 0.0)  # to order nothing is always possible
     if covers.shape[1]:
-        grid[:, -covers.shape[1] :] = covers
-        grid = np.sort(grid, axis=1)
+        grid = np.sort(np.concatenate([grid, covers], axis=1), axis=1)
     step = settings.actions.round_to
     if step > 0.0:
         grid = rounded_up(grid, step)
     actions, grid = in_packs(grid, params)
-    scaled = scaled._replace(grid=grid)
-    arrays = {n: v for n, v in scaled._asdict().items() if isinstance(v, np.ndarray)}
-    return states, params._replace(**arrays), actions
+    return states, params._replace(**columns | {"grid": grid}), actions
 
 
 def planned_trace(trace: Trace, config: Any, params: Any, settings: Settings) -> Trace:
@@ -81,7 +78,7 @@ def planned_trace(trace: Trace, config: Any, params: Any, settings: Settings) ->
 def fitted_sizes(config: Any, trace: Trace, params: Any, count: int, step: float) -> tuple[Floats, Floats, Floats]:
     """Lattice unit (W,), actions and grid (W, count + 1) of sizes that fit each series."""
     found = config.lots(trace, params, count, step, fitted=True)
-    return (found.unit, *_apart(found.sizes))
+    return (found.unit, *distinct(found.sizes))
 
 
 def _covering(config: Any, trace: Trace, p: Any, settings: Settings) -> Floats:
@@ -116,7 +113,7 @@ def _packed(p: Any) -> bool:
 
 def in_packs(grid: Floats, p: Any) -> tuple[Floats, Floats]:
     """Actions and grid (W, m) of orders as they are placed; of equal ones all but the first are unavailable."""
-    return _apart(_in_packs(grid, p))
+    return distinct(_in_packs(grid, p))
 
 
 def _in_packs(grid: Floats, p: Any) -> Floats:
@@ -128,14 +125,6 @@ def _in_packs(grid: Floats, p: Any) -> Floats:
     out = np.where(grid > 0.0, np.maximum(grid, least), 0.0)
     size = np.where(pack > 0.0, pack, 1.0)
     return np.where((pack > 0.0) & (out > 0.0), np.ceil(out / size - 1e-9) * size, out)
-
-
-def _apart(grid: Floats) -> tuple[Floats, Floats]:
-    """Actions and grid: of equal values all but the first are unavailable; NaN at the end stands for no further size,
-    where the grid, which must be finite, has the largest again."""
-    filled = np.where(np.isnan(grid), np.nanmax(grid, axis=1)[:, None], grid)
-    fresh = np.concatenate([np.ones((len(grid), 1), bool), filled[:, 1:] > filled[:, :-1]], axis=1)
-    return np.where(fresh, filled, np.nan), filled
 
 
 def _by_column(kind: type[Any], lengths: Sequence[int], rows: Floats) -> Any:

@@ -25,7 +25,7 @@ from ucsearch.tasks.binding import Fit, OnSeries
 from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, fractile, limit, number, planned_actions, share, whole
 from ucsearch.tasks.inventory_bound import bound, bound_fine
 from ucsearch.tasks.inventory_fill import prepare
-from ucsearch.tasks.inventory_forecast import critical, mean_demand, moments, scaled_grid
+from ucsearch.tasks.inventory_forecast import critical, distinct, mean_demand, moments, scaled_columns
 from ucsearch.tasks.lots import Lots, divided, lots
 from ucsearch.trace import Trace
 
@@ -258,11 +258,15 @@ class LeadTimeInventory(OnSeries):
         if len(steps) * arrivals != len(self.order_sizes):
             each = "one per order size" if arrivals == 1 else f"so that {arrivals} arrivals give one per order size"
             raise InputError("multiples", f"{len(steps)} values", f"{len(self.order_sizes) / arrivals:g}, {each}")
+        columns = self.scaled_columns(trace, steps, arrivals)
+        return distinct(columns["grid"])[0], self.params()._replace(**columns)
+
+    def scaled_columns(self, trace: Trace, multiples: Sequence[float], arrivals: int = 1) -> dict[str, Floats]:
+        """What `scaled` puts into params, of any number of ascending multiples."""
         last = self.lead_time + arrivals
         if trace.is_scores or trace.horizon < last:
             raise InputError("trace", f"{trace!r}", f"members over at least {last} steps, lead time and arrivals")
-        grid, columns = scaled_grid(trace, steps, self.lead_time, arrivals, self.orders == "level")
-        return grid, self.params()._replace(**columns)
+        return scaled_columns(trace, multiples, self.lead_time, arrivals, self.orders == "level")
 
     @property
     def effect_delay(self) -> int:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.trace import Trace
 
-__all__ = ["critical", "mean_demand", "moments", "scaled_grid"]
+__all__ = ["critical", "distinct", "mean_demand", "moments", "scaled_columns"]
 
 Floats = NDArray[np.float64]
 
@@ -36,12 +35,17 @@ def critical(under: Floats, over: Floats) -> Floats:
     return np.asarray(np.clip(ratio, 0.01, 0.999))
 
 
-def scaled_grid(
-    trace: Trace, steps: Sequence[float], lead: int, arrivals: int, by_level: bool
-) -> tuple[Floats, dict[str, Any]]:
-    """Actions (W, m), NaN where equal to the one before, and the columns of params that go with them: forecast plus
-    `steps` of its spread, around one period's demand at each of the `arrivals`, or (`by_level`) around the demand of
-    `lead` + 1 periods."""
+def distinct(grid: Floats) -> tuple[Floats, Floats]:
+    """Actions and grid (W, m) of ascending values: of equal ones all but the first are unavailable; NaN at the end
+    stands for no further size, where the grid, which must be finite, has the largest again."""
+    filled = np.where(np.isnan(grid), np.nanmax(grid, axis=1)[:, None], grid)
+    fresh = np.concatenate([np.ones((len(grid), 1), bool), filled[:, 1:] > filled[:, :-1]], axis=1)
+    return np.where(fresh, filled, np.nan), filled
+
+
+def scaled_columns(trace: Trace, steps: Sequence[float], lead: int, arrivals: int, by_level: bool) -> dict[str, Floats]:
+    """The columns of params that fit each series, the grid (W, m) among them: forecast plus `steps` of its spread,
+    around one period's demand at each of the `arrivals`, or (`by_level`) around the demand of `lead` + 1 periods."""
     demand = np.maximum(trace.members[:, :, : lead + arrivals, 0], 0.0)  # (W, J, L + arrivals)
     total = moments(demand[:, :, : lead + 1].sum(axis=2), trace.weights)
     arrival = moments(demand[:, :, lead], trace.weights)
@@ -53,13 +57,10 @@ def scaled_grid(
     grid = np.sort(np.concatenate(parts, axis=1), axis=1)
     if not by_level:
         grid = np.maximum(grid, 0.0)
-    # Equal values are one action: all but the first are unavailable.
-    fresh = np.concatenate([np.ones((len(grid), 1), bool), grid[:, 1:] > grid[:, :-1]], axis=1)
-    columns = {
+    return {
         "level_mean": total[0],
         "level_spread": total[1],
         "cap_mean": arrival[0],
         "cap_spread": arrival[1],
         "grid": grid,
     }
-    return np.where(fresh, grid, np.nan), columns
