@@ -6,6 +6,7 @@ Both engines and the records use the same order: fields as declared, tuples expa
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -32,8 +33,9 @@ def own_row(rows: NDArray[Any], w: int) -> NDArray[Any]:
 
 
 @lru_cache(maxsize=256)
-def _quick(lengths: tuple[int, ...]) -> Callable[[Any], list[float] | None]:
-    """`Layout.quick` without loops, made for these lengths: every single search asks."""
+def _quick(lengths: tuple[int, ...], made_of: str) -> Callable[[Any], Any]:
+    """A function without loops for states of these lengths: every single search asks. `made_of` the numbers ({})
+    where all of them are finite floats; else None."""
     cells = [[f"x{i}_{k}" for k in range(n)] if n else [f"x{i}"] for i, n in enumerate(lengths)]
     row = ", ".join(name for own in cells for name in own) + ","
     tuples = [i for i, n in enumerate(lengths) if n]
@@ -43,12 +45,16 @@ def _quick(lengths: tuple[int, ...]) -> Callable[[Any], list[float] | None]:
         *(f"{', '.join(cells[i])}, = x{i}" for i in tuples),
         f"good = {' and '.join(f'type({name}) is float' for own in cells for name in own)}",
         # A finite sum has finite parts; one that overflows is looked at part by part.
-        f"return [{row}] if good and isfinite(sum(({row}))) else None",
+        f"return {made_of.format(row)} if good and isfinite(sum(({row}))) else None",
     ]
     body = "".join(f"        {line}\n" for line in lines)
-    space: dict[str, Any] = {"isfinite": math.isfinite}
+    size = sum(map(len, cells))
+    space: dict[str, Any] = {
+        "isfinite": math.isfinite, "ndarray": np.ndarray, "shape": (1, size), "f8": np.dtype(np.float64),
+        "pack": struct.Struct(f"{size}d").pack,
+    }  # fmt: skip
     exec(f"def quick(value):\n    try:\n{body}    except ValueError:  # of another length\n        return None", space)
-    made: Callable[[Any], list[float] | None] = space["quick"]
+    made: Callable[[Any], Any] = space["quick"]
     return made
 
 
@@ -95,7 +101,12 @@ class Layout:
     @property
     def quick(self) -> Callable[[Any], list[float] | None]:
         """The flat row where all is as it should be; None where something has to be looked at, or refused."""
-        return _quick(self.lengths)
+        return _quick(self.lengths, "[{}]")
+
+    @property
+    def quick_row(self) -> Callable[[Any], Floats | None]:
+        """The same as an array (1, n), read-only as bytes are."""
+        return _quick(self.lengths, "ndarray(shape, f8, pack({}))")
 
     def flatten(self, value: Any, field: str) -> list[float]:
         """A flat row of finite floats, or an `InputError` naming the field at fault."""

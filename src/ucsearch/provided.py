@@ -29,7 +29,7 @@ _HARMLESS = frozenset({"time.sleep", "_thread.get_ident"})  # the second is what
 UNSEEN = frozenset({
     "__globals__", "__builtins__", "f_globals", "f_locals", "f_builtins", "f_back", "gi_frame", "cr_frame", "ag_frame",
     "tb_frame", "__annotations__", "__doc__", "__code__", "co_firstlineno", "co_filename", "__subclasses__",
-    "__module__", "__wrapped__", "__array_interface__", "__array_struct__", "ctypes", "cache_info",
+    "__module__", "__wrapped__", "__array_interface__", "__array_struct__", "ctypes", "cache_info", "__kwdefaults__",
 })  # fmt: skip
 # Builtins whose answer depends on what no walk can see.
 BLIND = {"eval", "exec", "compile", "globals", "__import__", "open", "input", "breakpoint", "id", "hash"}

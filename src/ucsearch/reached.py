@@ -11,7 +11,7 @@ __all__ = ["MISSING", "Reach", "own_items"]
 MISSING = object()  # where nothing was found
 _OFTEN = 50  # after so many questions a function of their own is worth its millisecond
 _LONGEST = 1_000  # questions; more of them is no rule of a single search
-_PARTS = ("__code__", "__defaults__", "__kwdefaults__")
+_PARTS = ("__code__", "__defaults__")
 
 
 class Reach:
@@ -26,37 +26,27 @@ class Reach:
         self.contents: list[tuple[Any, Any]] = []  # container, a shallow copy
         self.arrays: list[tuple[Any, tuple[Any, ...]]] = []  # with bytes, type and shape
         self.sizes: list[tuple[Any, int]] = []  # attributes of classes and functions: how many there were
-        self.functions: list[tuple[Any, Any, Any, Any]] = []  # function, its code, defaults and keyword defaults
+        self.functions: list[tuple[Any, Any, Any]] = []  # function, its code and defaults
         self.known: list[tuple[dict[str, Any], str, Any]] = []  # of `names`: plain dictionaries that have the name
         self.absent: list[tuple[dict[str, Any], str]] = []  # of `names`: plain dictionaries that have it not
         self.empty: list[Any] = []  # of `sizes` and `contents`: plain dictionaries without anything
         self.alive: tuple[Any, ...] = ()  # what the walk began at: ids stay valid
         self.asked = 0  # how often, up to `_OFTEN`
-        self.straight: Callable[[], bool] | None = None  # `_names_hold` without its loops
+        self.straight: Callable[[], bool] | None = None  # the same question without loops
 
     def unchanged(self) -> bool:
         """Whether the same objects, with the same content, are reached now. Microseconds; no user code runs. Every
         search asks for this: what is asked most often is asked in the shortest way."""
-        if self.straight is None and self.asked <= _OFTEN:
+        if self.straight is not None:
+            return self.straight()
+        if self.asked <= _OFTEN:
             self.asked += 1
             if self.asked > _OFTEN:
                 self.straight = self._without_loops()
         try:
-            if not (self._names_hold() if self.straight is None else self.straight()):
-                return False
+            return self._names_hold() and not any(self.empty) and _values_hold(*self._values())
         except KeyError:
             return False
-        if any(self.empty):
-            return False
-        for cell, value in self.cells:
-            try:
-                if cell.cell_contents is not value:
-                    return False
-            except ValueError:
-                return False
-        if self.contents and not all(map(_same_content, self.contents)):
-            return False
-        return not self.arrays or all((a.tobytes(), a.dtype, a.shape) == kept for a, kept in self.arrays)
 
     def same_as(self, later: Reach) -> bool:
         """Whether a later walk from the same functions found the same."""
@@ -67,12 +57,8 @@ class Reach:
         for mapping, key, value in self.known:
             if mapping[key] is not value:
                 return False
-        for function, code, defaults, named in self.functions:
-            if (
-                function.__code__ is not code
-                or function.__defaults__ is not defaults
-                or function.__kwdefaults__ is not named
-            ):
+        for function, code, defaults in self.functions:
+            if function.__code__ is not code or function.__defaults__ is not defaults:
                 return False
         for mapping, key in self.absent:
             if key in mapping:
@@ -85,9 +71,12 @@ class Reach:
                 return False
         return all(len(holder) == size for holder, size in self.sizes)
 
+    def _values(self) -> tuple[list[Any], list[Any], list[Any]]:
+        return self.cells, self.contents, self.arrays
+
     def _without_loops(self) -> Callable[[], bool] | None:
-        """`_names_hold` as a function made for these names: half the time, for what is asked often."""
-        held: dict[int, tuple[str, Any]] = {}  # by id
+        """All of it as one function made for these names: half the time, for what is asked often."""
+        held: dict[Any, tuple[str, Any]] = {}  # by id
 
         def name(value: Any) -> str:
             return held.setdefault(id(value), (f"x{len(held)}", value))[0]
@@ -100,11 +89,15 @@ class Reach:
         tests += [f"{name(mapping)}.get({key!r}, {gone}) is {name(value)}" for mapping, key, value in self.names]
         tests += [f"getattr({name(holder)}, {key!r}, {gone}) is {name(value)}" for holder, key, value in self.parts]
         tests += [f"len({name(holder)}) == {size}" for holder, size in self.sizes]
+        tests += [f"not {name(mapping)}" for mapping in self.empty]
+        if any(values := self._values()):
+            held["values"] = ("values", values)
+            tests.append(f"{name(_values_hold)}(*values)")
         if len(tests) > _LONGEST:
             return None
         space: dict[str, Any] = {}
-        arguments = ", ".join(name for name, _ in held.values())
-        exec(f"def straight({arguments}):\n    return {' and '.join(tests) or 'True'}", space)
+        body = f"try:\n        return {' and '.join(tests) or 'True'}\n    except KeyError:\n        return False"
+        exec(f"def straight({', '.join(name for name, _ in held.values())}):\n    {body}", space)
         made: Any = space["straight"]
         made.__defaults__ = tuple(value for _, value in held.values())
         found: Callable[[], bool] = made
@@ -126,6 +119,18 @@ class Reach:
         self.sizes = [one for one in sizes if one[1] or type(one[0]) is not dict]
         self.arrays = list({id(a): (a, v) for a, v in self.arrays}.values())
         return self
+
+
+def _values_hold(cells: list[Any], contents: list[Any], arrays: list[Any]) -> bool:
+    for cell, value in cells:
+        try:
+            if cell.cell_contents is not value:
+                return False
+        except ValueError:
+            return False
+    if contents and not all(map(_same_content, contents)):
+        return False
+    return not arrays or all((a.tobytes(), a.dtype, a.shape) == kept for a, kept in arrays)
 
 
 def _same_content(pair: tuple[Any, Any]) -> bool:

@@ -640,3 +640,27 @@ def test_results_of_single_searches_lie_as_those_of_panels_and_are_made_anew() -
     assert made._fields == panel._fields
     assert (made.paths == -1).all()
     assert not any(np.shares_memory(a, b) for a, b in zip(made, other, strict=True))
+
+
+def test_a_call_like_the_last_one_but_for_one_thing_is_another_call() -> None:
+    """What the last call prepared is taken where nothing differs; each of these would get the last one's answer."""
+    other = dataclasses.replace(POLICY, risk=4.0)
+    longer = uc.Trace.from_members(np.tile(PRICES, (2, 1)))
+    calls: list[dict[str, Any]] = [
+        {}, {"policy": other}, {"trace": longer}, {"state": Charge(0.0, 1.0)}, {"state": Charge(0, 1)},
+        {"params": BatteryParams(6.0, 0.5, 9.0)}, {"actions": [NAN, -1.0, 0.0, 1.0, NAN]}, {"engine": "python"},
+    ]  # fmt: skip
+    alone = [search(**{**call, "task": dataclasses.replace(BATTERY)}).to_dict() | {"engine": ""} for call in calls]
+    assert len({json.dumps(x) for x in alone}) >= 6
+    task = dataclasses.replace(BATTERY)
+    for call in calls:
+        for _ in range(2):
+            same = search(task=task, engine="compiled")
+            assert same.to_dict() | {"engine": ""} == alone[0]
+            assert same.engine == "compiled"
+        plan = search(**{"task": task, "engine": "compiled", **call})
+        assert plan.to_dict() | {"engine": ""} == alone[calls.index(call)]
+    with pytest.raises(InputError, match="state"):
+        search(task=task, engine="compiled", state=Charge(NAN, 0.0))
+    with pytest.raises(InputError, match="trace"):
+        search(task=task, engine="compiled", trace=PRICES)

@@ -44,3 +44,11 @@ def test_a_row_of_floats_is_taken() -> None:
 )
 def test_anything_else_is_not(state: Any) -> None:
     assert LAYOUT.quick(state) is None
+    assert LAYOUT.quick_row(state) is None
+
+
+def test_the_row_as_an_array_cannot_be_written_to() -> None:
+    row = LAYOUT.quick_row(Depot(1.0, (2.0, -3.0), 4.0))
+    assert row is not None
+    assert (row.shape, row.dtype, row.tolist()) == ((1, 4), float, [[1.0, 2.0, -3.0, 4.0]])
+    assert not row.flags.writeable

@@ -202,6 +202,11 @@ REFUSED = {
         "L.cache_info().hits",
         "cache_info",
     ),
+    "keyword defaults that nothing takes": (
+        "def L(x): return x\nL.__kwdefaults__ = {'k': 7}",
+        "L.__kwdefaults__['k']",
+        "__kwdefaults__",
+    ),
     "what a decorator kept": ("def L(x): return x\nL.__wrapped__ = abs", "L.__wrapped__(a)", "__wrapped__"),
     "the precision of decimals": ("import decimal", "decimal.getcontext().prec", "precision"),
     "numpy's settings": ("", "np.geterr()", "geterr"),

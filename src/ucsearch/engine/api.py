@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ucsearch.effort import Engine, Run
-from ucsearch.engine.arrays import Inputs, OutI, Outputs, one_window
+from ucsearch.engine.arrays import Inputs, OutI, Outputs, one_window, read_only
 from ucsearch.engine.choose import WORTH_COMPILING, choose_kernel, edges_asked
 from ucsearch.engine.compiled.engine import Single, ready_kernel, single
 from ucsearch.engine.compiled.engine import run as run_compiled
@@ -23,7 +26,6 @@ from ucsearch.engine.given import (
     panel_states,
     panel_trace,
     params_rows,
-    row_of,
     unstructured,
 )
 from ucsearch.engine.panel import PanelPlan
@@ -34,6 +36,7 @@ from ucsearch.engine.status import Status
 from ucsearch.errors import InputError, TaskError
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES, Policy, Settings, resolve
+from ucsearch.reach import Reach
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
@@ -61,30 +64,33 @@ def search(
     """Search one window. A dead end is an answer (`plan.action` is None); a broken task raises `TaskError`. The engine
     may come with `run`."""
     engine = engine if run is None else run.engine
-    known, row = _known(task, state, trace, policy, params, actions, engine)
-    settings, layout, kernel = known.settings, known.layout, known.kernel
+    last: _Known | None = task.__dict__.get("_kept_call") if type(task) is Task and type(trace) is Trace else None
+    row = None if last is None else last.row_as_before(state, trace, policy, params, actions, engine)
+    if last is None or row is None:
+        known, row = _known(task, state, trace, policy, params, actions, engine)
+    else:
+        known = last
+    settings, kernel = known.settings, known.kernel
     # As calling the class does, which takes twice as long.
-    inputs = tuple.__new__(Inputs, (row_of(row), known.params, known.grid, *forecast_arrays(trace, settings)))
-    closed = settings.mode == _CLOSED
+    inputs = tuple.__new__(Inputs, (row, known.params, known.grid, *forecast_arrays(trace, settings)))
     outputs = known.outputs()
     faults: Faults = {}
-    if closed and unstructured(trace, settings).any():
+    if settings.mode == _CLOSED and unstructured(trace, settings).any():
         outputs.blank(0, Status.NO_STRUCTURE)
     elif kernel is None:
-        run_window(task, settings, layout, inputs, outputs, 0, faults)
+        run_window(task, settings, known.layout, inputs, outputs, 0, faults)
     else:
         try:
-            kernel(inputs, outputs)
+            kernel.entry(kernel.iset, kernel.fset, *inputs, kernel.discounts, *outputs, 0, 1)
         except Exception:  # a rule raised in compiled code: the plain engine says where
-            run_window(task, settings, layout, inputs, outputs, 0, faults)
-    plan = Plan.trusted(
-        task, trace, policy, settings, layout, inputs, outputs, 0,
-        "python" if kernel is None else "compiled", faults[0].detail if faults else "",
-    )  # fmt: skip
+            run_window(task, settings, known.layout, inputs, outputs, 0, faults)
+    plan = Plan.trusted(known.plan, task, trace, inputs, outputs)
     if outputs.out_i.item(_STATUS) == _TASK_ERROR:
-        error = plan.error
-        cause = faults[0].__cause__ if faults else None  # the user's own traceback
-        raise (error or TaskError("unknown fault", task=task.name)) from cause
+        cause = None
+        if faults:
+            plan = dataclasses.replace(plan, fault=faults[0].detail)
+            cause = faults[0].__cause__  # the user's own traceback
+        raise (plan.error or TaskError("unknown fault", task=task.name)) from cause
     return plan
 
 
@@ -213,25 +219,47 @@ def _rest(
 # -------------------------------------------------------------------- preparation
 
 
-class _Known(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
     """What calls with the same task, policy and shapes share; kept on the task and let go with it."""
 
     policy: Policy
+    shapes: str  # of the trace
+    engine: str
     layout: Layout
-    quick: Callable[[Any], list[float] | None]  # of the layout
+    row: Callable[[Any], Floats | None]  # of a state, where nothing has to be looked at
     settings: Settings
     params: Floats
     grid: Floats
-    kernel: Single | None  # None: the plain engine
-    reach: Any  # the rules of which the kernel was made
     edges: int  # of one call
     outputs: Callable[[], Outputs]  # made anew for each call
     total: int = 0  # evaluated by the plain engine so far
+    kernel: Single | None = None  # None: the plain engine
+    reach: Reach | None = None  # the rules of which the kernel was made
+    plan: dict[str, Any] = field(default_factory=dict)  # what their results have in common
+
+    def run_by(self, kernel: Any, reach: Reach, total: int = 0) -> _Known:
+        ready = None if kernel is None else single(kernel, self.settings)
+        common = {"policy": self.policy, "settings": self.settings, "layout": self.layout, "window": 0, "fault": ""}
+        common["engine"] = "python" if kernel is None else "compiled"
+        return dataclasses.replace(self, kernel=ready, reach=reach, total=total, plan=common)
+
+    def row_as_before(
+        self, state: Any, trace: Trace, policy: Policy, params: Any, actions: ArrayLike | None, engine: Engine
+    ) -> Floats | None:
+        """A state's flat row, where this call is like the last one and the rules are still those of the kernel."""
+        if (
+            self.policy is policy and self.engine is engine and self.shapes is trace.__dict__.get("_kept_shapes")
+            and self.layout.kind is type(state) and params is None and actions is None
+            and self.reach is not None and self.reach.unchanged()
+        ):  # fmt: skip
+            return self.row(state)
+        return None
 
 
 def _known(
     task: Task, state: Any, trace: Trace, policy: Policy, params: Any, actions: ArrayLike | None, engine: Engine
-) -> tuple[_Known, list[float]]:
+) -> tuple[_Known, Floats]:
     """And the state as a flat row."""
     if not isinstance(task, Task):
         raise InputError("task", type(task).__name__, "a uc.Task")
@@ -240,42 +268,41 @@ def _known(
     if params is not None or actions is not None or getattr(policy, "mode", "") == "closed":
         return _prepare(task, state, trace, policy, params, actions, engine)
     calls: dict[Any, _Known] = task.__dict__.setdefault("_kept_calls", {})
-    key = (id(policy), trace.__dict__.get("_kept_shapes") or _shapes(trace), type(state), str(engine))
+    key = (id(policy), _shapes(trace), type(state), str(engine))
     known = calls.get(key)
-    if known is not None and known.policy is policy and (row := known.quick(state)) is not None:
-        if known.kernel is not None:
-            if known.reach is task.reach():  # else the rules have changed
-                return known, row
-        elif engine != "auto":
-            return known, row
-        else:
+    row = None if known is None or known.policy is not policy else known.row(state)
+    if known is not None and row is not None:
+        if known.kernel is None and engine == "auto":
             # A kernel may have been loaded since, or the plain engine may have worked long enough to be worth one.
-            known = known._replace(total=known.total + known.edges)
-            kernel = ready_kernel(task, known.layout, known.settings)
-            if kernel is None and known.total >= WORTH_COMPILING:
-                before = known.total - known.edges
-                kernel = choose_kernel(task, known.layout, known.settings, engine, known.edges, before)
-                known = known._replace(total=0)
-            ready = None if kernel is None else single(kernel, known.settings)
-            calls[key] = known = known._replace(kernel=ready, reach=task.reach())
-            return known, row
-    known, row = _prepare(task, state, trace, policy, params, actions, engine)
-    if len(calls) >= _PREPARED:
-        calls.clear()
-    calls[key] = known
+            kernel, total = ready_kernel(task, known.layout, known.settings), known.total + known.edges
+            if kernel is None and total >= WORTH_COMPILING:
+                kernel = choose_kernel(task, known.layout, known.settings, engine, known.edges, known.total)
+                total = 0
+            calls[key] = known = known.run_by(kernel, task.reach(), total)
+        elif known.kernel is not None and known.reach is not task.reach():  # the rules have changed
+            row = None
+    if known is None or row is None:
+        known, row = _prepare(task, state, trace, policy, params, actions, engine)
+        if len(calls) >= _PREPARED:
+            calls.clear()
+        calls[key] = known
+    if known.kernel is not None:
+        task.__dict__["_kept_call"] = known
     return known, row
 
 
 def _shapes(trace: Trace) -> str:
-    """What a search prepares itself by, in words that are compared fast; looked at once for each trace."""
-    found = repr((trace.members.shape, trace.mean.shape, trace.q.shape, trace.panel))
-    trace.__dict__["_kept_shapes"] = found
+    """What a search prepares itself by, in words of which there is one each; looked at once for each trace."""
+    found: str | None = trace.__dict__.get("_kept_shapes")
+    if found is None:
+        found = sys.intern(repr((trace.members.shape, trace.mean.shape, trace.q.shape, trace.panel)))
+        trace.__dict__["_kept_shapes"] = found
     return found
 
 
 def _prepare(
     task: Task, state: Any, trace: Trace, policy: Policy, params: Any, actions: ArrayLike | None, engine: Engine
-) -> tuple[_Known, list[float]]:
+) -> tuple[_Known, Floats]:
     if trace.panel and trace.windows != 1:
         raise InputError(
             "trace", f"{trace.windows} windows", "one window",
@@ -284,18 +311,16 @@ def _prepare(
     layout = task.layout(state)
     grid = action_grid(task, actions, 1)
     settings = resolve(policy, task, trace, grid.shape[1])
-    own = params_rows(task, params, 1)
-    row = layout.flatten(state, "state")
-    inputs = inputs_of(row_of(row), own, grid, trace, settings)
+    row = read_only(np.array([layout.flatten(state, "state")]))
+    inputs = inputs_of(row, params_rows(task, params, 1), grid, trace, settings)
     edges = edges_asked(policy, task, settings, inputs)
     reach = task.reach()
     kernel = choose_kernel(task, layout, settings, engine, edges)
-    ready = None if kernel is None else single(kernel, settings)
-    outputs = one_window(grid.shape[1], settings.depth, branches(settings))
-    found = _Known(
-        policy, layout, layout.quick, settings, inputs.params, inputs.actions, ready, reach, edges, outputs
+    known = _Known(
+        policy, _shapes(trace), engine, layout, layout.quick_row, settings, inputs.params, inputs.actions, edges,
+        one_window(grid.shape[1], settings.depth, branches(settings)),
     )  # fmt: skip
-    return found, row
+    return known.run_by(kernel, reach), row
 
 
 def thread_count(threads: int | None) -> int:

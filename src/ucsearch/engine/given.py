@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,26 +16,14 @@ from ucsearch.task import Task
 from ucsearch.trace import Trace
 
 __all__ = [
-    "action_grid", "branches", "forecast_arrays", "inputs_of", "panel_states", "panel_trace", "params_rows", "row_of",
+    "action_grid", "branches", "forecast_arrays", "inputs_of", "panel_states", "panel_trace", "params_rows",
     "unstructured",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
 
 _CLOSED = MODES["closed"]
-_F8 = np.dtype(np.float64)  # made once: single searches ask for it
 _BRANCHES = 2  # of a closed-loop policy: after low and after high outcomes
-
-
-def row_of(values: list[float]) -> Floats:
-    """(1, n), read-only as bytes are."""
-    shape, pack = _packing(len(values))
-    return np.ndarray(shape, _F8, pack(*values))
-
-
-@lru_cache(maxsize=64)
-def _packing(length: int) -> tuple[tuple[int, int], Callable[..., bytes]]:
-    return (1, length), struct.Struct(f"{length}d").pack
 
 
 def inputs_of(states: Floats, params: Floats, actions: Floats, trace: Trace, settings: Settings) -> Inputs:

@@ -72,16 +72,12 @@ class Plan:
     fault: str = ""  # what a task function raised, in words
 
     @classmethod
-    def trusted(
-        cls, task: Task, trace: Trace, policy: Policy, settings: Settings, layout: Layout, inputs: Inputs,
-        outputs: Outputs, window: int, engine: str, fault: str,
-    ) -> Plan:  # fmt: skip
-        """The same as calling the class, which is slow to fill because it is frozen."""
+    def trusted(cls, common: dict[str, Any], task: Task, trace: Trace, inputs: Inputs, outputs: Outputs) -> Plan:
+        """The same as calling the class, which is slow to fill because it is frozen; `common` are the other fields."""
         plan = cls.__new__(cls)
-        plan.__dict__.update(
-            task=task, trace=trace, policy=policy, settings=settings, layout=layout, inputs=inputs, outputs=outputs,
-            window=window, engine=engine, fault=fault,
-        )  # fmt: skip
+        held = plan.__dict__
+        held.update(common)
+        held["task"], held["trace"], held["inputs"], held["outputs"] = task, trace, inputs, outputs
         return plan
 
     @property

@@ -142,7 +142,10 @@ class Walk:
         if name != "__repr__" and (unseen := sorted(attributes(code) & UNSEEN)):
             raise Unhashable(f"{path}: reads {unseen[0]}, which may lead anywhere")
         self.notes.function(function, path)
-        self.found.functions.append((function, code, function.__defaults__, function.__kwdefaults__))
+        self.found.functions.append((function, code, function.__defaults__))
+        named = function.__kwdefaults__ if code.co_kwonlyargcount else None  # else nobody reads them
+        if code.co_kwonlyargcount:
+            self.found.parts.append((function, "__kwdefaults__", named))
         if self.by_text:
             try:
                 yield definition_text(function)
@@ -151,7 +154,7 @@ class Walk:
         else:
             yield repr(code_form(code, lambda const: self.describe(const, f"{path}: a constant")))
         yield self.describe(function.__defaults__, f"{path}: a default")
-        yield self.describe(function.__kwdefaults__, f"{path}: a keyword default")
+        yield self.describe(named, f"{path}: a keyword default")
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         for cell_name, cell in sorted(cells.items()):
             try:
@@ -267,7 +270,7 @@ class Walk:
             if tuple_like and of_named_tuple(name, held):
                 if name == "__new__":
                     made = getattr(held, "__func__", held)  # its defaults can be replaced later, and so can it
-                    self.found.functions.append((made, made.__code__, made.__defaults__, made.__kwdefaults__))
+                    self.found.functions.append((made, made.__code__, made.__defaults__))
                     self.found.names.append((space, name, held))
                     yield f"defaults={self.describe(kind._field_defaults, path)}"  # type: ignore[attr-defined]
                 continue

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -225,16 +226,14 @@ def run(
                 progress(count)
 
 
-class Single(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Single:
     """A kernel as searches of one window call it, each time with other states and traces of the same shapes."""
 
     entry: Callable[..., Any]
-    packed: tuple[Ints, Floats, Floats]
-
-    def __call__(self, inputs: Inputs, outputs: Outputs) -> None:
-        """The arrays are known to be read-only and contiguous."""
-        iset, fset, discounts = self.packed
-        self.entry(iset, fset, *inputs, discounts, *outputs, 0, 1)
+    iset: Ints
+    fset: Floats
+    discounts: Floats
 
 
 def single(kernel: Kernel, settings: Settings) -> Single:
@@ -242,4 +241,4 @@ def single(kernel: Kernel, settings: Settings) -> Single:
     again takes as long as handing them over. What `Inputs` and `Outputs` hold has one type each."""
     made = list(getattr(kernel, "overloads", {}).values())
     entry = getattr(made[0], "entry_point", None) if len(made) == 1 else None
-    return Single(entry or kernel, _pack(settings))
+    return Single(entry or kernel, *_pack(settings))
