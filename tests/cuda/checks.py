@@ -18,6 +18,7 @@ import ucsearch as uc
 from tests.kit.templates import TEMPLATES, nothing
 from ucsearch.engine.cuda import engine as cuda_engine
 from ucsearch.engine.cuda import stream as streaming
+from ucsearch.tasks import LeadTimeInventory
 
 WINDOWS = 3
 
@@ -31,6 +32,13 @@ def panel(name: str, rng: np.random.Generator, members: int = 2, horizon: int = 
         template.outcomes(rng, shape) * 0.97, weights, fields=template.fields if template.fields > 1 else None
     )
     return dict(task=template.task, states=states, traces=trace, params=params)
+
+
+def ours(rng: np.random.Generator) -> dict[str, Any]:
+    task = LeadTimeInventory(lead_time=1, order_sizes=(0.0, 3.0, 7.0), unit_cost=0.37, holding=0.83).task()
+    states = task.state(rng.uniform(0.0, 9.0, WINDOWS), (rng.uniform(0.0, 4.0, WINDOWS),), np.zeros(WINDOWS))
+    trace = uc.Trace.from_members(rng.gamma(2.0, 1.7, (WINDOWS, 2, 2)), np.array([0.37, 0.63]))
+    return dict(task=task, states=states, traces=trace)
 
 
 def same(given: dict[str, Any], policy: Any) -> str:
@@ -124,6 +132,7 @@ def checks() -> dict[str, Callable[[], str]]:
         "certificates": same_certificates,
         "a rule raises": lambda: same(dict(task=indexed, states=states, traces=one), uc.UCBeam(**beam)),
         "a rule divides by zero": lambda: same(dict(task=divided, states=states, traces=one), uc.UCBeam(**beam)),
+        "a task of the library": lambda: alone(lambda: same(ours(rng), uc.UCBeam(**beam, order="bound"))),
         "exp": lambda: refused(grown, states=states, traces=one, policy=uc.UCBeam(**beam)),
         "mcts": lambda: refused(
             indexed, states=states, traces=one, policy=uc.MCTS(depth=2, risk=0.3, simulations=3, top_k=2)

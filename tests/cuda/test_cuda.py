@@ -15,8 +15,11 @@ import pytest
 
 import ucsearch as uc
 from tests.kit.templates import TEMPLATES
+from ucsearch.engine.compiled.codegen import kernel_body
 from ucsearch.engine.cuda.allowed import NotOnDevice
 from ucsearch.engine.cuda.text import device_text, measuring_text
+from ucsearch.policies import MODES
+from ucsearch.tasks import LeadTimeInventory
 
 ROOT = Path(__file__).parents[2]
 SAME = (
@@ -27,6 +30,7 @@ SAME = (
     "certificates",
     "a rule raises",
     "a rule divides by zero",
+    "a task of the library",
 )
 REFUSED = {"exp": "math.exp()", "mcts": "'mcts'", "other bytes": "other bytes than the CPU (in out_f)"}
 
@@ -127,6 +131,19 @@ def test_a_thread_raises_where_python_does_or_has_more_digits(line: str, good: f
     assert f(good, 3) > 0.0
     with pytest.raises((ArithmeticError, ValueError)):
         f(bad, 3)
+
+
+def test_rules_of_the_library_are_not_checked_but_may_not_differ_either() -> None:
+    own = USER.replace("uc_user", "uc_own")
+    text = measuring_text(own.format("return max(x[i] / x[0], usr_math.floor(x[0]))"))
+    assert "return uc_max(x[i] / x[0], uc_floor(x[0]))" in text.partition("def usr_f")[2]
+    with pytest.raises(NotOnDevice, match=r"math\.log"):
+        measuring_text(own.format("return usr_math.log(x)"))
+    task = LeadTimeInventory(lead_time=1).task()
+    body = kernel_body(task, task.layout(task.state(1.0, (1.0,), 1.0)), MODES["mean"], "beam", True, fills=False)
+    assert "@uc_own" in body
+    assert "@uc_user" not in body
+    assert "user_fill" not in body
 
 
 def test_a_number_written_too_large_is_refused() -> None:

@@ -660,7 +660,10 @@ def test_a_call_like_the_last_one_but_for_one_thing_is_another_call() -> None:
             assert same.engine == "compiled"
         plan = search(**{"task": task, "engine": "compiled", **call})
         assert plan.to_dict() | {"engine": ""} == alone[calls.index(call)]
+        assert plan.engine == call.get("engine", "compiled")
     with pytest.raises(InputError, match="state"):
         search(task=task, engine="compiled", state=Charge(NAN, 0.0))
     with pytest.raises(InputError, match="trace"):
         search(task=task, engine="compiled", trace=PRICES)
+    with pytest.raises(InputError, match="depth"):
+        search(task=task, engine="compiled", trace=uc.Trace.from_members(PRICES[:, :3]))

@@ -105,15 +105,14 @@ def _core() -> str:
 
 def kernel_text(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> str:
     """The whole module for on-disk caching. Raises `Unsourced` when a function cannot be written out."""
-    body = kernel_body(task, layout, mode, algorithm, use_bound, trusting=True)
+    body = kernel_body(task, layout, mode, algorithm, use_bound)
     return HEAD.format(cache=True) + body + _tail(algorithm)
 
 
-def kernel_body(
-    task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool, *, trusting: bool = False
-) -> str:
-    """The module below its head, which says what the decorators mean. `trusting`: indices in functions of the library
-    are not checked where a task has no others; what a user wrote could hand them anything."""
+def kernel_body(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool, *, fills: bool = True) -> str:
+    """The module below its head, which says what the decorators mean. Functions of the library are marked as such where
+    a task has no others: what a user wrote could hand them anything. `fills`: tables may be written into room that the
+    kernel has."""
     bundle = Bundle(wrap=_wrap(algorithm))
     used = _used(task, layout, use_bound, algorithm)
     names = {role: bundle.add(plain_function(f), f"user_{role}") for role, f in used.items()}
@@ -122,8 +121,9 @@ def kernel_body(
         "params": "" if task.params is None else bundle.add(type(task.params), "UserParams"),
         "outcome": "" if task.outcome is None else bundle.add(task.outcome, "UserOutcome"),
     }
-    ours = trusting and all(map(_is_ours, bundle.functions))
-    if ours and task.fill is not None and "prepare" in names and mode == MODES["mean"] and task.outcome is None:
+    ours = all(map(_is_ours, bundle.functions))
+    one_number = mode == MODES["mean"] and task.outcome is None
+    if ours and fills and task.fill is not None and "prepare" in names and one_number:
         names["fill"] = bundle.add(task.fill.fill, "user_fill")
     rules = bundle.text.replace("@uc_user\n", "@uc_own\n") if ours else bundle.text
     return rules + _prelude(task, layout, mode, names, kinds, use_bound) + _body(algorithm, mode)

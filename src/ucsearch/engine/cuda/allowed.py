@@ -43,14 +43,14 @@ def called(node: ast.Call, imports: dict[str, tuple[str, str]]) -> tuple[str, st
     return "?", ast.unparse(target)
 
 
-def refuse(tree: ast.Module, wrap: str) -> None:
-    """Raise `NotOnDevice` for the first thing in a user's function (decorated `wrap`) that may differ on a GPU."""
+def refuse(tree: ast.Module, wraps: tuple[str, ...]) -> None:
+    """Raise `NotOnDevice` for the first thing in a rule (decorated by one of `wraps`) that may differ on a GPU."""
     imports = imported_names(tree)
     own = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)} | {
         t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)
     }
     for function in tree.body:
-        if isinstance(function, ast.FunctionDef) and any(ast.unparse(d) == wrap for d in function.decorator_list):
+        if isinstance(function, ast.FunctionDef) and any(ast.unparse(d) in wraps for d in function.decorator_list):
             for what in _found(function, imports, own):
                 name = function.name.removeprefix("usr_").removeprefix("user_")
                 raise NotOnDevice(f"{name} uses {what}, which may differ in its last digits or not exist there")

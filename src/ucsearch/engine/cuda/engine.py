@@ -127,7 +127,7 @@ def _body(task: Task, layout: Layout, settings: Settings) -> _Body:
     if found is not None and found.reach is reach:
         return found
     try:
-        body = kernel_body(task, layout, settings.mode, settings.algorithm, settings.use_bound)
+        body = kernel_body(task, layout, settings.mode, settings.algorithm, settings.use_bound, fills=False)
     except Unsourced as error:
         raise NotOnDevice(f"its functions cannot be written out: {error}") from None
     space: dict[str, Any] = {}

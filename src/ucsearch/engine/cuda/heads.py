@@ -79,7 +79,7 @@ TOOLS = (
 UC_MOST = {float(MOST_WHOLE)}
 """
     + """\
-uc_user = uc_lean_call = uc_inner
+uc_user = uc_own = uc_lean_call = uc_inner
 uc_lean = uc_pasted = uc_inline
 UC_HUGE = 9.2e18
 UC_LEAST = -9223372036854775808

@@ -4,8 +4,9 @@ Scratch arrays get constant shapes (a kernel per depth, width, actions and membe
 One thread does one window. What allocates takes from a small heap of the thread, which is handed down to it. min, max,
 floor and ceil are spelled out, because the device's own treat NaN, signed zeros and huge numbers differently. Indices
 in a user's functions are checked, and so is what Python refuses where a device goes on: a division by zero, the root of
-less than nothing, whole numbers too large for a product of two to be exact. A thread that raises, or runs out of heap
-or of nodes, leaves its window undone, and the CPU does it. The text imports nothing of ucsearch.
+less than nothing, whole numbers too large for a product of two to be exact; rules of the library's own tasks have
+no such checks, as in the compiled engine. A thread that raises, or runs out of heap or of nodes, leaves its window
+undone, and the CPU does it. The text imports nothing of ucsearch.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["BLOCK", "LOCAL_LIMIT", "device_text", "local_bytes", "measuring_text
 BLOCK = 128  # threads
 LOCAL_LIMIT = 128 * 1024  # bytes of scratch a thread may have
 LOOKS = 2_048  # nodes that a thread spends on telling a dead end from an exhausted search
-USER = "uc_user"
+USER, OWN = "uc_user", "uc_own"  # how rules are marked: a user's, and those of the library's tasks
 _HEAP = "uc_heap"
 _POOL_ROWS, _POOL_SLOTS = 257, 512  # states that a thread's programme may hold; the CPU does windows with more
 
@@ -70,7 +71,7 @@ def local_bytes(tree: ast.Module) -> int:
 def _rewritten(body: str) -> ast.Module:
     tree = ast.parse(body)
     head = ast.parse(PLAIN_IMPORTS)
-    refuse(ast.Module([*head.body, *tree.body], []), USER)
+    refuse(ast.Module([*head.body, *tree.body], []), (USER, OWN))
     imports = imported_names(ast.Module([*head.body, *tree.body], []))
     functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
     aliases = {
