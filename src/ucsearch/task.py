@@ -21,7 +21,6 @@ A `prepare` with a third argument gets a `View` and then `bound` speaks of rewar
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +34,7 @@ from ucsearch.errors import InputError, TaskError
 from ucsearch.figures import figure
 from ucsearch.layout import Layout, as_finite, is_named_tuple_type
 from ucsearch.reach import Reach, reach_of, text_digests
+from ucsearch.signatures import ARITY, TIMED, arity, check_function
 from ucsearch.sources import describe_functions
 
 __all__ = ["SITE", "Condition", "Continuation", "Task", "View"]
@@ -71,10 +71,10 @@ class Continuation:
                 raise InputError("continuation.grid", row, "equally long tuples of finite floats", index=i)
         object.__setattr__(self, "grid", rows)
         expected = 4 if rows else 3
-        if _arity(self.policy) != expected:
+        if arity(self.policy) != expected:
             raise InputError(
                 "continuation.policy",
-                f"{_arity(self.policy)} arguments",
+                f"{arity(self.policy)} arguments",
                 f"{expected} arguments: (s, h, p{', theta' if rows else ''})",
             )
 
@@ -100,25 +100,12 @@ class Condition:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
             raise InputError("condition.name", repr(self.name), "letters, digits and underscores")
-        _check_function("condition.figure", self.figure, 3, "(s, a, p)")
+        check_function("condition.figure", self.figure, 3, "(s, a, p)")
         if self.operator not in _OPERATORS:
             raise InputError("condition.operator", repr(self.operator), f"one of {', '.join(_OPERATORS)}")
         object.__setattr__(self, "limit", float(as_finite(self.limit, "condition.limit").reshape(())))
         if not isinstance(self.words, str) or not self.words.strip():
             raise InputError("condition.words", repr(self.words), "what is so when it holds")
-
-
-TIMED = ("feasible", "step", "reward")  # these may take the step index before the parameters
-_ARITY = {
-    "feasible": (3, "(s, a, p) or (s, a, h, p)"),
-    "step": (4, "(s, a, y, p) or (s, a, y, h, p)"),
-    "reward": (4, "(s, a, y, p) or (s, a, y, h, p)"),
-    "fallback": (2, "(s, p)"),
-    "terminal": (2, "(s, p)"),
-    "invariant": (2, "(s, p)"),
-    "allowed_end": (2, "(s, p)"),
-    "bound": (4, "(s, h, table, p)"),
-}
 
 
 # By id of a bound of ours: itself, so that the id stays its own, and what is asked in its place (`Task.bound_in_use`).
@@ -202,12 +189,12 @@ class Task:
         if len(labels) != actions.size:
             raise InputError("task.labels", f"{len(labels)} labels", f"{actions.size}, one per action")
         object.__setattr__(self, "labels", labels)
-        for name, (count, signature) in _ARITY.items():
+        for name, (count, signature) in ARITY.items():
             function = getattr(self, name)
-            one_more = name in TIMED and callable(function) and _arity(function) == count + 1
-            _check_function(name, function, count + one_more, signature)
-        if self.prepare is not None and _arity(self.prepare) not in (2, 3):
-            seen = f"{_arity(self.prepare)} arguments"
+            one_more = name in TIMED and callable(function) and arity(function) == count + 1
+            check_function(name, function, count + one_more, signature)
+        if self.prepare is not None and arity(self.prepare) not in (2, 3):
+            seen = f"{arity(self.prepare)} arguments"
             raise InputError("task.prepare", seen, "(outcomes, p) or (outcomes, p, view)")
         if (self.prepare is None) != (self.bound is None):
             have, missing = ("bound", "prepare") if self.prepare is None else ("prepare", "bound")
@@ -217,7 +204,7 @@ class Task:
         if not isinstance(self.uses, Mapping):
             raise InputError("task.uses", type(self.uses).__name__, "a mapping of names to functions (s, a, p)")
         for name, function in self.uses.items():
-            _check_function(f"uses[{name!r}]", function, 3, "(s, a, p)")
+            check_function(f"uses[{name!r}]", function, 3, "(s, a, p)")
         object.__setattr__(self, "uses", dict(self.uses))
         object.__setattr__(self, "conditions", tuple(self.conditions))
         for i, one in enumerate(self.conditions):
@@ -231,7 +218,7 @@ class Task:
     @cached_property
     def timed(self) -> frozenset[str]:
         """Which of `feasible`, `step`, `reward` take the step index h: 0 is the decision at hand."""
-        return frozenset(name for name in TIMED if _arity(getattr(self, name)) > _ARITY[name][0])
+        return frozenset(name for name in TIMED if arity(getattr(self, name)) > ARITY[name][0])
 
     @cached_property
     def feasible_at(self) -> Callable[..., Any]:
@@ -254,7 +241,7 @@ class Task:
     @cached_property
     def risk_aware_bound(self) -> bool:
         """Whether `bound` speaks of the risk-adjusted score rather than of reward."""
-        return self.prepare is not None and _arity(self.prepare) == 3
+        return self.prepare is not None and arity(self.prepare) == 3
 
     @property
     def bound_in_use(self) -> Callable[..., Any] | None:
@@ -386,31 +373,3 @@ class Task:
             "grids": [c.grid for c in self.followed],
         }
         return hashlib.sha256(json.dumps(body, sort_keys=True, default=repr).encode()).hexdigest()
-
-
-def _arity(function: Callable[..., Any]) -> int:
-    """How many arguments it takes by their place: a rule is never handed others."""
-    return len(_placed(function))
-
-
-def _placed(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [one for one in inspect.signature(function).parameters.values() if one.kind in by_place]
-
-
-def _check_function(name: str, function: Any, count: int, signature: str) -> None:
-    if function is None and name in ("terminal", "invariant", "bound", "allowed_end"):
-        return
-    if not callable(function):
-        raise InputError(f"task.{name}", repr(function), f"a function {signature}")
-    every = inspect.signature(function).parameters.values()
-    if any(one.kind is one.VAR_POSITIONAL for one in every):
-        raise InputError(f"task.{name}", "any number of arguments", f"{count} arguments {signature}")
-    if _arity(function) != count:
-        raise InputError(f"task.{name}", f"{_arity(function)} arguments", f"{count} arguments {signature}")
-    needed = [one for one in _placed(function) if one.default is one.empty]
-    if name in TIMED and len(needed) < count and count > _ARITY[name][0]:
-        # `lambda s, a, y, p, k=k: ...` would be handed the step for p and the parameters for k.
-        seen = f"{len(needed)} arguments and {count - len(needed)} with a default"
-        hint = "what a rule is to keep goes into a closure or functools.partial(rule, name=value)"
-        raise InputError(f"task.{name}", seen, f"arguments without a default: {signature}", hint=hint)

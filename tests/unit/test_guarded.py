@@ -12,8 +12,8 @@ from numba import types
 
 import ucsearch as uc
 from ucsearch.engine.compiled import loading
-from ucsearch.engine.compiled.codegen import HEAD
 from ucsearch.engine.compiled.guarded import GUARDED_ONLY
+from ucsearch.engine.compiled.head import HEAD
 
 pytestmark = pytest.mark.compiled
 VALUES = [0.0, -0.0, 1.0, -2.5, 3.0, 5e-324, 1e300, 4e9, 2.0**53 + 2, 2.0**62, -(2.0**63), 800.0]

@@ -5,20 +5,16 @@ from __future__ import annotations
 import builtins
 import json
 import os
-import sqlite3
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Self
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records import export
 from ucsearch.records.blobs import blob_id
 from ucsearch.records.chain import GENESIS, ChainReport, Checkpoint, Row, blob_refs, check_rows
+from ucsearch.records.connected import Connected
 from ucsearch.records.entries import Effective, effective_of, is_of
 from ucsearch.records.notes import Tree
-from ucsearch.records.store import RARE, closed_by, connect, explain, find, format_of, is_damage, schema_problem, tail
+from ucsearch.records.store import RARE, closed_by, find, format_of, is_damage, schema_problem, tail
 
 __all__ = ["AuditReader", "find_head"]
 
@@ -27,7 +23,7 @@ _RARE_KINDS = {kind: kind for kind in ("override", "control", "monitor", "segmen
 _CHUNK = 500  # rows read at a time, so that a long walk neither holds a lock nor the whole log
 
 
-class AuditReader:
+class AuditReader(Connected):
     """An existing log, opened read-only.
 
     `timeout_s` is how long to wait for a lock. One object may be shared by threads, but not carried into a
@@ -36,13 +32,6 @@ class AuditReader:
 
     def __init__(self, path: str | os.PathLike[str], *, timeout_s: float = 5.0) -> None:
         self._open(path, timeout_s, read_only=True, max_pages=None)
-
-    def _open(self, path: str | os.PathLike[str], timeout_s: float, *, read_only: bool, max_pages: int | None) -> None:
-        self.path = Path(path)
-        self._timeout_s = timeout_s
-        self._lock = threading.RLock()
-        self._process = os.getpid()
-        self._connection = connect(self.path, timeout_s=timeout_s, read_only=read_only, max_pages=max_pages)
 
     def count(self) -> int:
         """Number of the last entry (0 for an empty log)."""
@@ -365,42 +354,6 @@ class AuditReader:
         count = self.count()
         previous = GENESIS if first == 1 or first > count else self.get(first - 1).head
         return self._rows(count if last is None else min(last, count), first - 1), previous
-
-    # The connection
-
-    def close(self) -> None:
-        """Close the file; `with` does it."""
-        with self._lock:
-            self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @contextmanager
-    def _guarded(self) -> Iterator[sqlite3.Connection]:
-        """The connection for one piece of work: alone, undone on failure, failures put into words."""
-        if os.getpid() != self._process:
-            # SQLite's locks do not survive a fork; using it here could damage the file.
-            raise RecordError(f"{self.path}: the log was opened in another process; open it again in this one")
-        with self._lock:
-            try:
-                yield self._connection
-            except BaseException as error:
-                self._undo()
-                if isinstance(error, sqlite3.Error):
-                    raise explain(self.path, error, self._timeout_s) from error
-                raise
-
-    def _undo(self) -> None:
-        try:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-        except sqlite3.Error:
-            # A connection whose state is unknown must not be used again; the file itself is safe.
-            self._connection.close()
 
 
 def find_head(reader: AuditReader, count: int) -> str:

@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import LARGEST, InputError
 
-__all__ = ["NO_LIMIT", "ascending", "choice", "fractile", "limit", "number", "planned_actions", "share", "whole"]
+__all__ = [
+    "NO_LIMIT",
+    "ascending",
+    "choice",
+    "fractile",
+    "limit",
+    "number",
+    "planned_actions",
+    "scale",
+    "share",
+    "whole",
+]
 
 NO_LIMIT = 1e18  # stands for "no limit" in params, which must be finite
 
@@ -96,3 +107,10 @@ def fractile(values: NDArray[np.float64], weights: NDArray[np.float64], ratio: A
     reached = np.cumsum(shares, axis=1) >= np.reshape(ratio, (-1, 1)) - 1e-12
     place = np.where(reached.any(axis=1), reached.argmax(axis=1), values.shape[1] - 1)
     return np.take_along_axis(np.take_along_axis(values, order, 1), place[:, None], 1)[:, 0]
+
+
+def scale(field: str, pair: Sequence[float]) -> tuple[float, float]:
+    """Mean and spread of what levels or caps are multiples of."""
+    if not isinstance(pair, Sequence) or len(pair) != 2:
+        raise InputError(field, repr(pair), "two numbers: mean and spread")
+    return number(f"{field}[0]", pair[0], -NO_LIMIT, NO_LIMIT), number(f"{field}[1]", pair[1], 0.0, NO_LIMIT)

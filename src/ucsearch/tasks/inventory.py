@@ -6,12 +6,11 @@ net of backorders (negative: owed to customers). Quantities are in units of the 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +21,23 @@ from ucsearch.task import Continuation, Task
 from ucsearch.tasks import inventory_rules as rules
 from ucsearch.tasks import uses
 from ucsearch.tasks.binding import Fit, OnSeries
-from ucsearch.tasks.checks import NO_LIMIT, ascending, choice, fractile, limit, number, planned_actions, share, whole
+from ucsearch.tasks.checks import (
+    NO_LIMIT,
+    ascending,
+    choice,
+    fractile,
+    limit,
+    number,
+    planned_actions,
+    scale,
+    share,
+    whole,
+)
 from ucsearch.tasks.inventory_bound import bound, bound_fine
 from ucsearch.tasks.inventory_fill import prepare
 from ucsearch.tasks.inventory_forecast import critical, distinct, mean_demand, moments, scaled_columns
+from ucsearch.tasks.inventory_instances import named_instances
+from ucsearch.tasks.inventory_lattice import Lattice, on_lattice
 from ucsearch.tasks.lots import Lots, divided, lots
 from ucsearch.trace import Trace
 
@@ -88,7 +100,7 @@ class LeadTimeInventory(OnSeries):
             empty = isinstance(values, Sequence) and not values
             object.__setattr__(self, name, () if empty else ascending(name, values))
         for name in ("level_scale", "cap_scale"):
-            object.__setattr__(self, name, _scale(name, getattr(self, name)))
+            object.__setattr__(self, name, scale(name, getattr(self, name)))
         whole("plan_steps", self.plan_steps, 1, 1000)
         limit("change_budget", self.change_budget)
         if not isinstance(self.order_cycles, bool):
@@ -319,57 +331,12 @@ class LeadTimeInventory(OnSeries):
         """What closed mode needs: the trace on a lattice of `unit`, and this inventory with `orders` order sizes on
         multiples of it (of the case pack, where there is one), so that states merge: start + k * unit, and k * unit
         after a stock-out. Without a `unit` one that fits, as `lots` finds it."""
-        if self.spoilage > 0.0:
-            raise InputError(
-                "spoilage", self.spoilage, "0 on a lattice: what is left of a share lies between its points"
-            )
-        whole("orders", orders, 2, 1000)
-        if trace.is_scores:
-            raise InputError("trace", "a trace of action scores", "a trace of members")
-        mean = np.maximum(trace.mean[:, :, 0], 0.0).mean(axis=0)[None]  # one item, or items alike
-        found = lots(mean, self.lead_time, self.params(), orders - 1, unit=unit)
-        sizes = tuple(x for x in found.sizes[0].tolist() if x == x)
-        merged = self.unmet == "lost" and not self.is_planned
-        own = dataclasses.replace(self, orders="quantity", order_sizes=sizes, merge_arrivals=merged)
-        return Lattice(float(found.unit[0]), trace.on_lattice(float(found.unit[0]), points), own)
+        return on_lattice(self, trace, unit, points, orders)
 
     @classmethod
     def instances(cls) -> dict[str, LeadTimeInventory]:
         """Named instances, for tests, documents and benchmarks."""
-        found = {
-            "bench": cls(capacity=20.0, ramp=3.0, unit_cost=0.5),
-            "newsvendor": cls(lead_time=0, order_sizes=tuple(float(x) for x in range(21))),
-            "fresh": cls(lead_time=1, shortage=19.0, spoilage=0.5, capacity=30.0),
-            "packs": cls(
-                lead_time=3, order_sizes=(0.0, 6.0, 12.0, 18.0, 24.0), case_pack=6.0, minimum_order=12.0,
-                unmet="backordered", fixed_cost=8.0, price=5.0, unit_cost=2.0, salvage=1.0, capacity=80.0,
-                order_budget=60.0,
-            ),
-        }  # fmt: skip
-        for penalty in (4, 9, 19, 39):
-            for lead in (1, 2, 3, 4):
-                found[f"zipkin-p{penalty}-l{lead}"] = cls(
-                    lead_time=lead,
-                    order_sizes=tuple(float(x) for x in range(14)),
-                    shortage=float(penalty),
-                    base_stock_levels=tuple(float(5 * (lead + 1) + x) for x in range(-3, 13)),
-                    order_caps=(4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 13.0),
-                )
-        return found
-
-
-class Lattice(NamedTuple):
-    """An inventory whose states repeat, with the law of its demand."""
-
-    unit: float  # units of the item between neighbouring points
-    trace: Trace
-    inventory: LeadTimeInventory
-
-
-def _scale(field: str, pair: Sequence[float]) -> tuple[float, float]:
-    if not isinstance(pair, Sequence) or len(pair) != 2:
-        raise InputError(field, repr(pair), "two numbers: mean and spread")
-    return number(f"{field}[0]", pair[0], -NO_LIMIT, NO_LIMIT), number(f"{field}[1]", pair[1], 0.0, NO_LIMIT)
+        return named_instances(cls)
 
 
 def _terminal(config: LeadTimeInventory, p: rules.Params) -> Any:

@@ -133,7 +133,7 @@ def _driver_text(algorithm: str, members: bool) -> str:
 
 
 def _compile(text: str, given: tuple[Any, ...]) -> _Driver:
-    from ucsearch.engine.compiled.codegen import HEAD
+    from ucsearch.engine.compiled.head import HEAD
 
     space: dict[str, Any] = {"__name__": "ucsearch_driver", "uc_given": WAYS}
     exec(compile(HEAD.format(cache=False), "<ucsearch driver head>", "exec"), space)

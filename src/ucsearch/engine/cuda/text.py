@@ -15,17 +15,15 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from ucsearch.engine.arrays import ISet
 from ucsearch.engine.cuda.allowed import NotOnDevice, called, imported_names, refuse
+from ucsearch.engine.cuda.entry import HEAP, Paths, constants, expression, make_entry
 from ucsearch.engine.cuda.heads import IMPORTS, MOST_WHOLE, PLAIN_IMPORTS, TOOLS
 
 __all__ = ["BLOCK", "LOCAL_LIMIT", "device_text", "local_bytes", "measuring_text", "pool_numbers"]
 
 BLOCK = 128  # threads
 LOCAL_LIMIT = 128 * 1024  # bytes of scratch a thread may have
-LOOKS = 2_048  # nodes that a thread spends on telling a dead end from an exhausted search
 USER, OWN = "uc_user", "uc_own"  # how rules are marked: a user's, and those of the library's tasks
-_HEAP = "uc_heap"
 _POOL_ROWS, _POOL_SLOTS = 257, 512  # states that a thread's programme may hold; the CPU does windows with more
 
 
@@ -46,9 +44,9 @@ def device_text(
     """`body` as a CUDA module. `iset`: the whole-number settings; `shapes`: of the panel's arrays, of which the axes
     of actions and members count; `heap`: numbers; `most`: nodes after which a thread gives up, None for no such end."""
     tree = _rewritten(body)
-    _Paths(keep_paths).visit(tree)
+    Paths(keep_paths).visit(tree)
     panel = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "uc_panel")
-    _entry(panel, _constants(tree), list(iset), shapes, heap, most)
+    make_entry(panel, constants(tree), list(iset), shapes, heap, most)
     if local_bytes(tree) > LOCAL_LIMIT:
         raise NotOnDevice(f"a thread would need {local_bytes(tree):,} bytes of scratch, more than {LOCAL_LIMIT:,}")
     tools = TOOLS.replace("paths.shape[0]", str(int(keep_paths)))
@@ -96,7 +94,7 @@ def _rewritten(body: str) -> ast.Module:
         if function.name in boxed:
             _Boxed().visit(function)
         if function.name in taking and function.name != "uc_panel":
-            function.args.args.insert(0, ast.arg(_HEAP))
+            function.args.args.insert(0, ast.arg(HEAP))
         if function.name == "uc_new_room":
             _Smaller().visit(function)
         if function.name == "uc_tables":
@@ -135,10 +133,6 @@ def _gives(function: ast.FunctionDef) -> bool:
     return any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(function))
 
 
-def _expression(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
-
-
 class _Calls(ast.NodeTransformer):
     """Calls of what is spelled out here, and of functions that take from the heap or hand an array back in a tuple."""
 
@@ -156,13 +150,13 @@ class _Calls(ast.NodeTransformer):
         if (module, name) == ("numpy", "ascontiguousarray"):
             return node.args[0]
         if name in ("isfinite", "isnan", "isinf") and module == "numpy":
-            node.func = _expression(f"math.{name}")
+            node.func = expression(f"math.{name}")
         elif (module, name) in _SPELLED:
             node.func = ast.Name(_SPELLED[module, name], ast.Load())
         elif (module, name) in _ALLOCATED and not self.entry:
             return self._taken(node, name)
         elif module == "" and name in self.taking:
-            node.args.insert(0, ast.Name(_HEAP, ast.Load()))
+            node.args.insert(0, ast.Name(HEAP, ast.Load()))
         if module == "" and name in self.boxed:
             return ast.Subscript(node, ast.Constant(0), ast.Load())
         return node
@@ -174,8 +168,8 @@ class _Calls(ast.NodeTransformer):
         if whole and name == "ones":
             raise NotOnDevice("ones() of whole numbers is not written for the GPU")
         taker = "uc_take_shaped" if _is_tuple(shape) else "uc_take"
-        made = f"{taker}({_HEAP}, {ast.unparse(shape)}, {fill})[0]"
-        return _expression(f"{made}.view(np.int64)" if whole else made)
+        made = f"{taker}({HEAP}, {ast.unparse(shape)}, {fill})[0]"
+        return expression(f"{made}.view(np.int64)" if whole else made)
 
 
 def _is_tuple(shape: ast.expr) -> bool:
@@ -239,12 +233,12 @@ class _Checked(ast.NodeTransformer):
         if constant and isinstance(node.ctx, ast.Load):
             # The index stays a constant, which a tuple of unlike items needs.
             text = ast.unparse(node)
-            return _expression(f"({text} if uc_index({ast.unparse(parts[0])}, len({whole})) >= 0 else {text})")
+            return expression(f"({text} if uc_index({ast.unparse(parts[0])}, len({whole})) >= 0 else {text})")
         checked = []
         for axis, part in enumerate(parts):
             length = f"len({whole})" if len(parts) == 1 else f"{whole}.shape[{axis}]"
             text = ast.unparse(part)
-            checked.append(part if isinstance(part, ast.Slice) else _expression(f"uc_index({text}, {length})"))
+            checked.append(part if isinstance(part, ast.Slice) else expression(f"uc_index({text}, {length})"))
         node.slice = checked[0] if len(checked) == 1 else ast.Tuple(checked, ast.Load())
         return node
 
@@ -278,7 +272,7 @@ class _Member(ast.NodeTransformer):
         if not isinstance(node.targets[0], ast.Subscript):
             return node
         put = f"uc_put({ast.unparse(node.targets[0])}, {ast.unparse(node.value)})"
-        return ast.parse(f"uc_mark = {_HEAP}[1][0]\n{put}\n{_HEAP}[1][0] = uc_mark").body
+        return ast.parse(f"uc_mark = {HEAP}[1][0]\n{put}\n{HEAP}[1][0] = uc_mark").body
 
 
 class _Smaller(ast.NodeTransformer):
@@ -301,102 +295,3 @@ class _GivesUp(ast.NodeTransformer):
 def pool_numbers(columns: int) -> int:
     """Heap that `uc_new_room` takes for states of so many columns."""
     return _POOL_ROWS * (columns + 5) + _POOL_SLOTS
-
-
-# -------------------------------------------------------------------- the entry
-
-
-def _constants(tree: ast.Module) -> dict[str, Any]:
-    """MEMBERS, N and the like."""
-    found: dict[str, Any] = {"max": max, "min": min, "uc_max": max, "uc_min": min, "int": int}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    found[target.id] = node.value.value
-    return found
-
-
-class _Shaped:
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.shape = shape
-
-
-def _entry(
-    panel: ast.FunctionDef,
-    known: dict[str, Any],
-    iset: list[int],
-    shapes: dict[str, tuple[int, ...]],
-    heap: int,
-    most: int | None,
-) -> None:
-    """Constants for whole-number settings and shapes, local arrays for scratch, a thread for a window."""
-    iset[ISet.CAP] = min(iset[ISet.CAP], LOOKS)
-    _Settings(iset, most).visit(panel)
-    known = {**known, **{name: _Shaped(shape) for name, shape in shapes.items()}}
-    body: list[ast.stmt] = []
-    for statement in panel.body:
-        if isinstance(statement, ast.For) and ast.unparse(statement.iter) == "range(lo, hi)":
-            statement.iter = _expression("range(lo + cuda.grid(1), hi, cuda.gridsize(1))")
-            fresh = "uc_fresh(w, out_i, paths)\nuc_heap_top[0] = 0"
-            statement.body[:0] = ast.parse(fresh).body
-        elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            body += _assigned(statement, statement.targets[0].id, known)
-            continue
-        body.append(statement)
-    own = f"uc_heap_room = cuda.local.array({max(heap, 1)}, np.float64)\nuc_heap_top = cuda.local.array(1, np.int64)\n"
-    panel.body = [*ast.parse(own + f"{_HEAP} = (uc_heap_room, uc_heap_top)").body, *body]
-
-
-def _assigned(statement: ast.Assign, name: str, known: dict[str, Any]) -> list[ast.stmt]:
-    value = statement.value
-    if isinstance(value, ast.Call) and ast.unparse(value.func) in ("np.empty", "np.zeros"):
-        shape = _value(value.args[0], known)
-        dtype = ast.unparse(value.args[1]) if len(value.args) > 1 else "np.float64"
-        lines = [f"{name} = cuda.local.array({shape!r}, {dtype})"]
-        if ast.unparse(value.func) == "np.zeros":
-            sizes = shape if isinstance(shape, tuple) else (shape,)
-            for axis, size in enumerate(sizes):
-                lines.append("    " * axis + f"for uc_{axis} in range({size}):")
-            lines.append("    " * len(sizes) + f"{name}[{', '.join(f'uc_{i}' for i in range(len(sizes)))}] = 0")
-        return ast.parse("\n".join(lines)).body
-    try:
-        found = _value(value, known)
-    except Exception:  # not known before the run: a risk, a view of an array
-        return [statement]
-    if isinstance(found, bool | int):
-        known[name] = found
-        statement.value = ast.Constant(found)
-    return [statement]
-
-
-def _value(node: ast.expr, known: dict[str, Any]) -> Any:
-    return eval(ast.unparse(node), {"__builtins__": {}}, known)
-
-
-class _Paths(ast.NodeTransformer):
-    """Whether paths are kept is known beforehand: a device has no empty arrays."""
-
-    def __init__(self, kept: bool) -> None:
-        self.kept = kept
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        self.generic_visit(node)
-        return ast.Constant(int(self.kept)) if ast.unparse(node) == "paths.shape[0]" else node
-
-
-class _Settings(ast.NodeTransformer):
-    def __init__(self, iset: list[int], most: int | None) -> None:
-        self.iset, self.most = iset, most
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        self.generic_visit(node)
-        if ast.unparse(node.value) == "iset" and isinstance(node.slice, ast.Constant):
-            return ast.Constant(int(self.iset[int(node.slice.value)]))  # type: ignore[arg-type]
-        return node
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
-        self.generic_visit(node)
-        if self.most is None or ast.unparse(node.target) != "expansions":
-            return node
-        return [node, *ast.parse(f"if expansions > {self.most}:\n    raise MemoryError('no nodes left')").body]
