@@ -18,7 +18,7 @@ from ucsearch.task import Task
 from ucsearch.tasks.binding import Binding
 from ucsearch.trace import Trace
 
-__all__ = ["Grid", "Panel", "Stretch", "make_panel"]
+__all__ = ["Grid", "Panel", "SharedPanel", "Stretch", "make_panel"]
 
 Floats = NDArray[np.float64]
 Grid = Callable[[Trace], tuple[Floats | None, Floats | None]]
@@ -87,6 +87,25 @@ class Panel:
     def grids(self, trace: Trace) -> tuple[Floats | None, Floats | None]:
         """Actions (N, m) and parameters (N, p) that go with a forecast; None where they are the task's own."""
         return (None, self.params) if self.grid is None else self.grid(trace)
+
+
+class SharedPanel(Panel):
+    """A panel that several policies walk through: what is known at a decision is made once for all of them."""
+
+    def trace(self, t: int) -> Trace:
+        traces: dict[int, Trace] = self.__dict__.setdefault("_traces", {})
+        found = traces.get(t)
+        # Two threads may both make it; the first one stays, because `grids` knows it by identity.
+        return found if found is not None else traces.setdefault(t, super().trace(t))
+
+    def grids(self, trace: Trace) -> tuple[Floats | None, Floats | None]:
+        known: dict[int, tuple[Trace, tuple[Floats | None, Floats | None]]]
+        known = self.__dict__.setdefault("_grids", {})
+        found = known.get(id(trace))
+        if found is None or found[0] is not trace:
+            found = (trace, super().grids(trace))
+            known[id(trace)] = found
+        return found[1]
 
 
 def make_panel(

@@ -187,6 +187,7 @@ def backtest(
     Exit codes: 0 done; 1 done, but some series could not be used or too many decisions fell back; 2 unusable settings
     or files; 130 stopped.
     """
+    from ucsearch.cli.memory import keep_freed_memory
     from ucsearch.pipeline.backtest import run_backtest
     from ucsearch.pipeline.written import check_writable, refuse_overwriting
     from ucsearch.settings import load_settings
@@ -206,6 +207,7 @@ def backtest(
                 raise InputError("--service-level", service_level, "nothing for this task: only orders have one")
             backtest_any(found, data, states, out, earlier, html)
             return
+        keep_freed_memory()
         with progress_bar("replaying") as progress:
             result = run_backtest(
                 found, data, states=states, progress=progress, earlier=earlier, service_level=service_level,

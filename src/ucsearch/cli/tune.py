@@ -42,6 +42,7 @@ def tune(
     Exit codes: 0 done; 1 done, but some series could not be used or too many decisions fell back; 2 unusable settings
     or files, or OUT is there already; 130 stopped, the same command goes on.
     """
+    from ucsearch.cli.memory import keep_freed_memory
     from ucsearch.errors import InputError
     from ucsearch.pipeline.tuning import run_tune
     from ucsearch.pipeline.written import refuse_overwriting
@@ -55,6 +56,7 @@ def tune(
             raise InputError("--out", ", ".join(there), "a new file", hint="--force would replace it.")
         if not out.parent.is_dir():
             raise InputError("--out", str(out), "a file in a folder that exists")
+        keep_freed_memory()
         with progress_bar("tuning") as progress:
             result = run_tune(
                 settings, data, states=states, progress=progress, earlier=earlier, tries=tries,

@@ -9,25 +9,29 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucsearch.backtest.panel import Panel
 from ucsearch.backtest.refine import TRIES
 from ucsearch.backtest.walk import Chooser
 from ucsearch.errors import InputError
 from ucsearch.pipeline.backtest_result import GIVEN, HINDSIGHT, POLICY, TUNED, BacktestResult, Track
-from ucsearch.pipeline.contest import Contest, Progress, with_service_level
+from ucsearch.pipeline.contest import Contest, Progress, rule_effort, with_service_level
 from ucsearch.pipeline.kept import Arrays, Kept, file_hash
 from ucsearch.pipeline.replay import CLASSICS, History, Replay, needed_periods, read_histories
+from ucsearch.pipeline.replay import POLICY as OWN
 from ucsearch.pipeline.sales import Data, read_sales
 from ucsearch.pipeline.seasons import seasoned
 from ucsearch.settings import Settings
 
 __all__ = ["run_backtest"]
 
+Floats = NDArray[np.float64]
 _FIELDS = tuple(f.name for f in dataclasses.fields(Track))
 _WITHOUT_KNOBS = ("planning on the mean", "greedy")
 
@@ -60,9 +64,7 @@ def run_backtest(
         text = f"{len(found) - len(long)} of {len(found)} series have no {before} periods more to tune on"
         notes.append(f"{text}; rules were tuned on the others" if long else f"{text}: no rule is tuned")
     window = settings.backtest.periods + settings.backtest.warmup
-    tunable = len(CLASSICS) - len(_WITHOUT_KNOBS)
-    walks = 1 + len(CLASSICS) + (tunable if long else 0) + (given is not None)
-    contest.expect(len(found) * window * walks + len(long) * (before + settings.backtest.warmup) * tries * tunable)
+    contest.expect(effort_of_report(settings, len(found), len(long), before, tries, beside=given is not None))
     if service_level is not None:
         found, _, note = with_service_level(contest, settings, found, long, before, service_level)
         by_name = {one.series: one for one in found}
@@ -75,9 +77,9 @@ def run_backtest(
         beside = None
         if given is not None:
             beside = contest.replay([others[one.series] for one in part], given)
-        return _final(contest.replay(part, settings), knobs, beside)
+        return _final(contest, contest.replay(part, settings), knobs, beside)
 
-    parts = contest.by_part("later", found, work, window * walks)
+    parts = contest.by_part("later", found, work, window * _effort_of_walks(bool(long), given is not None))
     contest.kept.done()
     reasons = {k.removeprefix("reason "): int(v.sum()) for k, v in parts.items() if k.startswith("reason ")}
     policies = list(dict.fromkeys(k.rpartition("/")[0] for k in parts if "/" in k))
@@ -95,6 +97,22 @@ def run_backtest(
     )  # fmt: skip
 
 
+def effort_of_report(
+    settings: Settings, series: int, tuned_on: int, earlier: int, tries: int, *, beside: bool
+) -> int:  # fmt: skip
+    """What a backtest takes, for a progress bar: rules tuned on some of the series, then everybody's walk on all."""
+    test = settings.backtest
+    rules = sum(rule_effort(name) for name in CLASSICS if name not in _WITHOUT_KNOBS)
+    walks = _effort_of_walks(tuned_on > 0, beside)
+    return series * (test.periods + test.warmup) * walks + tuned_on * (earlier + test.warmup) * tries * rules
+
+
+def _effort_of_walks(tuned: bool, beside: bool) -> int:
+    """Of a period of one series: the policy, perhaps settings beside it, rules as they are and perhaps tuned."""
+    rules = sum(rule_effort(name) * (1 + (tuned and name not in _WITHOUT_KNOBS)) for name in CLASSICS)
+    return OWN * (1 + beside) + rules
+
+
 def check_effort(earlier: int, tries: int) -> None:
     if not (isinstance(earlier, int) and earlier >= 0):
         raise InputError("earlier", earlier, "a whole number of periods, 0 or more")
@@ -102,28 +120,33 @@ def check_effort(earlier: int, tries: int) -> None:
         raise InputError("tries", tries, f"from 2 to {TRIES}")
 
 
-def _final(replay: Replay, knobs: Mapping[str, dict[str, Any]], beside: Replay | None) -> Arrays:
+def _final(
+    contest: Contest, replay: Replay, knobs: Mapping[str, dict[str, Any]], beside: Replay | None
+) -> Arrays:  # fmt: skip
     """Everybody through the counted periods, and the best that could have been done from where they began."""
     out: Arrays = {}
-    begins = []
 
-    def add(name: str, replay: Replay, panel: Panel, chooser: Chooser) -> None:
+    def walked(name: str, replay: Replay, panel: Panel, chooser: Chooser) -> tuple[Floats, Arrays]:
         done = replay.walk(panel, chooser)
-        begins.append(done.states[:, replay.skip])
+        made = {f"{name}/{k}": v for k, v in replay.track(panel, done).items()}
         if name == POLICY:
-            out["released"] = done.certificate["released"].sum(axis=1)
-        out.update({f"{name}/{k}": v for k, v in replay.track(panel, done).items()})
+            made = {"released": done.certificate["released"].sum(axis=1), **made}
+        return done.states[:, replay.skip], made
 
     panel = replay.panel()
     entries = replay.classics(panel)
-    add(POLICY, replay, panel, replay.policy(panel))
-    out.update({f"reason {k}": np.array([float(v)]) for k, v in replay.reasons.items()})
+    jobs = [partial(walked, POLICY, replay, panel, replay.policy(panel))]
     if beside is not None:
         there = beside.panel()
-        add(GIVEN, beside, there, beside.policy(there))
+        jobs.append(partial(walked, GIVEN, beside, there, beside.policy(there)))
     for name in CLASSICS:
-        add(name, replay, panel, entries[name].make())
+        jobs.append(partial(walked, name, replay, panel, entries[name].make()))
         if name in knobs:
-            add(name + TUNED, replay, panel, entries[name].make(**knobs[name]))
+            jobs.append(partial(walked, name + TUNED, replay, panel, entries[name].make(**knobs[name])))
+    begins = []
+    for begin, made in contest.side_by_side(jobs, replay.settings.run.threads):
+        begins.append(begin)
+        out.update(made)
+    out.update({f"reason {k}": np.array([float(v)]) for k, v in replay.reasons.items()})
     out.update(replay.hindsight(panel, np.stack(begins, axis=1)))
     return out

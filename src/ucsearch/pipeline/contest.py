@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.backtest.ordering import critical_ratio_of
 from ucsearch.backtest.refine import first_tries, second_tries
+from ucsearch.engine.api import thread_count
 from ucsearch.engine.choose import engine_for
 from ucsearch.errors import InputError
 from ucsearch.pipeline.kept import Arrays, Kept
-from ucsearch.pipeline.replay import History, Replay
+from ucsearch.pipeline.replay import PLANNED, POLICY, RULE, History, Replay
 from ucsearch.settings import Settings
 
-__all__ = ["Contest", "Progress", "earlier_part", "with_service_level"]
+__all__ = ["Contest", "Progress", "earlier_part", "rule_effort", "with_service_level"]
 
 Floats = NDArray[np.float64]
 Knobs = dict[str, Any]
 Progress = Callable[[int, int], None]
+Made = TypeVar("Made")
+_BESIDE = 4  # walks side by side, at most: what one does in plain Python leaves cores free for another's search
 _AT_ONCE = 64  # series whose forecasts are held at a time, and that are kept when a run is stopped
 _COUNTED = ("reason ", "unknown ")  # keys of counts over a part; everything else is by series
 _SERVICE_SERIES = 64  # that a service level is looked for on
@@ -35,14 +41,19 @@ class Contest:
 
     def __init__(self, kept: Kept, progress: Progress | None) -> None:
         self.kept, self.progress = kept, progress
-        self.total = self.done = self._inside = 0  # periods of series, walked once each
+        self.total = self.done = self._inside = 0  # decisions, each counted by what it takes
+        self._told = threading.Lock()
+        self._stopped = False
 
-    def expect(self, periods: int) -> None:
-        self.total += periods
+    def expect(self, effort: int) -> None:
+        self.total += effort
 
     def tick(self, count: int) -> None:
-        self._inside += count
-        self._tell(self.done + self._inside)
+        with self._told:
+            if self._stopped:
+                raise KeyboardInterrupt
+            self._inside += count
+            self._tell(self.done + self._inside)
 
     def _tell(self, done: int) -> None:
         if self.progress is not None and self.total > 0:
@@ -52,10 +63,25 @@ class Contest:
         length = settings.backtest.periods + settings.backtest.warmup
         return Replay(group, settings, engine_for(len(group) * length, settings.policy.mode), self.tick, members)
 
+    def side_by_side(self, jobs: Sequence[Callable[[], Made]], threads: int | None) -> list[Made]:
+        """What the jobs make, in their order, some of them at a time; none of them may depend on another."""
+        workers = min(_BESIDE, thread_count(threads), len(jobs))
+        if workers <= 1:
+            return [job() for job in jobs]
+        with ThreadPoolExecutor(max_workers=workers) as pool:
+            made = [pool.submit(job) for job in jobs]
+            try:
+                return [one.result() for one in made]
+            except BaseException:
+                self._stopped = True  # the others end at their next decision
+                pool.shutdown(wait=True, cancel_futures=True)
+                self._stopped = False
+                raise
+
     def by_part(
-        self, stage: str, found: Sequence[History], work: Callable[[list[History]], Arrays], periods: int
+        self, stage: str, found: Sequence[History], work: Callable[[list[History]], Arrays], effort: int
     ) -> Arrays:
-        """What `work` finds for parts of the series, put together in their order. `periods`: what it walks for each."""
+        """What `work` finds for parts of the series, put together in their order. `effort`: what it takes for each."""
         groups: dict[int, list[int]] = {}
         for i, one in enumerate(found):
             groups.setdefault(one.case.kind.number, []).append(i)
@@ -71,7 +97,7 @@ class Contest:
                     if name not in out:
                         out[name] = np.zeros((len(found), *values.shape[1:]))
                     out[name][at] = values
-                self.done, self._inside = self.done + len(at) * periods, 0
+                self.done, self._inside = self.done + len(at) * effort, 0
                 self._tell(self.done)
         return out
 
@@ -87,35 +113,47 @@ class Contest:
         first = self.replay(past[:1], before)
         knobs = {name: entry.knobs for name, entry in first.classics(first.panel()).items() if entry.knobs}
         tried = {name: first_tries(values, cycle, tries) for name, values in knobs.items()}
-        costs = {name: list(x) for name, x in self._costs("rules-1", before, past, tried).items()}
+        held: dict[tuple[str, ...], Floats] = {}
+        costs = {name: list(x) for name, x in self._costs("rules-1", before, past, tried, held).items()}
         more = {
             name: second_tries(values, tried[name][int(np.argmin(costs[name]))], tried[name], cycle, critical, tries)
             for name, values in knobs.items()
         }
-        for name, x in self._costs("rules-2", before, past, more).items():
+        for name, x in self._costs("rules-2", before, past, more, held).items():
             costs[name] += list(x)
             tried[name] = tried[name] + more[name]
         chosen = {name: tried[name][int(np.argmin(costs[name]))] for name in knobs}
         return chosen, {name: len(x) for name, x in tried.items()}
 
     def _costs(
-        self, stage: str, settings: Settings, found: Sequence[History], tries: dict[str, list[Knobs]]
-    ) -> dict[str, list[float]]:
-        """Total cost of every try."""
+        self, stage: str, settings: Settings, found: Sequence[History], tries: dict[str, list[Knobs]],
+        held: dict[tuple[str, ...], Floats],
+    ) -> dict[str, list[float]]:  # fmt: skip
+        """Total cost of every try. `held`: forecasts that an earlier stage made, by its part."""
 
         def work(part: list[History]) -> Arrays:
-            replay = self.replay(part, settings)
+            names = tuple(one.series for one in part)
+            replay = self.replay(part, settings, held.get(names))
+            held[names] = replay.members
             panel = replay.panel()
             entries = replay.classics(panel)
-            return {
-                f"{name} {i}": replay.counted_cost(replay.walk(panel, entries[name].make(**knobs)))
-                for name, several in tries.items()
-                for i, knobs in enumerate(several)
-            }
+            wanted = [(name, i, knobs) for name, several in tries.items() for i, knobs in enumerate(several)]
+
+            def cost(name: str, knobs: Knobs) -> Floats:
+                return replay.counted_cost(replay.walk(panel, entries[name].make(**knobs)))
+
+            jobs = [partial(cost, name, knobs) for name, _, knobs in wanted]
+            made = self.side_by_side(jobs, settings.run.threads)
+            return {f"{name} {i}": x for (name, i, _), x in zip(wanted, made, strict=True)}
 
         length = settings.backtest.periods + settings.backtest.warmup
-        made = self.by_part(stage, found, work, length * sum(map(len, tries.values())))
+        made = self.by_part(stage, found, work, length * sum(rule_effort(n) * len(x) for n, x in tries.items()))
         return {n: [math.fsum(made[f"{n} {i}"].tolist()) for i in range(len(x))] for n, x in tries.items()}
+
+
+def rule_effort(name: str) -> int:
+    """What a decision by a rule of the table takes."""
+    return PLANNED if name.startswith("planning") else RULE
 
 
 def earlier_part(settings: Settings, found: Sequence[History], earlier: int) -> tuple[Settings, list[History]]:
@@ -155,7 +193,7 @@ def with_service_level(
     places = sorted({round(x) for x in np.linspace(0, len(long) - 1, min(len(long), _SERVICE_SERIES))})
     before, past = earlier_part(settings, [long[i] for i in places], earlier)
     length = earlier + settings.backtest.warmup
-    contest.expect(len(past) * length * _SERVICE_TRIES)
+    contest.expect(len(past) * length * _SERVICE_TRIES * POLICY)
     middle = math.log(target / (1.0 - target))  # where the critical ratio is the target
 
     def reached(step: int, log: float) -> float:
@@ -165,7 +203,7 @@ def with_service_level(
             track = replay.track(panel, replay.walk(panel, replay.policy(panel)))
             return {"level": (track["served"] >= track["demand"]).mean(axis=1)}
 
-        return float(contest.by_part(f"service-{step}", past, work, length)["level"].mean())
+        return float(contest.by_part(f"service-{step}", past, work, length * POLICY)["level"].mean())
 
     low, high = middle - _WIDEST, middle + _WIDEST
     at, best, level = middle, high, math.nan

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ucsearch.backtest.choosers import Certified, Deterministic
 from ucsearch.backtest.foresight import foreseen
-from ucsearch.backtest.panel import Panel, Stretch
+from ucsearch.backtest.panel import Panel, SharedPanel, Stretch
 from ucsearch.backtest.roster import Budget, Entry, ordering_rules, practitioners
 from ucsearch.backtest.walk import Chooser, Seen, Walk, parts_of, walk
 from ucsearch.comparators import DelayAwareGreedy
@@ -32,7 +32,9 @@ from ucsearch.pipeline.tables import Problem, open_table
 from ucsearch.settings import Settings
 from ucsearch.trace import Trace
 
-__all__ = ["CLASSICS", "History", "Replay", "needed_periods", "read_histories"]
+__all__ = [
+    "CLASSICS", "PLANNED", "POLICY", "RULE", "History", "Replay", "effort_of", "needed_periods", "read_histories"
+]  # fmt: skip
 
 Floats = NDArray[np.float64]
 CLASSICS = (
@@ -40,6 +42,8 @@ CLASSICS = (
     "greedy",
 )  # fmt: skip
 """What would be used instead, in the order of a table."""
+RULE, PLANNED, POLICY = 1, 5, 25
+"""What a decision takes, for a progress bar: about as a rule, a plan on one forecast and a proved plan take time."""
 
 
 def read_histories(settings: Settings, data: Data, states: str | Path | None) -> tuple[list[History], list[Problem]]:
@@ -118,6 +122,11 @@ def _opening(config: Any, y: Floats, window: int) -> Any:
     return config.state(level, [level] * config.lead_time, level)
 
 
+def effort_of(chooser: Chooser) -> int:
+    """What a decision of the chooser takes, roughly."""
+    return POLICY if isinstance(chooser, Certified) else PLANNED if isinstance(chooser, Deterministic) else RULE
+
+
 # -------------------------------------------------------------------- the replay
 
 
@@ -178,7 +187,7 @@ class Replay:
             _, params, actions = panel_inputs(cases, trace, self.settings)
             return actions, np.broadcast_to(params_layout.rows(params, "params"), (len(cases), params_layout.size))
 
-        return Panel(
+        return SharedPanel(
             self.kind.task, self.kind.config, layout, starts,
             tuple(
                 Stretch("", one.series, 0, at, self.length, self.settings.replayed_season, one.y, 1.0)
@@ -197,10 +206,9 @@ class Replay:
 
     def walk(self, panel: Panel, chooser: Chooser) -> Walk:
         engine: Any = "python" if self.engine == "python" else "compiled"
+        count = len(panel) * effort_of(chooser)
         # What was paid is counted, and salvage; not what the plan thought of the orders after the last period.
-        done = walk(
-            panel, chooser, engine=engine, stuck="keep", tick=lambda: self.tick(len(panel)), left_by=panel.params
-        )
+        done = walk(panel, chooser, engine=engine, stuck="keep", tick=lambda: self.tick(count), left_by=panel.params)
         if done.stuck.any():
             i = int(np.argmax(done.stuck))
             raise DataError(f"series {panel.series[i]}: no order is allowed, not even the fallback")

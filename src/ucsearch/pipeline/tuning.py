@@ -11,10 +11,13 @@ import hashlib
 import json
 import math
 import tomllib
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -24,13 +27,13 @@ from ucsearch.backtest.refine import TRIES
 from ucsearch.backtest.statistics import bootstrap_key, bounds
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.any_result import AnyResult
-from ucsearch.pipeline.backtest import check_effort, run_backtest
+from ucsearch.pipeline.backtest import check_effort, effort_of_report, run_backtest
 from ucsearch.pipeline.backtest_result import BacktestResult
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.pipeline.contest import Contest, Progress, earlier_part, with_service_level
 from ucsearch.pipeline.kept import Arrays, Kept, file_hash
 from ucsearch.pipeline.lead_times import needs_cycles, steps_wanted
-from ucsearch.pipeline.replay import History, Replay, needed_periods, read_histories
+from ucsearch.pipeline.replay import POLICY, History, Replay, needed_periods, read_histories
 from ucsearch.pipeline.sales import Data, read_sales
 from ucsearch.pipeline.seasons import seasoned
 from ucsearch.pipeline.toml_edit import Changes, edited
@@ -159,7 +162,7 @@ def run_tune(
         _, times, _ = with_service_level(job.contest, given, job.found, job.found, before, service_level)
         job.shortage(times)
         text = job.text
-    job.expect(tries)
+    job.expect(tries, before)
     first = _first(job.given, tomllib.loads(text))[: math.ceil(tries / 2)]
     drawn = job.drawn(_DRAWN)
     trials = job.run("first", first, drawn)
@@ -169,7 +172,7 @@ def run_tune(
     chosen = cheapest(trials)
     if len(drawn) < len(job.found):
         order = sorted(range(len(trials)), key=lambda i: (math.fsum(trials[i].cost.tolist()), i))[:_FINALISTS]
-        again = job.run("finalists", [(trials[i].label, trials[i].changes) for i in order], job.drawn(_FINAL))
+        again = job.finals([trials[i] for i in order], drawn, job.drawn(_FINAL))
         for i, trial in zip(order, again, strict=True):
             trials[i] = replace(trials[i], final=trial.cost)
         chosen = order[cheapest(again)]
@@ -214,7 +217,7 @@ class _Tuning:
                 hint="A smaller --earlier or backtest.periods needs less.",
             )  # fmt: skip
         self.names = tuple(one.series for one in self.found)
-        self._share = 0.0
+        self._tried = 0  # effort of the tries, of all that is expected
 
     def drawn(self, most: int) -> list[History]:
         """Evenly spread over the series, in their order."""
@@ -236,16 +239,33 @@ class _Tuning:
         self.given = parse_settings(self.text.encode(), self.given.file)
         self.found = [one for one in read_histories(self.given, self.data, self.states)[0] if one.series in self.names]
 
-    def expect(self, tries: int) -> None:
-        count = len(self.found)
-        walks = min(count, _DRAWN) * tries + (_FINALISTS * min(count, _FINAL) if count > _DRAWN else 0)
-        self.contest.expect(2 * walks * (self.earlier + self.given.backtest.warmup))
+    def expect(self, tries: int, before: int) -> None:
+        """What the tries take, and the report after them."""
+        count, known = len(self.found), {one.series for one in self.drawn(_DRAWN)}
+        fresh = sum(one.series not in known for one in self.drawn(_FINAL))
+        walks = len(known) * tries + (_FINALISTS * fresh if count > _DRAWN else 0)
+        self.contest.expect(walks * POLICY * (self.earlier + self.given.backtest.warmup))
+        self._tried = self.contest.total
+        self.contest.expect(effort_of_report(self.given, count, count, before, tries, beside=True))
 
     def rest(self, done: int, total: int) -> None:
-        """Progress of the report, as the second half."""
-        half = self.contest.total / 2
+        """Progress of the report, as what is left."""
+        whole = self.contest.total
         if self.contest.progress is not None:
-            self.contest.progress(int(half + half * done / max(1, total)), self.contest.total)
+            self.contest.progress(int(self._tried + (whole - self._tried) * done / max(1, total)), whole)
+
+    def finals(self, few: Sequence[Trial], drawn: Sequence[History], more: Sequence[History]) -> list[Trial]:
+        """The same candidates over more series; what they cost on those `drawn` before is known."""
+        known = {one.series: i for i, one in enumerate(drawn)}
+        fresh = [one for one in more if one.series not in known]
+        made = self.run("more", [(trial.label, trial.changes) for trial in few], fresh)
+        place = {one.series: i for i, one in enumerate(fresh)}
+        return [
+            replace(new, cost=np.array([
+                old.cost[known[one.series]] if one.series in known else new.cost[place[one.series]] for one in more
+            ]))
+            for old, new in zip(few, made, strict=True)
+        ]  # fmt: skip
 
     def run(self, stage: str, candidates: Sequence[tuple[str, Changes]], found: Sequence[History]) -> list[Trial]:
         """Every candidate over the earlier part of some series."""
@@ -263,21 +283,25 @@ class _Tuning:
             usable.append((label, changes, settings, own))
 
         def work(part: list[History]) -> Arrays:
-            out: Arrays = {}
             members: dict[tuple[Any, ...], Floats] = {}
-            for i, (_, _, settings, own) in enumerate(usable):
+            making: defaultdict[tuple[Any, ...], Lock] = defaultdict(Lock)  # forecasts that several candidates share
+
+            def tried(settings: Settings, own: dict[str, History]) -> tuple[Floats, Floats]:
                 before, past = earlier_part(settings, [own[one.series] for one in part], self.earlier)
-                depth = steps_wanted(past[0].case.kind.config, before)
-                key = (depth, before.recalibration)
-                replay: Replay = self.contest.replay(past, before, members.get(key))
-                members[key] = replay.members
+                key = (steps_wanted(past[0].case.kind.config, before), before.recalibration)
+                with making[key]:
+                    replay: Replay = self.contest.replay(past, before, members.get(key))
+                    members[key] = replay.members
                 done = replay.walk(panel := replay.panel(), replay.policy(panel))
-                out[f"cost {i}"] = replay.counted_cost(done)
-                out[f"released {i}"] = done.certificate["released"].mean(axis=1)
-            return out
+                return replay.counted_cost(done), done.certificate["released"].mean(axis=1)
+
+            jobs = [partial(tried, settings, own) for _, _, settings, own in usable]
+            made = self.contest.side_by_side(jobs, self.given.run.threads)
+            costs = {f"cost {i}": cost for i, (cost, _) in enumerate(made)}
+            return costs | {f"released {i}": released for i, (_, released) in enumerate(made)}
 
         length = self.earlier + self.given.backtest.warmup
-        made = self.contest.by_part(stage, found, work, length * len(usable)) if usable else {}
+        made = self.contest.by_part(stage, found, work, length * len(usable) * POLICY) if usable else {}
         return [
             Trial(label, changes, settings, made[f"cost {i}"], float(made[f"released {i}"].mean()))
             for i, (label, changes, settings, _) in enumerate(usable)
