@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from tests.kit.counts import sizes
 from tests.pipeline.kit import (
     FORECAST_HEAD,
     NAMES,
@@ -336,16 +337,18 @@ def test_a_missing_column_or_another_type_is_named(folder: Path) -> None:
 # -------------------------------------------------------------------- proofs, words, overrides
 
 
-def test_a_part_that_would_fill_the_memory_is_not_read(folder: Path) -> None:
+@pytest.mark.parametrize("bombs", sizes((1 << 26, 1_000), (1 << 27, 5_000)))
+def test_a_part_that_would_fill_the_memory_is_not_read(folder: Path, bombs: tuple[int, int]) -> None:
+    size, times = bombs
     part = segment(folder) / part_name(1)
     whole = pq.read_table(part)
-    bomb = whole.append_column("more", pa.array([bytes(1 << 26)] * len(whole), pa.large_binary()))
+    bomb = whole.append_column("more", pa.array([bytes(size)] * len(whole), pa.large_binary()))
     pq.write_table(bomb, part, compression="zstd")
     before = pa.total_allocated_bytes()
     del bomb
     assert "more than any part's" in fault(folder)
     assert pa.total_allocated_bytes() <= before
-    pq.write_table(pa.concat_tables([whole] * 1_000), part, compression="zstd")
+    pq.write_table(pa.concat_tables([whole] * times), part, compression="zstd")
     assert "fewer than their digests take" in fault(folder)
 
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tests.kit.counts import sizes
 from ucsearch.allocation.problem import Problem, Resource
 from ucsearch.allocation.result import evaluate
 from ucsearch.errors import InputError
@@ -24,13 +25,14 @@ def priced(parts: int, limit: float, order: np.ndarray | None = None) -> Priced:
     return find_price(lambda p: added(sums_at(LOWER[c], UPPER[c], USE[c], p) for c in cuts), limit)
 
 
+@pytest.mark.parametrize("most", sizes(50, COUNT))
 @pytest.mark.parametrize("limit", [0.0, 17.3, 400.0, 1e9])
-def test_no_partitioning_and_no_order_changes_the_answer(limit: float) -> None:
+def test_no_partitioning_and_no_order_changes_the_answer(limit: float, most: int) -> None:
     whole = priced(1, limit)
     assert whole.use <= limit
     assert whole.steps < 140
     other = rng.permutation(COUNT)
-    assert [priced(n, limit, o) == whole for n, o in ((3, None), (7, other), (50, other))] == [True] * 3
+    assert [priced(n, limit, o) == whole for n, o in ((3, None), (7, other), (most, other))] == [True] * 3
 
 
 def test_as_good_as_on_one_machine() -> None:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from tests.kit.counts import sizes
 from tests.scale.kit import COUNT, TOML, batch, write_files
 from ucsearch.cli.main import app
 from ucsearch.errors import DataError, InputError, RecordError
@@ -208,7 +209,8 @@ def test_a_part_twice_at_once_gives_the_same_bytes(files: Path, tmp_path: Path) 
     assert [p.name for p in made.segment.iterdir() if p.name.startswith(".")] == []
 
 
-def test_processes_one_of_them_killed(files: Path, plain: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("processes", sizes(1, 2))
+def test_processes_one_of_them_killed(files: Path, plain: str, tmp_path: Path, processes: int) -> None:
     """A worker dies with a part half done; the others go on, and the job ends whole."""
     made = planned(files, tmp_path / "job", 6)
     command = [sys.executable, "-c", "from ucsearch.cli import main; main()", "job", "run", str(tmp_path / "job")]
@@ -220,7 +222,7 @@ def test_processes_one_of_them_killed(files: Path, plain: str, tmp_path: Path) -
     victim.wait()
     with pytest.raises(RecordError, match=r"part-0000\d\d.parquet: missing") if victim.returncode else open(os.devnull):
         seal_job(tmp_path / "job")
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         assert len(run_parts(tmp_path / "job", pool)) == 6
     sealed = seal_job(tmp_path / "job")
     assert (sealed.count, sealed.root) == (COUNT, plain)

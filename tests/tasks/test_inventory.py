@@ -14,7 +14,7 @@ import pytest
 
 import ucsearch as uc
 from bench.peers.common import first_action_values, make_instances, window
-from tests.kit.counts import some
+from tests.kit.counts import sizes, some
 from tests.tasks.brute import check_bound, check_exact, check_fallback, reachable
 from ucsearch.engine.simulate import Simulator
 from ucsearch.errors import InputError
@@ -326,7 +326,8 @@ def test_base_stock_orders_exactly_up_to_the_level_and_stays_feasible() -> None:
     assert checked > 50
 
 
-def test_continuation_beats_a_plan_that_cannot_react() -> None:
+@pytest.mark.parametrize("width", sizes(24, 64))
+def test_continuation_beats_a_plan_that_cannot_react(width: int) -> None:
     rng = np.random.default_rng(9)
     members = rng.poisson(5.0, (32, 8)).astype(float)
     trace, state = uc.Trace.from_members(members), (4.0, [5.0])
@@ -337,7 +338,7 @@ def test_continuation_beats_a_plan_that_cannot_react() -> None:
     policy = uc.Exact(depth=1, mode="members", spread="std")
     found = uc.search(follow.task(), follow.state(*state), trace, policy, engine="python")
     open_loop = uc.search(
-        plain.task(), plain.state(*state), trace, uc.UCBeam(depth=8, width=24, mode="members", spread="std"),
+        plain.task(), plain.state(*state), trace, uc.UCBeam(depth=8, width=width, mode="members", spread="std"),
         engine="python",
     )  # fmt: skip
     assert found.proved

@@ -134,6 +134,14 @@ def test_an_error_of_ours_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [["demo", "--nope"], ["log", "override", "abc"]])
+def test_wrong_usage_of_a_command_is_exit_code_2_in_a_process_of_its_own(arguments: list[str]) -> None:
+    done = console(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_wrong_usage_is_exit_code_2() -> None:
     done = console("nope")
     assert done.returncode == 2, done.stderr

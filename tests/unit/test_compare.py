@@ -20,6 +20,7 @@ import typer
 from typer.testing import CliRunner
 
 import ucsearch as uc
+from tests.kit.counts import sizes
 from ucsearch.backtest.choosers import Searched
 from ucsearch.backtest.intervals import Interval, by_series, paired
 from ucsearch.backtest.metrics import cvar20, max_drawdown
@@ -348,13 +349,15 @@ def test_the_cap_of_capped_base_stock_is_kept() -> None:
 # ---------------------------------------------------------------- learned
 
 
-def test_learned_policies_take_part_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After little play and few steps: how well they learn is for `test_learned.py`."""
+@pytest.mark.parametrize("steps", sizes(200, None))
+def test_learned_policies_take_part_when_asked_for(steps: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After little play and few steps (None: all of them): how well they learn is for `test_learned.py`."""
     pytest.importorskip("gymnasium")
     from ucsearch.learned import boundary
 
-    monkeypatch.setattr(boundary, "collect", lambda env, rounds, rng: collect(env, rounds // 20, rng))
-    monkeypatch.setattr(boundary, "train_cql", partial(boundary.train_cql, steps=200))
+    if steps is not None:
+        monkeypatch.setattr(boundary, "collect", lambda env, rounds, rng: collect(env, rounds // 20, rng))
+        monkeypatch.setattr(boundary, "train_cql", partial(boundary.train_cql, steps=steps))
     found = run_compare(replace(SMALL, learned=True, seeds=1), clock=lambda: 0.0)
     rows = [row for row in found.rows if row.family == "learned"]
     assert [row.name for row in rows] == ["fqi", "cql"]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ucsearch as uc
+from tests.kit.counts import sizes
 from tests.pipeline.kit import make_settings
 from ucsearch.certificate import api
 from ucsearch.pipeline.cases import Kinds
@@ -15,7 +16,7 @@ from ucsearch.pipeline.cases import Kinds
 SETTINGS = make_settings()
 
 
-def panel(count: int = 8) -> tuple[Any, list[Any], uc.Trace]:
+def panel(count: int) -> tuple[Any, list[Any], uc.Trace]:
     kind = Kinds(SETTINGS).kind(SETTINGS.task, {})
     rng = np.random.default_rng(3)
     members = np.round(rng.gamma(4.0, 2.0, (count, 6, 4)) * rng.uniform(0.5, 3.0, (count, 1, 1)), 1)
@@ -26,9 +27,10 @@ def panel(count: int = 8) -> tuple[Any, list[Any], uc.Trace]:
     )
 
 
+@pytest.mark.parametrize("windows", sizes(8, 16))
 @pytest.mark.parametrize("mode", ["mean", "members"])
-def test_the_same_bytes_with_fewer_searches(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    task, states, trace = panel()
+def test_the_same_bytes_with_fewer_searches(mode: Any, windows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    task, states, trace = panel(windows)
     policy = uc.Exact(depth=4, risk=0.25, mode=mode)
     spent = uc.search_panel(task, states, trace, policy, engine="python").expansions
     searched: list[int] = []
@@ -44,7 +46,7 @@ def test_the_same_bytes_with_fewer_searches(mode: Any, monkeypatch: pytest.Monke
         searched.clear()
         ours = api.certify_panel(task, states, trace, policy, **common)
         rest = int((spent >= budget).sum())
-        assert searched[0] == 8
+        assert searched[0] == windows
         assert (searched[1] == rest) if rest else (len(searched) == (2 if mode == "mean" else 3))
         with monkeypatch.context() as patch:
             patch.setattr(api, "_with_budget", lambda plan, exact, common: real(
