@@ -25,6 +25,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 _SHARES = 1e-9  # how far rounding may take a sum of shares from 1
 _CHUNK = 1 << 17  # floats handled at a time: what is computed on the way stays in the processor's cache
+_FEW = 1 << 14  # values of a panel for which calling NumPy takes longer than adding
 
 
 def shape_members(array: Floats, fields: int | None) -> tuple[Floats, bool]:
@@ -176,9 +177,13 @@ def weighted_mean(array: Floats, weights: Floats) -> Floats:
         part = array[lo : lo + chunk]
         own = weights if weights.shape[0] == 1 else weights[lo : lo + chunk]
         first = part[:, 0]
-        shift = np.zeros(first.shape)
-        for j in range(1, part.shape[1]):
-            shift += own[:, j][:, None, None] * (part[:, j] - first)
+        if part.shape[1] > 1 and part.size <= _FEW:  # the same additions, without a call for each member
+            shifts = own[:, 1:, None, None] * (part[:, 1:] - first[:, None])
+            shift = np.add.accumulate(shifts, axis=1)[:, -1] + 0.0
+        else:
+            shift = np.zeros(first.shape)
+            for j in range(1, part.shape[1]):
+                shift += own[:, j][:, None, None] * (part[:, j] - first)
         out[lo : lo + chunk] = first + shift
     return out
 

@@ -246,6 +246,18 @@ def test_the_body_of_who_asks_for_another_protocol_is_no_request(over: Over, pro
         assert wire.recv(1) == b""
 
 
+@pytest.mark.parametrize("protocol", ["h2c", "websocket"])
+def test_what_comes_behind_a_wish_for_another_protocol_is_the_next_request(over: Over, protocol: str) -> None:
+    """The wish is not granted, so both are requests like others; the second one was never answered."""
+    wish = f"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: {protocol}\r\nConnection: Upgrade\r\n\r\n".encode()
+    second = over.head(f"behind-{protocol}", GOOD) + GOOD
+    with over.connect() as wire:
+        wire.sendall(wish + wish + second)
+        assert [answer(wire)[0] for _ in range(3)] == [200, 200, 200]
+        wire.sendall(second)
+        assert answer(wire)[0] == 200
+
+
 def test_what_is_at_work_when_the_rest_makes_no_sense_leaves_no_trace(
     over: Over, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -122,8 +122,8 @@ def test_who_would_wait_too_long_is_told_at_once_and_a_pause_gets_through(tmp_pa
         async with running(tmp_path, CONFIG.replace("[[plan]]", limits)) as client:
             writer = client.service.writer
             writer.queue.pace_s = 1.0
-            told = list[bool]()
-            writer.on_batch = told.append
+            told = list[tuple[int, bool]]()
+            writer.on_batch = lambda *said: told.append(said)
             held = writer.call(lambda _: time.sleep(0.5))
             await asyncio.sleep(0.05)
             first = [asyncio.create_task(client.decide(f"S{i}")) for i in range(2)]
@@ -138,7 +138,7 @@ def test_who_would_wait_too_long_is_told_at_once_and_a_pause_gets_through(tmp_pa
             held.result()
             writer.queue.pace_s = 0.0
             assert (await client.decide("later")).status_code == 200
-            assert told == [True, False], "others were refused before the first batch, and none after it"
+            assert told == [(2, True), (1, False)], "others were refused before the first batch, and none after it"
 
     asyncio.run(go())
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import ucsearch as uc
 from tests.kit.templates import TEMPLATES, Clock
+from ucsearch.ensembles import weighted_mean
 from ucsearch.errors import InputError
 from ucsearch.marginals import interpolate, levels, normal_points, normal_quantile
 
@@ -30,6 +31,21 @@ def members(seed: int = 0, shape: tuple[int, ...] = (5, 4)) -> np.ndarray:
 
 
 # -------------------------------------------------------------------- from_members
+
+
+@pytest.mark.parametrize("size", [1, 2, 50])
+@pytest.mark.parametrize("steps", [1, 14])
+def test_the_mean_of_a_window_is_the_same_alone_and_among_many(size: int, steps: int) -> None:
+    """A few windows are added up in other calls than many: in the same order, and with the same signs of nothing."""
+    rng = np.random.default_rng(size + steps)
+    many = rng.normal(0.0, 1e3, (40_000 // (size * steps), size, steps, 1))
+    many[0], many[1, :, 0], many[1, 0, 0] = -0.0, 1e-320, -0.0
+    weights = rng.dirichlet(np.ones(size), len(many))
+    for weight in (np.full((1, size), 1.0 / size), weights):
+        together = weighted_mean(many, weight)
+        for w in (0, 1, 2, len(many) - 1):
+            alone = weighted_mean(many[w : w + 1], weight if len(weight) == 1 else weight[w : w + 1])
+            assert alone.tobytes() == together[w : w + 1].tobytes()
 
 
 def test_members_keep_their_values_in_canonical_order() -> None:

@@ -181,7 +181,9 @@ def certify_panel(
         evidence=evidence,
         claims=derive(evidence, float(eps_m), settings.reach),
         route=route,
-        released=np.where(np.isin(plan.status, (Status.TASK_ERROR, Status.OUT_OF_TIME)), -1, evidence.selected),
+        released=np.where(
+            (plan.status == Status.TASK_ERROR) | (plan.status == Status.OUT_OF_TIME), -1, evidence.selected
+        ),
         paths=paths,
         upper_paths=np.where(unreached[:, :, None], proven.outputs.paths[:, : in_a.shape[1]], np.int32(-1)),
         oracle_nodes=nodes + activity,

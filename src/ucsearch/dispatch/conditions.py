@@ -69,7 +69,9 @@ class BuiltIn:
         right = self.limit(asked)
         if right is None:
             return None
-        left = np.broadcast_to(np.asarray(self.figure(asked), dtype=np.float64), (len(asked.panel),))
+        left = np.asarray(self.figure(asked), dtype=np.float64)
+        if left.shape != (count := (len(asked.panel),)):
+            left = np.broadcast_to(left, count)
         why = (self.reason,) if self.reasons is None else self.reasons(asked)
         return Checked(self.name, left, self.operator, float(right), _holds(left, self.operator, right), why)
 

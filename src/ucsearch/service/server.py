@@ -124,7 +124,7 @@ def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Pr
             self._taken += len(data)
             self._reads = True
             try:
-                super().data_received(data)
+                self._feed(data)
             finally:
                 self._reads = False
                 self._let_go()
@@ -136,6 +136,20 @@ def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Pr
                 self._refuse("too_large", f"headers of more than {_HEADERS} bytes")
             elif self._timer is None:  # most headers come in one piece, and need no timer
                 self._arm()
+
+        def _feed(self, data: bytes) -> None:
+            """As uvicorn does, but for a wish for another protocol: the parser stops behind it, and as nobody is given
+            another one, what comes there is the next request."""
+            self._unset_keepalive_if_required()
+            while data and not self.transport.is_closing():
+                try:
+                    self.parser.feed_data(data)
+                    return
+                except httptools.HttpParserError:
+                    self.send_400_response("")
+                    return
+                except httptools.HttpParserUpgrade as wish:
+                    data = data[wish.args[0] :]
 
         def eof_received(self) -> bool:  # type: ignore[override]
             """Whoever sends no more may still read: what came whole is answered before the connection ends."""

@@ -32,9 +32,9 @@ __all__ = ["Finding", "backup_log", "check", "init", "run"]
 
 _log = logging.getLogger("ucsearch.service")
 _COLLECT_AFTER = 50_000  # new objects; a batch of 500 decisions makes about as many
-# That a thread may go on while another one waits for the interpreter; and where more comes than can be worked off, so
-# that refusing it does not wait for deciding.
+# That a thread may go on while another one waits for the interpreter; longer turns take less of the processor.
 _TURN_S, _SHORT_TURN_S = 0.001, 0.0001
+_FEW = 16  # items of a batch
 
 SERVICE = """\
 # The decision service. Paths are relative to this folder; unknown keys are refused.
@@ -204,7 +204,7 @@ def run(
     # Whenever the loop reads or writes a socket the deciding thread goes on, and the loop waits this long for its next
     # turn: with Python's 5 ms a few hundred connections were a second.
     sys.setswitchinterval(_TURN_S)
-    service.writer.on_batch = lambda refused: sys.setswitchinterval(_SHORT_TURN_S if refused else _TURN_S)
+    service.writer.on_batch = lambda items, refused: sys.setswitchinterval(turn_s(items, refused))
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, lambda *_: _reload(service))
     scheme = "https" if config.server.tls_cert else "http"
@@ -212,6 +212,12 @@ def run(
     _log.info("start", extra={"fields": {**fields, "after_s": round(time.monotonic() - started, 2)}})
     server.run()
     _log.info("stop", extra={"fields": fields})
+
+
+def turn_s(items: int, refused: bool) -> float:
+    """A short turn where more comes than can be worked off, so that refusing it does not wait for deciding; and where
+    little does: then there is processor to spare, and an answer waits for several turns on its way."""
+    return _SHORT_TURN_S if refused or items < _FEW else _TURN_S
 
 
 def _within_limits(config: Config) -> Config:

@@ -64,7 +64,8 @@ class Writer:
         self._pending: Future[None] | None = None
         self._pool = ThreadPoolExecutor(1, "ucsearch-commit")
         self._thread = threading.Thread(target=self._work, name="ucsearch-decide", daemon=True)
-        self.on_batch: Callable[[bool], None] = lambda _: None  # told whether others were refused since the last one
+        # Told how many items are decided next, and whether others were refused since the batch before.
+        self.on_batch: Callable[[int, bool], None] = lambda items, refused: None
 
     # From any thread
 
@@ -211,7 +212,7 @@ class Writer:
         if not batch:
             return
         self.queue.deciding = sum(job.items for job in batch)
-        self.on_batch(self.queue.has_refused)
+        self.on_batch(self.queue.deciding, self.queue.has_refused)
         self.queue.has_refused = False
         try:
             self._run_taken(batch, started)

@@ -103,10 +103,11 @@ def planned_actions(values: Sequence[float] | None, steps: int) -> tuple[tuple[f
 def fractile(values: NDArray[np.float64], weights: NDArray[np.float64], ratio: Any) -> NDArray[np.float64]:
     """(W,) least of each row's values (W, J) that so much weight (a number or (W,)) does not exceed."""
     order = np.argsort(values, axis=1, kind="stable")
-    shares = np.take_along_axis(np.broadcast_to(weights, values.shape), order, 1)
+    rows = np.arange(len(values))
+    shares = weights[rows[:, None] if weights.shape[0] > 1 else 0, order]
     reached = np.cumsum(shares, axis=1) >= np.reshape(ratio, (-1, 1)) - 1e-12
     place = np.where(reached.any(axis=1), reached.argmax(axis=1), values.shape[1] - 1)
-    return np.take_along_axis(np.take_along_axis(values, order, 1), place[:, None], 1)[:, 0]
+    return values[rows, order[rows, place]]
 
 
 def scale(field: str, pair: Sequence[float]) -> tuple[float, float]:
