@@ -106,7 +106,7 @@ def _judge(node: ast.AST) -> Iterator[tuple[str, str, bool]]:
             what, instead = _DIFFER[called]
             yield what, instead, True
         if called == "round" and len(node.args) > 1:
-            yield "round(x, n)", "write math.floor(x * scale + 0.5) / scale", True
+            yield "round(x, n)", "write math.floor(x * scale + 0.5) / scale", False
 
 
 def _constant(node: ast.AST) -> bool:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from numba import types
+from numba import njit, types
+from numba.core.errors import UnsupportedError
 
 import ucsearch as uc
 from ucsearch.engine.compiled import loading
@@ -17,7 +18,7 @@ from ucsearch.engine.compiled.head import HEAD
 
 pytestmark = pytest.mark.compiled
 VALUES = [0.0, -0.0, 1.0, -2.5, 3.0, 5e-324, 1e300, 4e9, 2.0**53 + 2, 2.0**62, -(2.0**63), 800.0]
-KINDS = 24
+KINDS = 27
 
 
 class State(NamedTuple):
@@ -77,6 +78,15 @@ def worth(k: float, x: float, z: float) -> float:
         return float(max(x, int(z) + 1))
     if k == 22.0:
         return 1.0 / (1.0 + math.exp(-x))
+    if k == 23.0:
+        return max(0.0, math.sin(x * 1e200 * 1e200)) + max(0.0, math.log(abs(x) * -1e200 * 1e200))
+    if k == 24.0:
+        return 1e-3 * min(abs(x), 8.0) ** int(min(abs(z), 40.0))
+    if k == 25.0:
+        n = int(x) + 1
+        if z == 3.0:
+            n = 0.5
+        return float(n - int(x))
     return min(x, z) * 0.5 - abs(z) + x * z * 1e-200
 
 
@@ -125,6 +135,25 @@ def test_engines_agree_wherever_numbers_differ() -> None:
     for w in range(len(states)):
         assert fast.status[w] == plain.status[w], states[w]
         assert fast.outputs.table[w].tobytes() == plain.outputs.table[w].tobytes(), states[w]
+
+
+OTHERWISE = [
+    lambda x: round(x, 2),
+    lambda x: math.ldexp(x, int(x)),
+    lambda x: np.floor_divide(x, 0.1),
+    lambda x: float(np.left_shift(int(x), 70)),
+    lambda x: float(np.right_shift(int(x), 70)),
+    lambda x: float(np.power(int(x), 41)),
+    lambda x: float(np.median(np.array([x, 1.0]))),
+    lambda x: float(hash(x) % 7),
+]
+
+
+@pytest.mark.parametrize("rule", OTHERWISE)
+def test_what_is_another_number_in_a_kernel_is_not_compiled(rule: Any) -> None:
+    """2.68 for 2.675, 10 for 1 / 0.1: no exception tells, so such rules stay with Python."""
+    with pytest.raises(UnsupportedError, match="in a kernel"):
+        njit(**GUARDED_ONLY["user"])(rule).compile((types.float64,))
 
 
 def test_rules_without_guards_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,7 @@ def round_to_cents(s, a):
 
 def test_rounding_to_digits_differs() -> None:
     assert found(round_to_integer) == []
-    assert found(round_to_cents) == [(1, "round(x, n)", True)]
+    assert found(round_to_cents) == [(1, "round(x, n)", False)]
 
 
 def any_of(s, a):

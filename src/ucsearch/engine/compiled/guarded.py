@@ -18,6 +18,7 @@ from typing import Any
 
 import numba.core.ir
 import numba.core.types
+import numpy as np
 from llvmlite import ir as llvm
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
@@ -38,6 +39,15 @@ _COMPARE = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, ope
 _SHIFT = (operator.lshift, operator.rshift)
 _BITS = 64
 _MATH = frozenset(f for f in vars(math).values() if callable(f))
+# What a kernel computes otherwise than Python in numbers that are no exception: such rules stay with Python.
+_OTHERWISE = {
+    math.ldexp: "math.ldexp, whose exponent has 32 bits in a kernel; write x * 2.0 ** n",
+    np.floor_divide: "np.floor_divide, which is 10 for 1 / 0.1 in a kernel and 9 in NumPy; write x // y",
+    np.left_shift: "np.left_shift, which loses bits in a kernel; multiply floats",
+    np.right_shift: "np.right_shift, which takes 64 bits as none in a kernel; divide floats",
+    np.median: "np.median, which takes what is no number otherwise in a kernel; sort a tuple's values",
+    hash: "hash(), which is another one in a kernel; compare numbers",
+}
 _PLAIN = {
     getattr(operator, f"i{name}"): getattr(operator, name)
     for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift")
@@ -47,25 +57,45 @@ _PLAIN = {
 class _Guards(Lower):
     """Every operation on plain numbers, with what it takes for Python's answer looked at first or last."""
 
+    def lower_assign(self, ty: Any, inst: Any) -> Any:
+        if isinstance(inst.value, numba.core.ir.Var):
+            self._becomes(inst.value, ty)
+        return super().lower_assign(ty, inst)
+
     def lower_expr(self, resty: Any, expr: Any) -> Any:
         if expr.op in ("binop", "inplace_binop"):
-            self._before(_PLAIN.get(expr.fn, expr.fn), [expr.lhs, expr.rhs])
-            result = super().lower_expr(resty, expr)
-            if _PLAIN.get(expr.fn, expr.fn) is operator.pow:
-                self._after([expr.lhs, expr.rhs], resty, result)
+            op, given = _PLAIN.get(expr.fn, expr.fn), [expr.lhs, expr.rhs]
+            self._before(op, given)
+            if op is not operator.pow:
+                return super().lower_expr(resty, expr)
+            result = self._raised(expr) if self._by_whole(expr) else super().lower_expr(resty, expr)
+            self._after(given, resty, result)
             return result
         if expr.op == "unary" and expr.fn is operator.neg:
             self._no_least(expr.value)
+        if expr.op == "cast":
+            self._becomes(expr.value, resty)
         if expr.op != "call":
             return super().lower_expr(resty, expr)
         function = self.typeof(expr.func.name)
         name = function.typing_key if isinstance(function, types.Function) else None
         given = [v for v in expr.args if isinstance(self.typeof(v.name), types.Number)]
+        _refuse(name, [self.typeof(v.name) for v in expr.args])
         self._before_call(name, isinstance(function, types.NumberClass), given, resty)
         result = super().lower_expr(resty, expr)
         if name in _MATH or name is pow:
             self._after(given, resty, result)
         return result
+
+    def _by_whole(self, expr: Any) -> bool:
+        """Whether a float is raised to a whole number: Python takes that as a float, numba multiplies so many times and
+        rounds each time."""
+        base, by = (self.typeof(v.name) for v in (expr.lhs, expr.rhs))
+        return isinstance(base, types.Float) and isinstance(by, types.Integer)
+
+    def _raised(self, expr: Any) -> Any:
+        power = self.context.get_function(math.pow, types.float64(types.float64, types.float64))
+        return power(self.builder, [self._as_float(v) for v in (expr.lhs, expr.rhs)])
 
     # ---- what is looked at
 
@@ -95,8 +125,8 @@ class _Guards(Lower):
             # As floats, to see its size: far enough from the edge for the last digits not to matter.
             by = self._as_int(given[1])
             self._unless(self.builder.icmp_signed(">=", by, _I64(0)))
-            size = self.context.get_function(math.pow, types.float64(types.float64, types.float64))
-            made = size(self.builder, [self._as_float(v) for v in given])
+            power = self.context.get_function(math.pow, types.float64(types.float64, types.float64))
+            made = power(self.builder, [self._as_float(v) for v in given])
             self._unless(self._inside(made, 2.0**62))
 
     def _before_call(self, name: Any, is_number: bool, given: list[Any], resty: Any) -> None:
@@ -117,14 +147,24 @@ class _Guards(Lower):
         elif name is pow:
             self._before(operator.pow, given)
 
+    def _becomes(self, v: Any, ty: Any) -> None:
+        """A name that holds a whole number here and a float elsewhere is a float in a kernel."""
+        if isinstance(ty, types.Float):
+            self._exact([v])
+
     def _after(self, given: list[Any], resty: Any, result: Any) -> None:
-        """A function that leaves its domain, or the numbers, raises in Python."""
+        """A function that leaves its domain, or the numbers, raises in Python. Infinity of infinity is an answer, and
+        NaN of NaN."""
         if not isinstance(resty, types.Float):
             return
-        usual = self._inside(self._float(result, resty), math.inf)
+        made = self._float(result, resty)
+        usual, is_number = self._inside(made, math.inf), self.builder.fcmp_ordered("ord", made, made)
         for v in given:
-            if isinstance(self.typeof(v.name), types.Float):  # infinity of infinity is an answer, and NaN of NaN
-                usual = self.builder.or_(usual, self.builder.not_(self._inside(self._as_float(v), math.inf)))
+            if isinstance(self.typeof(v.name), types.Float):
+                value = self._as_float(v)
+                endless = self.builder.and_(is_number, self.builder.not_(self._inside(value, math.inf)))
+                unknown = self.builder.fcmp_unordered("uno", value, value)
+                usual = self.builder.or_(usual, self.builder.or_(endless, unknown))
         self._unless(usual)
 
     # ---- tests
@@ -167,6 +207,16 @@ class _Guards(Lower):
 
     def _float(self, value: Any, kind: Any) -> Any:
         return self.context.cast(self.builder, value, kind, types.float64)
+
+
+def _refuse(name: Any, given: list[Any]) -> None:
+    told = _OTHERWISE.get(name)
+    if name is round and len(given) > 1:
+        told = "round(x, n), which is 2.68 for 2.675 in a kernel and 2.67 in Python; write math.floor(x * scale + 0.5)"
+    if name is np.power and any(isinstance(kind, types.Integer) for kind in given):
+        told = "np.power of whole numbers, which wrap around in a kernel; write x ** y"
+    if told is not None:
+        raise UnsupportedError(told)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
