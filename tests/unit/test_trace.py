@@ -455,6 +455,19 @@ def test_a_tampered_file_is_refused(changes: dict[str, Any], tmp_path: Path) -> 
         uc.Trace.load(tampered(path, tmp_path / "other.npz", **changes))
 
 
+@pytest.mark.parametrize("name", ["members", "weights", "mean"])
+@pytest.mark.parametrize("kind", ["i8", "f4", "longdouble", "bool", "c16"])
+def test_numbers_of_another_kind_are_refused(name: str, kind: str, tmp_path: Path) -> None:
+    """The hash takes them for doubles and is the same; what is planned with them would not be."""
+    path = tmp_path / "trace.npz"
+    uc.Trace.from_members(np.ones((1, 2))).save(path)
+    other = tampered(path, tmp_path / "other.npz", **{name: lambda array: array.astype(kind)})
+    with pytest.raises(InputError, match="numbers of kind"):
+        uc.Trace.load(other)
+    swapped = tampered(path, tmp_path / "swapped.npz", **{name: lambda array: array.astype(">f8")})
+    assert uc.Trace.load(swapped).members.dtype == np.float64  # as another machine writes it
+
+
 def test_something_else_is_not_a_trace_file(tmp_path: Path) -> None:
     path = tmp_path / "trace.npz"
     path.write_bytes(b"no archive")

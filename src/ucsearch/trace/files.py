@@ -57,12 +57,13 @@ def load_trace(path: str | os.PathLike[str], made: Callable[..., Trace]) -> Trac
     try:
         with np.load(path, allow_pickle=False) as file:
             meta = json.loads(str(file["meta"]))
-            arrays = [freeze(file[name]) for name in ARRAYS]
-            node = freeze_nodes(file["node"]) if "node" in file.files and file["node"].size else None
+            arrays = [freeze(_of_kind(file[name], "f8").astype(np.float64)) for name in ARRAYS]
+            node = file["node"] if "node" in file.files else np.zeros(0)
+        nodes = freeze_nodes(_of_kind(node, "i8")) if node.size else None
         unread = made(
             *arrays, meta["panel"], meta["coupling"], meta["model"],
             tuple(meta["cutoff"]), tuple(meta["issued"]), tuple(meta["notes"]), Declared.read(meta.get("law", {})),
-            node,
+            nodes,
         )  # fmt: skip
         recorded = str(meta["hash"])
         content = unread.hash
@@ -75,6 +76,14 @@ def load_trace(path: str | os.PathLike[str], made: Callable[..., Trace]) -> Trac
         raise InputError("trace file", f"content hash {content[:12]}", f"{recorded[:12]} as recorded")
     try:
         check_trace(unread)  # a hash says that nothing was changed, not that it was right
-    except InputError as error:
+    except Exception as error:
         raise InputError("trace file", f"{path} ({error})", "a file written by Trace.save") from None
     return unread
+
+
+def _of_kind(array: NDArray[Any], kind: str) -> NDArray[Any]:
+    """Numbers as `save_trace` writes them, in any order of bytes: the hash takes all for doubles, so what is narrower
+    or longer than it looks would go unseen."""
+    if array.dtype.str[1:] != kind:
+        raise ValueError(f"numbers of kind {array.dtype}, not {kind}")
+    return array
