@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -161,6 +162,7 @@ class Task:
     uses: Mapping[str, Callable[..., float]] = field(default_factory=dict)  # (s, a, p) -> units of something shared
     conditions: Sequence[Condition] = ()  # of the site: what an action must meet besides the gate before it leaves
     allowed_end: Callable[..., Any] | None = None  # (s, p) -> bool, of the state after the last planned step
+    limits: tuple[float, float] = (-math.inf, math.inf)  # beyond which no action can be, whoever asks: full power
     action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only
     named: bool = field(init=False, repr=False)  # whether labels name positions, not values
 
@@ -180,6 +182,7 @@ class Task:
                 raise InputError("task.actions", actions[i], expected, index=i)
         actions = actions + 0.0  # -0.0 becomes 0.0
         actions.flags.writeable = False
+        object.__setattr__(self, "limits", _limits(self.limits, actions))
         object.__setattr__(self, "action_array", actions)
         object.__setattr__(self, "actions", tuple(actions.tolist()))
         if self.label_of is not None and not callable(self.label_of):
@@ -373,3 +376,15 @@ class Task:
             "grids": [c.grid for c in self.followed],
         }
         return hashlib.sha256(json.dumps(body, sort_keys=True, default=repr).encode()).hexdigest()
+
+
+def _limits(given: Any, actions: NDArray[np.float64]) -> tuple[float, float]:
+    try:
+        low, high = (float(x) for x in given)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError("task.limits", repr(given), "two numbers: the lowest and the highest action") from None
+    if not low <= actions[0] or not actions[-1] <= high:
+        raise InputError(
+            "task.limits", given, f"two numbers with the actions from {actions[0]} to {actions[-1]} between"
+        )
+    return low + 0.0, high + 0.0

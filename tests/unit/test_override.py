@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -22,6 +23,7 @@ from ucsearch.records import AuditReader
 from ucsearch.records.canonical import canonical, seal
 from ucsearch.records.chain import entry_digest, next_head
 from ucsearch.records.judge import NotAllowed
+from ucsearch.tasks import Direction, Intervention, LeadTimeInventory, Storage
 from ucsearch.verify import verify_file
 
 WORDS: dict[str, Any] = {"who": "M. Curie", "why": "supplier strike"}
@@ -328,3 +330,52 @@ def test_command_line_shows_what_counts(tmp_path: Path) -> None:
         assert CliRunner().invoke(log_app, ["override", "A", *words, *more]).exit_code == 2
     with AuditReader(path) as reader:
         assert reader.count() == 2
+
+
+def _beyond(where: str) -> tuple[uc.Task, Any, list[list[float]]]:
+    """A task of the library, a state of it and members."""
+    if where == "storage":
+        store = Storage(capacity=1000.0, power=10.0, level_step=5.0)
+        return store.task(), store.state(500.0), [[3.0, 4.0]]
+    if where == "plain storage":
+        store = Storage(capacity=1000.0, powers=(-10.0, 0.0, 10.0))
+        return store.task(), store.state(500.0), [[3.0, 4.0]]
+    if where == "direction":
+        return Direction().task(), Direction().state(), [[0.3, 0.4]]
+    if where == "intervention":
+        return Intervention().task(), Intervention().state(), [[0.3, 0.4]]
+    stock = LeadTimeInventory(order_sizes=(0.0, 10.0, 20.0), lead_time=1)
+    return stock.task(), stock.state(5.0), [[3.0, 4.0]]
+
+
+# What the rules themselves do not know: that a battery has no more power than its own, and that no order is below 0.
+@pytest.mark.parametrize(
+    ("where", "action", "allowed"),
+    [
+        ("storage", 10.5, False), ("storage", -11.0, False), ("storage", 9.1, True), ("plain storage", 400.0, False),
+        ("plain storage", 3.0, True), ("direction", 700.0, False), ("direction", 0.5, True),
+        ("intervention", -5.0, False), ("intervention", 40.0, False), ("intervention", 0.5, True),
+        ("inventory", -5.0, False), ("inventory", 500.0, True),
+    ],
+)  # fmt: skip
+def test_nobody_overrides_with_more_than_can_be_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, action: float, allowed: bool
+) -> None:
+    task, state, members = _beyond(where)
+    with new_log(tmp_path) as log:
+        uc.decide(task, state, uc.Trace.from_members(members), uc.Exact(depth=2), engine="python", log=log, series="A")
+        if allowed:
+            log.override(1, task=task, action=action, **WORDS)
+        else:
+            with pytest.raises(NotAllowed, match="beyond what"):
+                log.override(1, task=task, action=action, **WORDS)
+            monkeypatch.setattr("ucsearch.records.judge._problem", lambda *given: None)
+            log.override(1, task=task, action=action, **WORDS)  # by whom the rules were not asked
+    statuses = [verdict.status for verdict in verify_file(tmp_path / "log.db", task)]
+    assert statuses == ["valid", "valid" if allowed else "invalid"]
+
+
+@pytest.mark.parametrize("limits", [(1.0, 20.0), (0.0, 15.0), (0.0, float("nan")), (0.0,), "ab", None, (20.0, 0.0)])
+def test_limits_have_all_actions_between_them(limits: Any) -> None:
+    with pytest.raises(InputError, match=r"task\.limits"):
+        replace(tank, limits=limits, labels=())

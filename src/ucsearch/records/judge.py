@@ -94,6 +94,9 @@ def _finite(action: Any) -> float:
 
 
 def _problem(inputs: RecordedInputs, task: Task, action: float) -> str | None:
+    low, high = task.limits
+    if not low <= action <= high and action not in inputs.actions:
+        return f"{action:g} is beyond what {task.name!r} can do ({low:g} to {high:g})"
     try:
         allowed = as_allowed(guarded(task.feasible_at, inputs.state, action, 0, inputs.params))
     except Exception as error:  # whatever user code raises here means the same: the rules do not allow it

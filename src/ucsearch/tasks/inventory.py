@@ -373,6 +373,7 @@ def _task(config: LeadTimeInventory) -> Task:
         name="lead_time_inventory",
         state=rules.PlannedState if stable else rules.State,
         actions=params.grid,
+        limits=(0.0 if config.orders == "quantity" else -NO_LIMIT, NO_LIMIT),  # the rules know the largest order
         params=params,
         feasible=rules.feasible_planned if stable else rules.feasible,
         step=rules.step_planned if stable else rules.step_merged if config.merge_arrivals else rules.step,

@@ -388,6 +388,7 @@ def _task(config: Storage) -> Task:
     return Task(
         name="storage",
         actions=params.grid,
+        limits=(params.grid[0], params.grid[-1]),  # no battery has more power than its own
         params=params,
         terminal=(lattice.terminal if config.on_lattice else terminal) if config.has_terminal else None,
         label_of=label,

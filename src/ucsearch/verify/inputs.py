@@ -201,7 +201,10 @@ def verify_override(r: Record, target: Record, body: bytes, task: Callable[[], A
         require("override.action", labels.count(action) == 1, action, f"one of {labels}")
         action = actions[labels.index(action)]
     action = float(action)
-    _allowed("override.feasible" if first else "override.action", rules, state, action, params)
+    where = "override.feasible" if first else "override.action"
+    low, high = rules.limits
+    require(where, low <= action <= high or action in actions, action, f"an action from {low:g} to {high:g}")
+    _allowed(where, rules, state, action, params)
     if not first:
         expect("override.off_grid", r["off_grid"], action not in actions)
         expect("override.label", r["label"], "" if action not in actions else labels[actions.index(action)])
