@@ -87,9 +87,7 @@ def ordered_members(array: Floats, weights: Floats) -> tuple[Floats, Floats, NDA
     for lo in range(0, count, chunk):
         part = flat[lo : lo + chunk]
         weight = weights if weights.shape[0] == 1 else weights[lo : lo + chunk]
-        keyed = part if uniform else np.concatenate(
-            [part, np.broadcast_to(weight, part.shape[:2])[..., None]], axis=2
-        )  # fmt: skip
+        keyed = part if uniform else np.concatenate([part, np.broadcast_to(weight, part.shape[:2])[..., None]], axis=2)
         order = _content_order(keyed)
         stood[lo : lo + chunk] = order
         # Whole members are moved at once; "clip" only spares a copy, all places are valid.
@@ -117,9 +115,7 @@ def _content_order(values: Floats) -> NDArray[np.int64]:
     return order
 
 
-def tree_order(
-    array: Floats, weights: Floats, node: ArrayLike
-) -> tuple[Floats, Floats, NDArray[np.int64]]:  # fmt: skip
+def tree_order(array: Floats, weights: Floats, node: ArrayLike) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """Members, weights and nodes (J, H) or (W, J, H) in canonical order, nodes numbered by first appearance.
 
     Members in one node have the same past and the same outcome; anything else is refused.
@@ -129,7 +125,7 @@ def tree_order(
     if given.dtype.kind not in "iu" or given.shape not in ((size, horizon), (count, size, horizon)):
         raise InputError(
             "trace.node", f"{given.dtype} of shape {given.shape}", f"whole numbers of shape ({size}, {horizon})"
-        )  # fmt: skip
+        )
     nodes = np.broadcast_to(given, (count, size, horizon)).astype(np.int64)
     out, out_weights, out_nodes = np.empty_like(array), np.empty((count, size)), np.empty_like(nodes)
     for w in range(count):

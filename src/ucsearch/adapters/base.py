@@ -242,9 +242,7 @@ def normal_traces(source: Source, blocks: Blocks, settings: Settings) -> TraceSe
             raise source.fault(w, h, 1, block[h, 1], "a standard deviation of at least 0")
 
     def build(block: Floats, cutoff: Any, issued: Any) -> Trace:
-        return Trace.from_mean(
-            block[..., 0], block[..., 1], model=source.model, cutoff=cutoff, issued=issued, **made
-        )  # fmt: skip
+        return Trace.from_mean(block[..., 0], block[..., 1], model=source.model, cutoff=cutoff, issued=issued, **made)
 
     return _build(source, blocks, settings, build, (), axes=("steps", "columns"))
 

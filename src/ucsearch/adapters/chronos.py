@@ -84,9 +84,7 @@ def _quantiles(
         expected = f"{p.size}, as many as levels"
         raise InputError(f"{_WHAT}.values", f"{values.shape[2]} quantiles per step", expected)
     notes = (f"{_WHAT} quantile levels {', '.join(f'{x:g}' for x in p)}",)
-    source = array_source(
-        _WHAT, values.shape[0], ids, ds, model, lambda h, q: f"step {h}, level {p[q]:g}", notes
-    )  # fmt: skip
+    source = array_source(_WHAT, values.shape[0], ids, ds, model, lambda h, q: f"step {h}, level {p[q]:g}", notes)
     return quantile_traces(source, p, values, settings)
 
 

@@ -132,9 +132,7 @@ class LongTable:
         self, rows: Ints, locate: Callable[[int, int, int], tuple[str, str]], model: str, notes: tuple[str, ...]
     ) -> Source:
         cutoff = () if self.cutoff is None else self.cutoff.texts(rows)
-        return Source(
-            self.what, tuple(self.ids[rows].tolist()), locate, self.times.texts(rows), cutoff, model, notes
-        )  # fmt: skip
+        return Source(self.what, tuple(self.ids[rows].tolist()), locate, self.times.texts(rows), cutoff, model, notes)
 
     def _check_cutoff(self) -> None:
         if self.cutoff is None:

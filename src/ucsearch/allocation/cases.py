@@ -110,9 +110,7 @@ def searched_counts(outputs: Outputs) -> NDArray[np.int64]:
 
 
 def _basis(settings: Settings, coupling: str) -> tuple[Any, ...]:
-    return (
-        settings.mode, settings.spread if settings.risk else None, settings.risk, law_kind(settings.mode, coupling)
-    )  # fmt: skip
+    return (settings.mode, settings.spread if settings.risk else None, settings.risk, law_kind(settings.mode, coupling))
 
 
 def law_kind(mode: int, coupling: str) -> str | None:

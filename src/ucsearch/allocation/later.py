@@ -210,9 +210,9 @@ def _sampled(
     priced: Priced, limits: Sequence[Limits], free: Valued, wanted: Sequence[Floats], rows: Ints
 ) -> tuple[Priced, list[Limits]]:
     """Some series, with limits in proportion to what they would use if nothing were limited."""
-    use = np.concatenate([
-        priced.use[:, priced.graph.first[w, 1] : priced.graph.first[w + 1, 1]] for w in rows.tolist()
-    ], axis=1)  # fmt: skip
+    use = np.concatenate(
+        [priced.use[:, priced.graph.first[w, 1] : priced.graph.first[w + 1, 1]] for w in rows.tolist()], axis=1
+    )
     own = Priced(of_windows(priced.graph, rows), np.ascontiguousarray(use), priced.discount, priced.actions)
     part = []
     for k, x in enumerate(limits):

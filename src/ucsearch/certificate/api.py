@@ -251,7 +251,7 @@ def exact_of(policy: Policy, risk: float, node_budget: int, every: bool) -> Exac
 
 def _upper(
     task: Task, plan: PanelPlan, proof: PanelPlan, every: bool, upper: Floats, threads: int
-) -> tuple[Floats, NDArray[np.int64]]:  # fmt: skip
+) -> tuple[Floats, NDArray[np.int64]]:
     """Upper bounds per first action, `upper` being the proof's. A finished proof bounds all of them; in members mode
     the penalised bound helps where it ran out of nodes."""
     nodes = np.zeros(len(plan), np.int64)

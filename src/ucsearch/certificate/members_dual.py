@@ -172,7 +172,7 @@ def _disagreement(d: int, m: int, q: Floats, plans: Longs, tail: Floats) -> floa
 @compiled
 def _move_penalties(
     d: int, m: int, q: Floats, plans: Longs, tail: Floats, norm: float, gap: float, direction: Floats, penalty: Floats
-) -> None:  # fmt: skip
+) -> None:
     """Dearer what a member alone wants, threshold by threshold. The subgradient is averaged with the direction before
     at equal length, which damps zigzagging; where the two all but cancel it stands alone."""
     old, inner = 0.0, 0.0

@@ -21,7 +21,7 @@ __all__ = ["warm"]
 
 def warm(
     task: Task, policy: Policy, *, state: Any = None, trace: Trace | None = None, certify: bool = True
-) -> tuple[str, ...]:  # fmt: skip
+) -> tuple[str, ...]:
     """Load or compile every kernel that `search` with this policy needs, and those of its proofs unless `certify` is
     False. Returns what is ready; a task that does not compile warns and is left out. Some seconds a kernel the
     first time on a machine; the logger "ucsearch" says when. `state` is needed where states hold tuples, `trace` where

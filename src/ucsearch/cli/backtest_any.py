@@ -17,7 +17,7 @@ __all__ = ["backtest_any"]
 
 def backtest_any(
     settings: Settings, data: Path, states: Path | None, out: Path | None, earlier: int | None, html: Path | None
-) -> None:  # fmt: skip
+) -> None:
     """Replay, print and write; the exit code as of `ucsearch backtest`."""
     from ucsearch.cli.planner import print_fallbacks, print_problems, progress_bar
     from ucsearch.pipeline.backtest_any import run_backtest_any

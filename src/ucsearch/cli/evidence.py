@@ -101,7 +101,7 @@ def verify(
 
 def _reports(
     folder: Path, *, decisions: int, budget: int | None, task: Any, ledger: Path | None, kept: str | None = None
-) -> list[Report]:  # fmt: skip
+) -> list[Report]:
     from ucsearch.errors import UCSearchError
     from ucsearch.evaluation.manifest import find_evidence
     from ucsearch.evaluation.recheck import verify_evidence

@@ -139,9 +139,7 @@ def decide(plan: str, items: Sequence[Mapping[str, Any]], key: str) -> Exchange[
     return _post(f"/v1/plans/{_part(plan)}/decisions", {"items": list(items)}, key, partial(_answers, names))
 
 
-def override(
-    decision: str, action: float | str | None, why: str, expects: str | None, key: str
-) -> Exchange[Receipt]:  # fmt: skip
+def override(decision: str, action: float | str | None, why: str, expects: str | None, key: str) -> Exchange[Receipt]:
     content = {"action": action, "why": why, "expects": expects or decision}
     return _post(f"/v1/decisions/{_part(decision)}/override", content, key, _receipt)
 

@@ -212,7 +212,7 @@ def _of_site(one: Condition, panel: CertifiedPanel) -> Checked:
             left[w] = _asked_of(one, plan.layout.build(inputs.states[w].tolist()), action, params)
     return Checked(
         SITE + one.name, left, one.operator, one.limit, _holds(left, one.operator, one.limit), (Reason.SITE,)
-    )  # fmt: skip
+    )
 
 
 def _asked_of(one: Condition, state: object, action: float, params: object) -> float:

@@ -109,7 +109,7 @@ class Decision:
         for row in self.rows:
             lines.append(
                 f"  {explain_condition(row.name, figure(row.left), row.operator, figure(row.right), row.passed, site)}"
-            )  # fmt: skip
+            )
         if self.certificate is not None:
             plan = self.certificate.plan
             weights, mode = plan.trace.weights[0].tolist(), plan.settings.mode

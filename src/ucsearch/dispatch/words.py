@@ -127,9 +127,7 @@ def _under(closed: Closed) -> str:
     return text + ")"
 
 
-def explain_fallback(
-    reason: Reason, c: Certificate | None, detail: str, fallback: str | None, money: str = ""
-) -> str:  # fmt: skip
+def explain_fallback(reason: Reason, c: Certificate | None, detail: str, fallback: str | None, money: str = "") -> str:
     """Why it does not, what leaves instead, and what would change that."""
     why = _WHY.get(reason, "A condition of the gate does not hold ({detail}).").format(
         detail=detail or "unknown", **_figures(c, money)

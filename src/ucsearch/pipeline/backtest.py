@@ -97,9 +97,7 @@ def run_backtest(
     )  # fmt: skip
 
 
-def effort_of_report(
-    settings: Settings, series: int, tuned_on: int, earlier: int, tries: int, *, beside: bool
-) -> int:  # fmt: skip
+def effort_of_report(settings: Settings, series: int, tuned_on: int, earlier: int, tries: int, *, beside: bool) -> int:
     """What a backtest takes, for a progress bar: rules tuned on some of the series, then everybody's walk on all."""
     test = settings.backtest
     rules = sum(rule_effort(name) for name in CLASSICS if name not in _WITHOUT_KNOBS)
@@ -120,9 +118,7 @@ def check_effort(earlier: int, tries: int) -> None:
         raise InputError("tries", tries, f"from 2 to {TRIES}")
 
 
-def _final(
-    contest: Contest, replay: Replay, knobs: Mapping[str, dict[str, Any]], beside: Replay | None
-) -> Arrays:  # fmt: skip
+def _final(contest: Contest, replay: Replay, knobs: Mapping[str, dict[str, Any]], beside: Replay | None) -> Arrays:
     """Everybody through the counted periods, and the best that could have been done from where they began."""
     out: Arrays = {}
 

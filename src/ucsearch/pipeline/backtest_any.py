@@ -101,9 +101,7 @@ def run_backtest_any(
     )  # fmt: skip
 
 
-def read_groups(
-    settings: Settings, data: Data, states: str | Path | None
-) -> tuple[list[Group], list[Problem]]:  # fmt: skip
+def read_groups(settings: Settings, data: Data, states: str | Path | None) -> tuple[list[Group], list[Problem]]:
     """Series that can be replayed, by kind, and what is wrong with the others."""
     if getattr(settings.task, "is_planned", False):
         raise InputError("task.stability_cost, task.change_budget", "a plan to keep", "none in a backtest")
@@ -204,7 +202,7 @@ class Stage:
             gate = dataclasses.replace(gate, certificate=True)
         return Certified(
             self.panel.task, s.policy, proof=s.proof, how=self.how, gate=gate, keep=count, calibration=s.calibration
-        )  # fmt: skip
+        )
 
     def walk(self, chooser: Chooser, where: Panel | None = None) -> Walk:
         """Rewards in which what is left at the end counts as the judge says."""
@@ -242,9 +240,9 @@ def left_at_the_end(panel: Panel, states: Floats) -> Floats:
         _, params = panel.grids(panel.trace(panel.decisions - 1))
         own = np.broadcast_to(np.asarray(params), (len(states), rows.size))
         given = [rows.build(row.tolist()) for row in own]
-    return np.array([
-        float(terminal(panel.layout.build(row.tolist()), p)) for row, p in zip(states, given, strict=True)
-    ])  # fmt: skip
+    return np.array(
+        [float(terminal(panel.layout.build(row.tolist()), p)) for row, p in zip(states, given, strict=True)]
+    )
 
 
 class _Replayed(NamedTuple):
@@ -301,7 +299,7 @@ class _Replay:
 
     def _tuned(
         self, entries: Sequence[Entry], tried: dict[str, list[dict[str, Any]]], before: int
-    ) -> dict[str, dict[str, Any]]:  # fmt: skip
+    ) -> dict[str, dict[str, Any]]:
         """The best setting of each rule on the periods before; ties go to the earlier try, so to the default."""
         if not entries:
             return {}

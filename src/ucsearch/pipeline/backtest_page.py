@@ -74,9 +74,7 @@ def write_backtest_page(result: BacktestResult, path: str | Path) -> None:
     parts = list(_PARTS.values())
     rows = [_row(result, name) for name in result.tracks]
     bars = stacked("cost", f"Cost by part [{money}]", [(r["name"], r["parts"]) for r in rows], parts, money)
-    against = [
-        (r["name"], r["share"], r["low"], r["high"]) for r in rows if r["name"] not in (POLICY, HINDSIGHT)
-    ]  # fmt: skip
+    against = [(r["name"], r["share"], r["low"], r["high"]) for r in rows if r["name"] not in (POLICY, HINDSIGHT)]
     caption = "To the right of zero your policy is cheaper; an interval across zero is open."
     text = render_page(
         _PAGE, title="Backtest", footer="Made by ucsearch backtest. Nothing on this page is fetched from elsewhere.",

@@ -116,7 +116,7 @@ def _plain(name: str) -> str:
 
 def forecast_layout(
     table: Table, names: Columns, settings: Settings, fields: Sequence[str] = ()
-) -> tuple[Layout, list[Problem]]:  # fmt: skip
+) -> tuple[Layout, list[Problem]]:
     """Recognise the columns of a forecasts file; exactly one kind of forecast must be there. Of outcomes of several
     fields, each has columns of its own (`price_member_1`; beside sample numbers, `price`), or a column says whose
     values a row holds."""
@@ -184,7 +184,7 @@ def _no_columns(file: str, have: Sequence[str], field: str, fields: Sequence[str
 
 def _recognised(
     have: list[str], file: str, names: Columns, settings: Settings
-) -> tuple[Kind, tuple[str, ...], tuple[float, ...], str]:  # fmt: skip
+) -> tuple[Kind, tuple[str, ...], tuple[float, ...], str]:
     """What kind of forecast these columns hold, which of them, their levels, and the model they name."""
     prefixes = (names.members, *_PREFIXES, *_sample_prefixes(have, file, settings))
     prefix = next((p for p in prefixes if any(_numbered(n, p) for n in have)), names.members)
@@ -216,7 +216,7 @@ def _recognised(
 
 def sales_layout(
     table: Table, names: Columns, settings: Named, period: str, fields: Sequence[str] = ()
-) -> tuple[Layout, list[Problem]]:  # fmt: skip
+) -> tuple[Layout, list[Problem]]:
     """A long sales file: one row per series and step or date, with the demand. Of outcomes of several fields: a column
     for each, or a column that says which of them a row's value is of."""
     _require(table, names.series, "columns.series")
@@ -298,9 +298,7 @@ def _time_layout(
         problems.append(Problem(file, "", name, "", text, refuses=False))
     wall_clock = settings.period in ("day", "weekday", "week", "month")
     dated = times[0] == names.date
-    made = Layout(
-        kind, times[0], dated, values, levels, extra, names.dates, wall_clock, tuple(fields), variable
-    )  # fmt: skip
+    made = Layout(kind, times[0], dated, values, levels, extra, names.dates, wall_clock, tuple(fields), variable)
     return made, problems
 
 
@@ -327,9 +325,7 @@ def _sample_value(have: Sequence[str], names: Columns) -> tuple[str, ...]:
 # -------------------------------------------------------------------- quantiles
 
 
-def _quantiles(
-    have: Sequence[str], file: str, names: Columns, settings: Settings
-) -> tuple[dict[float, str], str]:  # fmt: skip
+def _quantiles(have: Sequence[str], file: str, names: Columns, settings: Settings) -> tuple[dict[float, str], str]:
     """Columns by level, and the model they belong to ("" for none): q0.1, q10, 0.1, model-lo-90, model-q-10."""
     found: dict[float, str] = {}
     single = []

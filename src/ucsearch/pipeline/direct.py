@@ -164,9 +164,7 @@ def _quick(asked: Mapping[str, Mapping[str, Any]], settings: Settings, common: K
     if layout.kind == "mean" and any((x[:, 1] < 0.0).any() for x in arrays.values()):
         return None
     spans = {s: (1.0, float(len(x)), len(x)) for s, x in arrays.items()}
-    file = _Given(
-        shape, layout, used, tuple(tables), tuple(range(len(tables))), {}, (), spans, settings.period
-    )  # fmt: skip
+    file = _Given(shape, layout, used, tuple(tables), tuple(range(len(tables))), {}, (), spans, settings.period)
     object.__setattr__(file, "tables", tables)
     return file
 

@@ -101,7 +101,7 @@ def _binds(reader: AuditReader, row: Row, settings: Settings | None) -> list[str
 
 def _tell(
     row: Row, blobs: dict[str, Floats], overrides: list[dict[str, Any]], settings: Settings | None, binds: list[str]
-) -> Told:  # fmt: skip
+) -> Told:
     record = row.record
     if record["kind"] == "refusal":
         return _tell_refusal(row, overrides, settings)

@@ -45,9 +45,7 @@ class JobRun(NamedTuple):
 
 
 @contextmanager
-def work_folder(
-    out: Path, fingerprint: str, now: datetime | None, fresh: bool, book: AuditLog
-) -> Iterator[JobRun]:  # fmt: skip
+def work_folder(out: Path, fingerprint: str, now: datetime | None, fresh: bool, book: AuditLog) -> Iterator[JobRun]:
     """The run that was cut off here, or a new one."""
     folder = out.with_name(out.name + ".partial")
     try:

@@ -68,7 +68,7 @@ class ForecastFile:
     @classmethod
     def history(
         cls, table: Table, settings: Named, period: str | None = None, fields: Sequence[str] = ()
-    ) -> ForecastFile:  # fmt: skip
+    ) -> ForecastFile:
         """A sales file, which is laid out likewise: one row per series and step or date, with the demand, or with a
         column for each of `fields`. `period` stands in for the settings' own."""
         names, step = usual_names(table, settings.columns), period or settings.period

@@ -39,7 +39,7 @@ def is_too_much(case: Case, settings: Settings) -> bool:
 
 def engine_after_a_try(
     task: Task, states: Any, trace: Trace, policy: Policy, params: Any, actions: Any
-) -> Literal["compiled", "python"]:  # fmt: skip
+) -> Literal["compiled", "python"]:
     """For a few series: the plain engine where that is soon done, else kernels are compiled. How many nodes a tree over
     members has, only a try can tell."""
     if not isinstance(policy, Exact) or policy.mode != "members":

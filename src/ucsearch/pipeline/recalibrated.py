@@ -44,9 +44,7 @@ def recalibrated_trace(raw: Trace, fixes: Sequence[Correction], how: Recalibrati
     return recalibrate_trace(raw, fixes, how)
 
 
-def recorded_changes(
-    raw: Trace, fixes: Sequence[Correction], how: Recalibration, steps: int
-) -> list[Recalibrated]:  # fmt: skip
+def recorded_changes(raw: Trace, fixes: Sequence[Correction], how: Recalibration, steps: int) -> list[Recalibrated]:
     """What the records of the first `steps` steps say about how their members came about; every step has its own."""
     return [_recorded(raw.window(w), fix, how, steps) for w, fix in enumerate(fixes)]
 

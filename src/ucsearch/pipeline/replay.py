@@ -86,7 +86,7 @@ class History:
 
 def _histories(
     sales: Sales, data: str, book: StateFile | None, settings: Settings
-) -> tuple[list[History], list[Problem]]:  # fmt: skip
+) -> tuple[list[History], list[Problem]]:
     kinds = Kinds(settings)
     needed = needed_periods(settings)
     found: list[History] = []
@@ -246,9 +246,9 @@ class Replay:
         terminal, layout = panel.task.terminal, panel.layout
         if terminal is None:
             return np.zeros(len(panel))
-        return np.array([
-            terminal(layout.build(row), one.case.params) for row, one in zip(last.tolist(), self.group, strict=True)
-        ])  # fmt: skip
+        return np.array(
+            [terminal(layout.build(row), one.case.params) for row, one in zip(last.tolist(), self.group, strict=True)]
+        )
 
     def hindsight(self, panel: Panel, begins: Floats) -> dict[str, Floats]:
         """The cheapest way through the counted periods from any of the states (S, P, n) that policies had then."""

@@ -77,7 +77,7 @@ def write_schedule(
 
 def _plan_rows(
     record: dict[str, Any], name: str, blobs: dict[str, Floats], settings: Settings | None
-) -> list[list[Any]]:  # fmt: skip
+) -> list[list[Any]]:
     outcome = record.get("outcome", {})
     task = recorded_task(record.get("task", {}), settings)
     if record.get("kind") != "decision" or outcome.get("outcome") == "HOLD" or task is None:
@@ -103,7 +103,7 @@ def _plan_rows(
         label = labels[0] if labels else f"{action:g}"
         out.append(
             [record["series"], h + 1, times[h], outcome["outcome"], action, label, value[0], told, *figures, name]
-        )  # fmt: skip
+        )
         state = after
     return out
 

@@ -155,7 +155,7 @@ def run_tune(
             raise InputError("--service-level", service_level, "nothing: only orders have one")
         return tune_any(
             text, given, data, states=states, progress=progress, earlier=before, tries=tries, keep=keep, inputs=inputs
-        )  # fmt: skip
+        )
     follows = {**inputs, "earlier": before, "tries": tries, "service_level": service_level}
     job = _Tuning(text, given, data, states, before, Contest(Kept(keep, "tune", follows), progress))
     if service_level is not None:

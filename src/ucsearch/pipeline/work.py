@@ -130,7 +130,7 @@ class Work:
         state, params = (case.state, case.params) if case is not None else (None, None)
         return refuse(
             task, state, self.settings.gate, str(problem), params=params, actions=None if known else (), now=now
-        )  # fmt: skip
+        )
 
     def all_problems(self) -> list[Problem]:
         """Every problem there is, values included (the forecasts are read once more for it)."""

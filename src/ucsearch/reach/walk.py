@@ -180,9 +180,7 @@ class Walk:
             if key != "__wrapped__":
                 yield f".{key}={self.describe(held, f'{path}.{key}')}"
 
-    def _global(
-        self, function: types.FunctionType, read: str, chain: tuple[str, ...], path: str
-    ) -> Iterator[str]:  # fmt: skip
+    def _global(self, function: types.FunctionType, read: str, chain: tuple[str, ...], path: str) -> Iterator[str]:
         space = function.__globals__
         held = space.get(read, MISSING)
         self.found.names.append((space, read, held))

@@ -257,9 +257,7 @@ class AuditLog(AuditReader):
             connection.execute("COMMIT")
             self.check_place()
 
-    def _answered(
-        self, connection: sqlite3.Connection, drafts: Sequence[Draft]
-    ) -> dict[tuple[str, int], Entry]:  # fmt: skip
+    def _answered(self, connection: sqlite3.Connection, drafts: Sequence[Draft]) -> dict[tuple[str, int], Entry]:
         """Entries of the drafts' requests, by key and item."""
         asked = [list(draft.request) for draft in drafts if draft.request is not None]
         if not asked:

@@ -200,6 +200,4 @@ def _shown(value: Any) -> Any:
 def render_page(template: str, *, title: str, footer: str, **values: Any) -> str:
     """The page that `template` makes: it says `{% extends "base" %}` and fills the block `body`. Values are escaped."""
     page = environment(page=template).get_template("page")
-    return page.render(
-        title=title, footer=footer, css=CSS + _MORE_CSS, script=_SCRIPT, policy=_POLICY, **values
-    )  # fmt: skip
+    return page.render(title=title, footer=footer, css=CSS + _MORE_CSS, script=_SCRIPT, policy=_POLICY, **values)

@@ -199,7 +199,7 @@ class BatchForecasts(ForecastFile):
 
 def _forecasts(
     table: Any, series: list[str], names: Sequence[str], said: Sequence[str], settings: Settings
-) -> ForecastFile:  # fmt: skip
+) -> ForecastFile:
     columns = settings.columns
     if len(names) == 1 and settings.fields:
         expected = f"a column for each field and member, such as {settings.fields[0]}_{columns.members}1"

@@ -343,9 +343,7 @@ def _states(planned: Folder, forecasts: ForecastFile) -> StateFile:
     return StateFile(_Columns(Path(planned.states[0]).name, plain), settings)
 
 
-def seal_job(
-    folder: str | Path, *, clock: Any = None, out: str | Path | None = None
-) -> Sealed:  # fmt: skip
+def seal_job(folder: str | Path, *, clock: Any = None, out: str | Path | None = None) -> Sealed:
     """All parts there, none twice, all by the same settings and kind of worker: write the manifest and the segment's
     entry. `out` gets a small table of what was decided."""
     planned = Folder.read(folder)

@@ -231,9 +231,7 @@ def part_names(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.iterdir() if PART.fullmatch(p.name))
 
 
-def seal_folder(
-    folder: Path, run: str, expected: Sequence[str] | None = None, before: Sealed | None = None
-) -> Sealed:  # fmt: skip
+def seal_folder(folder: Path, run: str, expected: Sequence[str] | None = None, before: Sealed | None = None) -> Sealed:
     """Check that all parts are there and belong together, and write the manifest. Nothing is written if not, or if they
     are others than those that the log says were sealed `before`."""
     shared = Shared.read(folder / SHARED)

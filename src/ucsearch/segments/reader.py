@@ -190,7 +190,7 @@ def export_records(
 
 def _records(
     reader: AuditReader, series: Sequence[str], engine: Any, tasks: dict[str, Task] | None
-) -> Iterator[tuple[dict[str, Any], dict[str, bytes]]]:  # fmt: skip
+) -> Iterator[tuple[dict[str, Any], dict[str, bytes]]]:
     wanted = set(series)
     for _, sealed in segments_of(reader):
         folder = folder_of(reader.path, sealed.run)

@@ -85,9 +85,7 @@ def _check_same(batch: Batch, rows: Any) -> tuple[int, str] | None:
     return None
 
 
-def record_of(
-    one: Rebuilt, series: str, request: Request | None = None
-) -> tuple[dict[str, Any], dict[str, bytes]]:  # fmt: skip
+def record_of(one: Rebuilt, series: str, request: Request | None = None) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Today's record and its blobs."""
     change = change_of(one.source, series)
     if change is None:
@@ -144,9 +142,7 @@ def _refused(batch: Batch, shared: Shared, i: int, tasks: dict[str, Task] | None
         if task.params_layout is not None:
             params = task.params_layout.build(batch.numbers["params"][i].tolist())
     actions = batch.numbers["actions"][i]
-    made = refuse(
-        task, state, shared.gate, batch.texts["detail"][i], params=params, actions=actions, now=shared.moment
-    )  # fmt: skip
+    made = refuse(task, state, shared.gate, batch.texts["detail"][i], params=params, actions=actions, now=shared.moment)
     again = refusal_batch(made, batch.texts["series"][i], told["object"], batch.texts["detail"][i])
     return Rebuilt(i, made, told["object"], _difference(batch, i, again, 0))
 

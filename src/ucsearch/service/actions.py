@@ -100,7 +100,7 @@ async def _recorded(
 
 async def override(
     service: Service, principal: Principal, request: Request | None, id: str, body: OverrideBody
-) -> Done:  # fmt: skip
+) -> Done:
     """A person's action in place of a decision's: only of the newest of its series, while it is valid, and only what
     the rules allow."""
     why = words(body.why)
@@ -125,7 +125,7 @@ async def override(
             raise Refusal("not_allowed", shown(error)) from error
         made = desk.log.override(
             row.seq, task=task, who=principal.name, why=why, action=body.action, at=desk.now, request=request
-        )  # fmt: skip
+        )
         service.metrics.overrides.labels(str(record.get("plan", ""))).inc()
         return made
 
@@ -154,7 +154,7 @@ async def resume(service: Service, principal: Principal, request: Request | None
 
 async def _control(
     service: Service, principal: Principal, request: Request | None, plan: str, action: str, why: str, until: str | None
-) -> Done:  # fmt: skip
+) -> Done:
     name, text = service.plan(plan).name, words(why)
 
     def write(desk: Desk) -> Entry:
@@ -210,7 +210,7 @@ async def rearm(service: Service, principal: Principal, request: Request | None,
 
 def event_record(
     plan: str, series: str, event: str, evidence: float, count: int, about: str, now: datetime, by: str, why: str
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """An entry of the monitor; `by` is empty where it follows from the outcomes before it."""
     return {
         "schema": "ucsearch.monitor/1", "kind": "monitor", "plan": plan, "series": series, "event": event,

@@ -133,9 +133,7 @@ class Front:
         given = headers.get(b"x-request-id", b"").decode("latin-1")
         return given if _ID.fullmatch(given) else f"{self._own}{next(self._count):06x}"
 
-    def note_decide(
-        self, name: str, status: int, started: float, headers: Mapping[bytes, bytes], by: str
-    ) -> None:  # fmt: skip
+    def note_decide(self, name: str, status: int, started: float, headers: Mapping[bytes, bytes], by: str) -> None:
         """A request to decide that was answered without a task of its own."""
         self._note(name, "POST", _DECIDE_ROUTE, status, started, headers, by)
 
@@ -149,7 +147,7 @@ class Front:
 
     def _note(
         self, name: str, method: str, route: str, status: int, started: float, headers: Mapping[bytes, bytes], by: str
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A request that was answered, for metrics and text log."""
         self._counted(route, status)
         fields = {

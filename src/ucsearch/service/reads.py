@@ -38,7 +38,7 @@ __all__ = [
     "plain",
     "plans",
     "series",
-]  # fmt: skip
+]
 
 _KINDS = ("decision", "refusal")
 
@@ -284,9 +284,7 @@ class Verified:
     message: str
 
 
-def series(
-    reader: AuditReader, name: str, now: datetime, plan: str | None = None, limit: int = 50
-) -> SeriesView:  # fmt: skip
+def series(reader: AuditReader, name: str, now: datetime, plan: str | None = None, limit: int = 50) -> SeriesView:
     row = reader.newest(name, plan)
     if row is None:
         raise Refusal("not_found", "there is no decision of this series")

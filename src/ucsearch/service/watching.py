@@ -119,7 +119,7 @@ def events_of(reader: AuditReader, plan: str, limit: int = 100) -> tuple[EventVi
     return tuple(
         EventView(row.seq, r["at"], r["series"], r["event"], r["evidence"], r["about"], r["by"], r["why"])
         for row, r in ((row, row.record) for row in rows)
-    )  # fmt: skip
+    )
 
 
 def curve(reader: AuditReader, plan: str, series: str = POOL) -> tuple[tuple[str, float], ...]:

@@ -164,9 +164,7 @@ class _Route(NamedTuple):
     margins: Figures
 
 
-def _route(
-    s: Record, rivals: Rivals, retained: list[int], selected: int, a0: int, tau: Tau
-) -> tuple[int, _Route]:  # fmt: skip
+def _route(s: Record, rivals: Rivals, retained: list[int], selected: int, a0: int, tau: Tau) -> tuple[int, _Route]:
     """The planning-value route: what is put forward, and what speaks for it."""
     margins, cost = dict.fromkeys(rivals, math.nan), {}
     for i in retained if a0 in retained else ():
@@ -225,9 +223,7 @@ def _site(one: Any, p: Problem, index: int) -> float:
         return math.nan
 
 
-def _rows(
-    r: Record, p: Problem, c: Record, failed: bool, dead_end: bool
-) -> list[tuple[str, float, str, Any, str]]:  # fmt: skip
+def _rows(r: Record, p: Problem, c: Record, failed: bool, dead_end: bool) -> list[tuple[str, float, str, Any, str]]:
     """Name, left side, operator, right side and cause of every row that the gate asks for, by the claims `c`."""
     gate, g, counted = r["gate"], r["gate"]["settings"], r["claim"]["counters"]
     routed, regret, limit = c["release_margin"] == c["release_margin"], c["regret_bound"], num(g["regret_limit"])

@@ -66,7 +66,7 @@ SCHEMAS = {
         "blobs_update": "abe4f2ea998298b7",
         "blobs_delete": "d56db04b2fdbec46",
     },
-}  # fmt: skip
+}
 TABLES = ("blobs", "entries")
 _OWN_INDEX = re.compile("sqlite_autoindex_(blobs|entries)_1")
 _LIMITS = {

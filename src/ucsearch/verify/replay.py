@@ -69,7 +69,7 @@ class View(NamedTuple):
 
 def mean_and_spread(
     values: Sequence[float], weights: Sequence[float], kind: int, share: float = 0.0
-) -> tuple[float, float]:  # fmt: skip
+) -> tuple[float, float]:
     """Weighted mean and spread, in member order, shifted by the first value."""
     first, shift, total = values[0], 0.0, 0.0
     for w, x in zip(weights[1:], values[1:], strict=True):

@@ -58,7 +58,7 @@ class Candidate(NamedTuple):
 
 def mean_and_spread(
     values: Sequence[float], weights: Sequence[float], kind: int, tail: float = 0.0
-) -> tuple[float, float]:  # fmt: skip
+) -> tuple[float, float]:
     """Weighted mean and spread; shifted by the first value, so equal values have spread 0 exactly."""
     first = values[0]
     shift = 0.0

@@ -29,7 +29,7 @@ from ucsearch.service.console.sessions import (
     address_of,
     checked_form,
     set_cookie,
-)  # fmt: skip
+)
 from ucsearch.service.console.views import decision_values
 from ucsearch.service.core import Service, request_of
 from ucsearch.service.logbook import log_view, verify_all

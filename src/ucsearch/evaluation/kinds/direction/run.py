@@ -288,8 +288,7 @@ def _mechanism(
 
 
 def _tables(s: DirectionSettings) -> list[dict[str, Any]]:
-    columns = [mean("Reward", "reward"), mean("CVaR20", "cvar20"), mean("DD", "drawdown"),
-               mean("Exp.", "expansions")]  # fmt: skip
+    columns = [mean("Reward", "reward"), mean("CVaR20", "cvar20"), mean("DD", "drawdown"), mean("Exp.", "expansions")]
     more = [mean("CVaR20 blocks", "cvar20_blocks"), mean("Regret", "regret"), mean("Exposure", "exposure"),
             mean("Turnover", "turnover")]  # fmt: skip
     levels = [mean(f"Cover {100 * level:g} %", f"coverage_{100 * level:g}") for level in s.levels]

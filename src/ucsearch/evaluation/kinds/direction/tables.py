@@ -24,7 +24,7 @@ def of_direction(suite: Suite, job: Job, families: Mapping[str, str], candidate:
     windows = {"validation": 1, "test": 1}
     return declaration(
         suite, job, families, candidate, form="reward", metric="reward", utility="reward", windows=windows
-    )  # fmt: skip
+    )
 
 
 def mean(name: str, source: str) -> dict[str, str]:
