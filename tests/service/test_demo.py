@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from ucsearch.cli.main import app
 from ucsearch.errors import InputError
 from ucsearch.records.reader import AuditReader
 from ucsearch.service import demo
@@ -28,6 +30,9 @@ def test_it_decides_and_stops_by_itself(tmp_path: Path, monkeypatch: pytest.Monk
     assert kinds.count("decision") == 3 * len(demo.PRODUCTS)
     assert kinds.count("outcome") == 2 * len(demo.PRODUCTS)
     assert (tmp_path / "checkpoint" / "decisions.json").exists()
+    (line,) = [part for part in text.splitlines() if part.startswith("Log:")]
+    listed = CliRunner().invoke(app, line.split()[2:])
+    assert (listed.exit_code, "SKU-003" in listed.output) == (0, True), "as it is printed, so it works"
 
 
 def test_it_stops_after_a_while(tmp_path: Path) -> None:

@@ -209,5 +209,5 @@ def _tell(say: Callable[[str], None], url: str, tokens: dict[str, str], folder: 
     for name, role in PEOPLE.items():
         say(f"  {role:<9} {tokens[name]}")
     say(f"{HOLDS} is on HOLD and waits for a person; the monitor of {DRIFTS} has tripped.")
-    say(f"Log:      ucsearch log list {folder / 'log' / 'decisions.db'}")
+    say(f"Log:      ucsearch log list --log {folder / 'log' / 'decisions.db'}")
     say("Stop with Ctrl-C.")
