@@ -274,7 +274,7 @@ class LeadTimeInventory(OnSeries):
         return distinct(columns["grid"])[0], self.params()._replace(**columns)
 
     def scaled_columns(self, trace: Trace, multiples: Sequence[float], arrivals: int = 1) -> dict[str, Floats]:
-        """What `scaled` puts into params, of any number of ascending multiples."""
+        """What `scaled` puts into params, of any number of ascending `multiples` and for as many `arrivals`."""
         last = self.lead_time + arrivals
         if trace.is_scores or trace.horizon < last:
             raise InputError("trace", f"{trace!r}", f"members over at least {last} steps, lead time and arrivals")
