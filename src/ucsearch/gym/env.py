@@ -192,7 +192,8 @@ class _World:
 
 
 class TaskEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
-    """One window at a time. Observations are the flat state followed by the forecast features of the time."""
+    """One window at a time. Observations are the flat state followed by the forecast features of the time. What
+    `episodes` are like is said by the names of `Episodes`."""
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own convention)
 
@@ -264,6 +265,7 @@ class TaskEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
 class TaskVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[Any]]):
     """N windows at once in one compiled call per step. Finished ones restart on the next step (Gymnasium's rule) or,
     with `autoreset="same_step"`, at once: `info["final_obs"]` then holds what they ended with, `_final_obs` says which.
+    What `episodes` are like is said by the names of `Episodes`.
     """
 
     def __init__(
