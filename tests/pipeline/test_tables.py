@@ -146,6 +146,17 @@ def test_a_packed_text_is_read_as_it_is_and_never_written(tmp_path: Path) -> Non
         write_table(tmp_path / "out.csv.gz", {"a": str}, lambda: iter([["x"]]))
 
 
+def test_numbers_for_people_are_short_and_others_whole(tmp_path: Path) -> None:
+    cells = [-1.2349999999999999, 0.1 + 0.2, 1e-17, 123456789012.5, 3.0, 1.0 / 3.0]
+    columns = {name: float for name in "abcdef"}
+    for for_people, told in (
+        (True, "-1.235,0.3,1e-17,123456789012,3,0.333333333333"),
+        (False, "-1.2349999999999999,0.30000000000000004,1e-17,123456789012.5,3,0.3333333333333333"),
+    ):
+        write_table(tmp_path / "t.csv", columns, lambda: iter([cells]), for_people=for_people)
+        assert (tmp_path / "t.csv").read_text() == f"a,b,c,d,e,f\n{told}\n"
+
+
 def test_what_is_no_text_is_named_for_what_it_is(tmp_path: Path) -> None:
     for content, said in (
         (gzip.compress(b"a,b\n1,2\n"), "saw data packed by gzip, expected a text; call it .csv.gz"),

@@ -190,4 +190,4 @@ def _write(path: Path, answers: Sequence[Answer]) -> None:
                 a.id, a.sentence,
             )  # fmt: skip
 
-    write_table(path, columns, rows)
+    write_table(path, columns, rows, for_people=True)

@@ -129,7 +129,7 @@ def write_shares(allocation: Allocation, path: str | Path) -> int:
             action, alone = (math.nan if x is None else x for x in (s.action, s.alone))
             yield s.series, s.outcome.value, action, alone, s.reason.value, s.binding, s.price, s.loss, *s.uses
 
-    return write_table(path, {**SHARES, **used}, rows)
+    return write_table(path, {**SHARES, **used}, rows, for_people=True)
 
 
 def write_prices(allocation: Allocation, path: str | Path) -> int:
@@ -143,7 +143,7 @@ def write_prices(allocation: Allocation, path: str | Path) -> int:
         for x in () if later is None else later.table():
             yield x.resource, x.step, x.limit, x.mean, x.shadow_price
 
-    return write_table(path, columns, rows)
+    return write_table(path, columns, rows, for_people=True)
 
 
 def write_next(allocation: Allocation, path: str | Path, most: int = 1_000) -> int:
@@ -158,4 +158,4 @@ def write_next(allocation: Allocation, path: str | Path, most: int = 1_000) -> i
             for series, slope, units in result.next_in_line(p.resource, most):
                 yield p.resource, series, slope, units
 
-    return write_table(path, columns, rows)
+    return write_table(path, columns, rows, for_people=True)

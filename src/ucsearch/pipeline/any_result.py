@@ -179,4 +179,4 @@ class AnyResult:
                     yield [series, policy, float(track.reward[i].sum()), *figures]
 
         columns = {"series": str, "policy": str, "reward": float, **dict.fromkeys(names, float)}
-        return write_table(path, columns, rows)
+        return write_table(path, columns, rows, for_people=True)

@@ -224,7 +224,8 @@ class BacktestResult:
                     figures = track.of(i).figures()
                     yield [series, policy, *(figures[n] for n in names)]
 
-        return write_table(path, {"series": str, "policy": str, **dict.fromkeys(names, float)}, rows)
+        columns = {"series": str, "policy": str, **dict.fromkeys(names, float)}
+        return write_table(path, columns, rows, for_people=True)
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

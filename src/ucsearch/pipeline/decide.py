@@ -356,7 +356,7 @@ def _finish(plan: Work, folder: Path, out: Path, log: Path, resumed: int, html: 
                 yield [row[i] for i in places]
 
     kinds = list(COLUMNS.values())
-    write_table(out, {name: kinds[i] for name, i in shown.items()}, rows)
+    write_table(out, {name: kinds[i] for name, i in shown.items()}, rows, for_people=True)
     report = DecideReport(
         dict(sorted(outcomes.items())), dict(sorted(reasons.items())), tuple(found[:_SHOWN]),
         max(0, len(found) - _SHOWN), resumed, math.fsum(losses), unknown, coarse, outlasting, plan.settings, out, log,

@@ -72,7 +72,7 @@ def write_schedule(
         for one in found:
             yield from one
 
-    return write_table(out, COLUMNS, rows), sum(bool(one) for one in found)
+    return write_table(out, COLUMNS, rows, for_people=True), sum(bool(one) for one in found)
 
 
 def _plan_rows(

@@ -20,6 +20,7 @@ from ucsearch.records.files import whole_file
 __all__ = ["check_writable", "refuse_overwriting", "write_table"]
 
 _ROW_GROUP = 50_000
+_DIGITS = 12  # of a number that a person looks at
 _PACKED = 5_000  # rows turned into Arrow at a time; a divisor of the row group
 Rows = Iterator[Sequence[Any]]
 
@@ -56,31 +57,40 @@ def _same_file(a: Path, b: Path) -> bool:
         return os.path.normcase(a.absolute()) == os.path.normcase(b.absolute())
 
 
-def write_table(path: str | Path, columns: Mapping[str, type], rows: Callable[[], Rows]) -> int:
-    """Write rows of str, float and int, whole or not at all; None and NaN are empty. Equal rows, equal bytes."""
+def write_table(
+    path: str | Path, columns: Mapping[str, type], rows: Callable[[], Rows], *, for_people: bool = False
+) -> int:
+    """Write rows of str, float and int, whole or not at all; None and NaN are empty. Equal rows, equal bytes. CSV
+    `for_people` has twelve digits: -1.235, not -1.2349999999999999, which is the same number to a store or a purse.
+    What is read back to plan on, and Parquet, has them all."""
     check_writable(path)
     with whole_file(path) as file:
-        return _write_parquet(file, columns, rows()) if is_parquet(path) else _write_csv(file, columns, rows())
+        return (
+            _write_parquet(file, columns, rows()) if is_parquet(path) else _write_csv(file, columns, rows(), for_people)
+        )
 
 
-def _write_csv(file: Any, columns: Mapping[str, type], rows: Rows) -> int:
+def _write_csv(file: Any, columns: Mapping[str, type], rows: Rows, for_people: bool) -> int:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=False)
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     count = 0
     for row in rows:
-        writer.writerow([_csv_cell(x) for x in row])
+        writer.writerow([_csv_cell(x, for_people) for x in row])
         count += 1
     text.flush()
     text.detach()
     return count
 
 
-def _csv_cell(value: Any) -> str:
+def _csv_cell(value: Any, for_people: bool) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float):
-        return repr(value)[:-2] if repr(value).endswith(".0") else repr(value)
+        text = repr(value)
+        if for_people and len(text) > _DIGITS:
+            text = repr(float(f"{value:.{_DIGITS}g}"))
+        return text.removesuffix(".0")
     return str(value)
 
 
