@@ -62,7 +62,7 @@ def shrink(folder: Path) -> None:
     path = folder / "inventory.toml"
     text = path.read_text()
     for old, new in (
-        ("depth = 8 ", "depth = 2 "), ("lots = 8", "lots = 4"), ("paths = 30", "paths = 4"),
+        ("depth = 8 ", "depth = 2 "), ("lots = 8", "lots = 4"), ("paths = 100 ", "paths = 4 "),
         ("periods = 28 ", "periods = 3 "), ("warmup = 7 ", "warmup = 1 "),
     ):  # fmt: skip
         assert old in text

@@ -78,7 +78,7 @@ ignore = ["pattern"]    # columns of yours that are not meant for us
 [forecaster]            # used by `ucsearch forecast`, `calibrate` and `backtest`
 name = "auto"           # by each series' past: smoothing, unbiased_ridge or bootstrap (intermittent demand); or one of
                         # these, ridge_paths, ridge_ensemble, seasonal_naive
-paths = 30
+paths = 100             # sample paths; with few of them a rare large demand comes and goes from day to day
 floor = 0.0             # demand is never negative
 
 [backtest]
