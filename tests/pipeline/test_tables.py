@@ -148,7 +148,7 @@ def test_a_packed_text_is_read_as_it_is_and_never_written(tmp_path: Path) -> Non
 
 def test_numbers_for_people_are_short_and_others_whole(tmp_path: Path) -> None:
     cells = [-1.2349999999999999, 0.1 + 0.2, 1e-17, 123456789012.5, 3.0, 1.0 / 3.0]
-    columns = {name: float for name in "abcdef"}
+    columns = dict.fromkeys("abcdef", float)
     for for_people, told in (
         (True, "-1.235,0.3,1e-17,123456789012,3,0.333333333333"),
         (False, "-1.2349999999999999,0.30000000000000004,1e-17,123456789012.5,3,0.3333333333333333"),
