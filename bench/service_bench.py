@@ -241,6 +241,36 @@ def _stores() -> Any:
         server.remove()
 
 
+def page_rows(found: dict[str, dict[str, Any]]) -> list[str]:
+    """The table of docs/service.md."""
+
+    def loop(m: dict[str, Any], name: str) -> str:
+        return f"{m[name]['per_s']:,.0f} a second, {m[name]['cpu_ms']:.2f} ms"
+
+    def open_loop_of(m: dict[str, Any]) -> str:
+        own, null = m["open_200"], m["null_200"]
+        times = own["p99_ms"] / null["p99_ms"]
+        nothing = f"{null['p50_ms']:.1f}, {null['p99_ms']:.1f}"
+        return f"{own['p50_ms']:.0f}, {own['p99_ms']:.0f} ms (nothing: {nothing}; {times:.0f} times)"
+
+    def over(m: dict[str, Any]) -> str:
+        return f"{m['overload_5x']['p99_ms']:.0f} ms, {m['overload_5x']['p99_ms'] / m['full_load']['p99_ms']:.1f} times"
+
+    asked = (
+        ("64 clients, one decision a request", "500 a second, 1.4 ms", lambda m: loop(m, "clients_64")),
+        ("one client, one decision a request", "4.5 ms and a sync", lambda m: loop(m, "alone")),
+        ("requests of 500 decisions", "1.0 ms", lambda m: loop(m, "batches_of_500")),
+        ("200 a second, whoever waits: p50, p99", "p99 50 ms, 5 times one that does nothing", open_loop_of),
+        ("as many as it can take: p99", "", lambda m: f"{m['full_load']['p99_ms']:.0f} ms"),
+        ("five times as many: p99 of what is answered", "2 times that", over),
+        ("ready, with compiled kernels", "5 s", lambda m: f"{m['ready_s']:.1f} s"),
+        ("memory", "300 MB", lambda m: f"{m['memory_mb']:.0f} MB"),
+    )
+    names = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+    lines = [f"| | {' | '.join(names[s] for s in found)} | asked |", "|---" * (len(found) + 2) + "|"]
+    return lines + [f"| {what} | {' | '.join(show(m) for m in found.values())} | {a} |" for what, a, show in asked]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each part; the contract's figures need 60")
@@ -268,6 +298,7 @@ def main() -> None:
     if len(found) == 2:
         slow, fast = (found[name]["clients_64"]["per_s"] for name in ("postgresql", "sqlite"))
         print(f"\nPostgreSQL decides {slow / fast:.2f} times as many a second as SQLite with {CLIENTS} clients")
+    print("\nfor docs/service.md:", *page_rows(found), sep="\n")
     if given.json is not None:
         given.json.write_text(json.dumps(found, indent=1, default=float))
 
