@@ -468,6 +468,15 @@ def test_numbers_of_another_kind_are_refused(name: str, kind: str, tmp_path: Pat
     assert uc.Trace.load(swapped).members.dtype == np.float64  # as another machine writes it
 
 
+def test_a_file_that_unpacks_to_far_more_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "trace.npz"
+    uc.Trace.from_members(np.zeros((1, 60_000))).save(path)
+    assert uc.Trace.load(path).horizon == 60_000
+    monkeypatch.setattr("ucsearch.trace.files._MOST", 900_000)
+    with pytest.raises(InputError, match="bytes unpack to"):
+        uc.Trace.load(path)
+
+
 def test_something_else_is_not_a_trace_file(tmp_path: Path) -> None:
     path = tmp_path / "trace.npz"
     path.write_bytes(b"no archive")

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["content_hash", "load_trace", "save_trace"]
 
+_MOST = 1 << 30  # bytes that any file may unpack to
+_TIMES = 100  # its own size, which a larger one may unpack to
+
 
 def content_hash(meta: dict[str, Any], arrays: Iterable[NDArray[Any]]) -> str:
     """SHA-256 of words and arrays, in their order."""
@@ -56,6 +59,7 @@ def load_trace(path: str | os.PathLike[str], made: Callable[..., Trace]) -> Trac
     """Read what `save_trace` wrote; a file whose content does not match its hash is refused."""
     try:
         with np.load(path, allow_pickle=False) as file:
+            _unpacks_to(sum(part.file_size for part in file.zip.infolist()), os.path.getsize(path))
             meta = json.loads(str(file["meta"]))
             arrays = [freeze(_of_kind(file[name], "f8").astype(np.float64)) for name in ARRAYS]
             node = file["node"] if "node" in file.files else np.zeros(0)
@@ -79,6 +83,12 @@ def load_trace(path: str | os.PathLike[str], made: Callable[..., Trace]) -> Trac
     except Exception as error:
         raise InputError("trace file", f"{path} ({error})", "a file written by Trace.save") from None
     return unread
+
+
+def _unpacks_to(size: int, packed: int) -> None:
+    """A megabyte of zeros packed a thousand times would be a gigabyte of memory before anybody could look at it."""
+    if size > max(_MOST, _TIMES * packed):
+        raise ValueError(f"{packed:,} bytes unpack to {size:,}")
 
 
 def _of_kind(array: NDArray[Any], kind: str) -> NDArray[Any]:
