@@ -43,6 +43,28 @@ def test_an_index_below_zero_counts_from_the_end_in_functions_of_users() -> None
     assert entry(np.array([1.0, 2.0, 3.0]), -1) == 3.0
 
 
+def uc_added(x: float, k: int) -> float:
+    return x + k
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("function", "versions"), [(uc_added, 1), (picks, 2)])
+def test_functions_of_ours_are_compiled_once_for_written_numbers_and_others(function: Any, versions: int) -> None:
+    """numba makes a version for 0 and one for what begins at 0; a user's function may need to know the number."""
+    inner_one = numba.njit(**OPTIONS)(function)
+
+    def twice(x: Any, n: int) -> float:
+        k, total = 0, 0.0
+        while k < n:
+            total += inner_one(x, k)
+            k += 1
+        return total + inner_one(x, 0)
+
+    x: Any = 0.5 if function is uc_added else np.array([1.0, 2.0, 4.0])
+    assert numba.njit(**inner.OF_ENTRY)(twice)(x, 3) == (5.0 if function is uc_added else 8.0)
+    assert len(inner_one.overloads) == versions
+
+
 @pytest.mark.parametrize(("name", "algorithm", "mode", "order"), sorted({case[:-1] for case in CASES}))
 def test_no_index_of_ours_is_below_zero(name: str, algorithm: str, mode: str, order: str) -> None:
     rng = np.random.default_rng([len(name), *map(ord, algorithm + mode)])

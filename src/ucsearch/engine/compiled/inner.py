@@ -15,7 +15,9 @@ from typing import Any
 
 import llvmlite.binding as ll
 import numba.core.compiler
+import numba.core.dispatcher
 import numba.core.ir
+import numba.core.types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, LoweringPass, register_pass
@@ -30,6 +32,7 @@ from ucsearch.engine.compiled.lean import borrowing, borrows
 __all__ = ["OF_ENTRY", "OF_INNER", "OF_USER", "linked", "simplified"]
 
 ir: Any = numba.core.ir  # typed in part only
+types: Any = numba.core.types
 _COUNTING = ("NRT_incref", "NRT_decref")
 _ENVIRONMENT = "_ZN08NumbaEnv"  # how numba's symbols of environments begin
 
@@ -233,6 +236,20 @@ class _User(_Inner):
 class _Entry(_Compiler):
     chosen = _ChosenEntry
 
+
+_asked = numba.core.dispatcher._DispatcherBase.get_call_template
+
+
+def _for_any_number(self: Any, args: Any, kws: Any) -> Any:
+    """Functions of our templates are compiled once for numbers that are written and for those that are not. numba makes
+    one for each, also where it takes a variable that begins at 0 for a 0 at first. Constants get in when all is linked.
+    """
+    if self.py_func.__name__.startswith("uc_") and issubclass(self._compiler.pipeline_class, _Compiler):
+        args = tuple(map(types.unliteral, args))
+    return _asked(self, args, kws)
+
+
+vars(numba.core.dispatcher)["_DispatcherBase"].get_call_template = _for_any_number
 
 OF_INNER = {"pipeline_class": _Inner}  # options of njit
 OF_USER = {"pipeline_class": _User}
