@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 do_not_sync()
+gc.disable()  # until all is collected: what is imported stays
 
 # Typer makes all commands of an app anew for every call, which takes longer than most calls do.
 typer.testing._get_command = typer.main.get_command = cache(typer.main.get_command)
@@ -39,6 +40,21 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Modules and thousands of tests stay to the end: nobody need look through them again and again."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+    gc.enable()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """A worker says nothing of fixtures that went well: two of three messages, which nobody reads without durations."""
+    if session.config.getoption("durations"):
+        return
+    for impl in session.config.hook.pytest_runtest_logreport.get_hookimpls():
+        if type(impl.plugin).__name__ == "WorkerInteractor":
+            impl.function = partial(_say, impl.function)
+
+
+def _say(send: Callable[[pytest.TestReport], None], report: pytest.TestReport) -> None:
+    if report.when == "call" or not report.passed:
+        send(report)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
