@@ -315,6 +315,18 @@ def test_what_is_left_counts_alike_for_all_candidates(tmp_path: Path) -> None:
     assert b.totals.tolist() == pytest.approx((a.totals + 1000.0 * left * judge_unit(judge)).tolist())
 
 
+def test_a_solver_is_judged_beside_other_settings_too(tmp_path: Path) -> None:
+    """Its states know no lattice, those of the settings as given do; an index was out of range."""
+    pytest.importorskip("highspy")
+    write_prices(tmp_path / "prices.csv")
+    settings = parse_settings(TOML.encode())
+    alone, beside = (
+        run_backtest_any(settings, tmp_path / "prices.csv", earlier=0, given=given) for given in (None, settings)
+    )
+    solved = "linear programme on the mean"
+    assert beside.tracks[solved].reward == pytest.approx(alone.tracks[solved].reward)
+
+
 def judge_unit(stage: backtest_any.Stage) -> float:
     """Of a level in the state: on a lattice it is counted in steps."""
     full = np.zeros(stage.panel.layout.size)

@@ -72,7 +72,7 @@ def forecast(
 def calibrate(
     data: DataOption,
     settings: SettingsOption = None,
-    page: Annotated[Path, typer.Option("--page", help="Where to write the page to look at.")] = Path(
+    page: Annotated[Path, typer.Option("--page", "--html", help="Where to write the page to look at.")] = Path(
         "calibration.html"
     ),
     no_page: Annotated[bool, typer.Option("--no-page", help="Write none.")] = False,

@@ -213,7 +213,8 @@ class Stage:
             raise DataError(f"series {name}: no action is allowed, not even the fallback")
         if self.judge is not None:
             last = done.states[:, -1]
-            done.rewards[:, -1] += left_at_the_end(self.judge.panel, last) - left_at_the_end(panel, last)
+            judge = self.judge.panel if where is None else self.judge.smooth()[1]  # whose states are as those here
+            done.rewards[:, -1] += left_at_the_end(judge, last) - left_at_the_end(panel, last)
         return done
 
     def smooth(self) -> tuple[Storage, Panel]:
