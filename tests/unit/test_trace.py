@@ -21,6 +21,7 @@ from tests.kit.templates import TEMPLATES, Clock
 from ucsearch.ensembles import weighted_mean
 from ucsearch.errors import InputError
 from ucsearch.marginals import interpolate, levels, normal_points, normal_quantile
+from ucsearch.trace.files import _unpacks_to, content_hash
 
 NAN, INF = float("nan"), float("inf")
 CLOCK = TEMPLATES["clock"].task
@@ -475,6 +476,48 @@ def test_a_file_that_unpacks_to_far_more_is_refused(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("ucsearch.trace.files._MOST", 900_000)
     with pytest.raises(InputError, match="bytes unpack to"):
         uc.Trace.load(path)
+
+
+def test_how_much_a_file_may_unpack_to() -> None:
+    for size, packed in ((2**30, 1), (100 * 2**24, 2**24)):
+        _unpacks_to(size, packed)
+        with pytest.raises(ValueError, match="unpack to"):
+            _unpacks_to(size + 1, packed)
+
+
+RAN: list[str] = []
+
+
+class Planted:
+    """What runs when somebody unpickles it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, (f"import {__name__} as here; here.RAN.append('ran')",)
+
+
+@pytest.mark.parametrize("name", ["members", "weights", "mean", "q", "u", "node", "meta"])
+def test_no_file_of_a_trace_is_unpickled(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.npz"
+    uc.Trace.from_members(np.ones((1, 2))).save(path)
+    other = tampered(path, tmp_path / "other.npz", **{name: lambda array: np.array([Planted()], dtype=object)})
+    with pytest.raises(InputError, match="trace file"):
+        uc.Trace.load(other)
+    assert RAN == []
+
+
+def test_a_file_from_before_there_were_nodes_is_read(tmp_path: Path) -> None:
+    path, older = tmp_path / "trace.npz", tmp_path / "older.npz"
+    made = uc.Trace.from_members(members())
+    made.save(path)
+    with np.load(path, allow_pickle=False) as file:
+        np.savez_compressed(older, **{name: file[name] for name in file.files if name != "node"})
+    assert uc.Trace.load(older).hash == made.hash
+
+
+def test_a_hash_does_not_depend_on_the_order_of_words() -> None:
+    assert (
+        content_hash({"a": 1, "b": 2}, []) == content_hash({"b": 2, "a": 1}, []) != content_hash({"a": 2, "b": 1}, [])
+    )
 
 
 def test_something_else_is_not_a_trace_file(tmp_path: Path) -> None:
