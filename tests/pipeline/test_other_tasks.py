@@ -318,8 +318,8 @@ def test_what_is_left_counts_alike_for_all_candidates(tmp_path: Path) -> None:
 def test_a_solver_is_judged_beside_other_settings_too(tmp_path: Path) -> None:
     """Its states know no lattice, those of the settings as given do; an index was out of range."""
     pytest.importorskip("highspy")
-    write_prices(tmp_path / "prices.csv")
-    settings = parse_settings(TOML.encode())
+    write_scaffold("storage", tmp_path)
+    settings = short(parse_settings((tmp_path / "storage.toml").read_bytes()), 6)
     alone, beside = (
         run_backtest_any(settings, tmp_path / "prices.csv", earlier=0, given=given) for given in (None, settings)
     )
