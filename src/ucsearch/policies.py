@@ -15,10 +15,17 @@ from ucsearch.trace import Trace
 __all__ = ["MCTS", "CertifiedBeam", "ConstrainedBeam", "Exact", "ParetoBeam", "Policy", "Settings", "UCBeam", "resolve"]
 
 MODES = {"mean": 0, "scores": 1, "members": 2, "closed": 3}
-KEEP_SCORE, KEEP_PARETO, KEEP_CERTIFIED = 0, 1, 2
 MAX_DEPTH = 10_000
 MAX_NODES = 1 << 40
 MAX_BEAM_CELLS = 1 << 27  # width x depth; beyond this the paths alone take a gigabyte
+
+
+class Keep:
+    """What a beam keeps of the paths that it has reached."""
+
+    SCORE = 0  # the best scores
+    PARETO = 1  # the front of reward and uncertainty first
+    CERTIFIED = 2  # that, and a path of every first action
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +109,7 @@ class UCBeam(Policy):
     """Keeps the best `width` paths of every layer by risk-adjusted score."""
 
     algorithm: ClassVar[str] = "beam"
-    keep: ClassVar[int] = KEEP_SCORE
+    keep: ClassVar[int] = Keep.SCORE
     width: int = 8  # paths kept in every layer
     top_k: int | None = None  # candidates expanded per node; all when None
 
@@ -121,7 +128,7 @@ class UCBeam(Policy):
 class ParetoBeam(UCBeam):
     """Keeps reward/uncertainty nondominated paths of every layer first, then fills up by score."""
 
-    keep: ClassVar[int] = KEEP_PARETO
+    keep: ClassVar[int] = Keep.PARETO
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +138,7 @@ class CertifiedBeam(ParetoBeam):
     `protect` makes `certify` put the exact best suffix of each generated first action in (its nodes are counted).
     """
 
-    keep: ClassVar[int] = KEEP_CERTIFIED
+    keep: ClassVar[int] = Keep.CERTIFIED
     protect: bool = False  # let `certify` put exact best suffixes in
 
 
@@ -243,8 +250,8 @@ def resolve(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
     members, closed = policy.mode == "members", policy.mode == "closed"
     width = getattr(policy, "width", 1)
     top_k = min(getattr(policy, "top_k", None) or actions, actions)
-    keep = getattr(policy, "keep", KEEP_SCORE)
-    if keep == KEEP_CERTIFIED and width < top_k:
+    keep = getattr(policy, "keep", Keep.SCORE)
+    if keep == Keep.CERTIFIED and width < top_k:
         raise BudgetError(
             "policy.width", width, f"at least {top_k}, one place for every first action that top_k generates"
         )

@@ -20,7 +20,7 @@ from ucsearch.engine.plain import exact as plain_exact
 from ucsearch.engine.plain.beam import _nondominated, _retain
 from ucsearch.engine.plain.outcome import Outcome
 from ucsearch.engine.plain.window import Node
-from ucsearch.policies import KEEP_CERTIFIED, KEEP_PARETO
+from ucsearch.policies import Keep
 
 CASES = [
     ("battery", "mean"), ("battery", "members"), ("stock", "mean"), ("stock", "members"), ("position", "scores"),
@@ -548,7 +548,7 @@ def test_random_fronts(points: list[tuple[int, int]]) -> None:
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=25), st.integers(1, 12))
 def test_a_pareto_layer_keeps_the_front_first_then_the_best_scores(points: list[tuple[int, int]], width: int) -> None:
     nodes = [node(float(r), float(u), i) for i, (r, u) in enumerate(points)]
-    window: Any = SimpleNamespace(settings=SimpleNamespace(keep=KEEP_PARETO, width=width, use_bound=False))
+    window: Any = SimpleNamespace(settings=SimpleNamespace(keep=Keep.PARETO, width=width, use_bound=False))
     kept = _retain(window, nodes, Outcome(30))
     order = sorted(nodes, key=lambda n: (-n.score, n.uncertainty, n.path))
     front = {n.path for n in naive_front(nodes)}
@@ -563,7 +563,7 @@ def test_a_certified_layer_keeps_the_best_of_every_first_action() -> None:
         rewards, uncertainties = rng.integers(0, 9, 20).tolist(), rng.integers(0, 9, 20).tolist()
         starts = rng.integers(0, firsts, 20).tolist()
         nodes = [node(float(rewards[i]), float(uncertainties[i]), starts[i], i) for i in range(20)]
-        window: Any = SimpleNamespace(settings=SimpleNamespace(keep=KEEP_CERTIFIED, width=firsts + 1, use_bound=False))
+        window: Any = SimpleNamespace(settings=SimpleNamespace(keep=Keep.CERTIFIED, width=firsts + 1, use_bound=False))
         kept = {n.path for n in _retain(window, nodes, Outcome(30))}
         for first in {n.path[0] for n in nodes}:
             own = [n for n in nodes if n.path[0] == first]

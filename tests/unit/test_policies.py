@@ -13,7 +13,7 @@ import pytest
 import ucsearch as uc
 from tests.kit.templates import TEMPLATES
 from ucsearch.errors import BudgetError, InputError
-from ucsearch.policies import KEEP_CERTIFIED, KEEP_PARETO, KEEP_SCORE, MODES, Policy, resolve
+from ucsearch.policies import MODES, Keep, Policy, resolve
 from ucsearch.spreads import NUMBERS as SPREADS
 
 NAN, INF = float("nan"), float("inf")
@@ -38,7 +38,7 @@ def test_policies_are_frozen_and_keyword_only(kind: Any) -> None:
 
 def test_defaults_are_resolved() -> None:
     s = resolve(uc.UCBeam(depth=3), CLOCK, MEMBERS, 3)
-    assert (s.algorithm, s.depth, s.reach, s.width, s.top_k, s.keep) == ("beam", 3, 3, 8, 3, KEEP_SCORE)
+    assert (s.algorithm, s.depth, s.reach, s.width, s.top_k, s.keep) == ("beam", 3, 3, 8, 3, Keep.SCORE)
     assert (s.risk, s.prune_risk, s.info_bonus, s.discount, s.use_bound) == (0.0, 0.0, 0.0, 1.0, False)
     assert (s.mode, s.spread) == (MODES["mean"], SPREADS["std"])
 
@@ -60,7 +60,7 @@ def test_top_k_never_exceeds_the_actions() -> None:
 
 
 def test_each_beam_keeps_in_its_own_way() -> None:
-    kinds = {uc.UCBeam: KEEP_SCORE, uc.ParetoBeam: KEEP_PARETO, uc.CertifiedBeam: KEEP_CERTIFIED}
+    kinds = {uc.UCBeam: Keep.SCORE, uc.ParetoBeam: Keep.PARETO, uc.CertifiedBeam: Keep.CERTIFIED}
     for kind, keep in kinds.items():
         assert resolve(kind(depth=1), CLOCK, MEMBERS, 3).keep == keep
 

@@ -1,7 +1,7 @@
 """Templates of kernels spelled out: names become numbers, and what stands in several of them is written once.
 
-`Status.DEAD_END`, `Fault.STATE`, `First.RETAINED`, `Col.SCORE`, `OutI.STATUS`, `OutF.SCORE`, `ISet.DEPTH` and
-`FSet.RISK` are the numbers of those lists. `*UC_PANEL` and `*UC_SCORING` are groups of arguments. A line
+`Status.DEAD_END`, `Fault.STATE`, `First.RETAINED`, `Col.SCORE`, `OutI.STATUS`, `OutF.SCORE`, `ISet.DEPTH`, `FSet.RISK`
+and `Keep.PARETO` are the numbers of those lists. `*UC_PANEL` and `*UC_SCORING` are groups of arguments. A line
 `# <insert scratch>` stands for the piece of that name in templates/pieces.py, indented alike;
 `# <insert wins first=x>` puts `x` where the piece says `UC_first_`.
 """
@@ -16,12 +16,13 @@ from typing import Any
 
 from ucsearch.engine.arrays import Col, FSet, ISet, OutF, OutI
 from ucsearch.engine.status import Fault, First, Status
+from ucsearch.policies import Keep
 
 __all__ = ["GROUPS", "ROOM", "spell_out"]
 
 _LISTS: dict[str, Any] = {
     "Status": Status, "Fault": Fault, "First": First, "Col": Col, "OutI": OutI, "OutF": OutF, "ISet": ISet,
-    "FSet": FSet,
+    "FSet": FSet, "Keep": Keep,
 }  # fmt: skip
 _NAME = re.compile(rf"\b({'|'.join(_LISTS)})\.([A-Z][A-Z_]*)\b")
 _INSERT = re.compile(r"^( *)# <insert (\w+)((?: \w+=\S*)*)>\n", re.MULTILINE)

@@ -7,7 +7,7 @@ from typing import Any
 from ucsearch.engine.plain.outcome import Outcome, completable, mark_root, top_candidates
 from ucsearch.engine.plain.window import Node, Window, is_same
 from ucsearch.engine.status import First, Status
-from ucsearch.policies import KEEP_CERTIFIED, KEEP_SCORE
+from ucsearch.policies import Keep
 
 __all__ = ["beam"]
 
@@ -54,10 +54,10 @@ def _retain(window: Window, children: list[Node], out: Outcome) -> list[Node]:
     s = window.settings
     ranked = sorted(children, key=_order)
     place = {id(n): 2 for n in ranked}
-    if s.keep != KEEP_SCORE:
+    if s.keep != Keep.SCORE:
         for n in _nondominated(ranked):
             place[id(n)] = 1
-    if s.keep == KEEP_CERTIFIED:
+    if s.keep == Keep.CERTIFIED:
         seen: set[int] = set()
         for n in ranked:
             if n.path[0] not in seen:

@@ -210,9 +210,9 @@ def uc_panel(*UC_PANEL):
             if fault != 0:
                 fault_step = h
                 break
-            if keep != 0:
+            if keep != Keep.SCORE:
                 uc_mark_front(count, chR, chtogo, chU, heap, place)
-            if keep == 2:
+            if keep == Keep.CERTIFIED:
                 for x in range(m):
                     seen[x] = -1
                 for x in range(count):
