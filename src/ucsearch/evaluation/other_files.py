@@ -42,9 +42,9 @@ def load_replaced(name: str, path: Path) -> Family:
     other files are other series."""
     dataset = name.partition("-")[0]
     if path.is_dir():
-        found = load_family(name, path)
-        whole = hashlib.sha256("".join(sorted(f.sha256 for f in found.files)).encode()).hexdigest()
-        return Family(name, f"{dataset}@{whole[:12]}", found.series, found.files)
+        family = load_family(name, path)
+        whole = hashlib.sha256("".join(sorted(f.sha256 for f in family.files)).encode()).hexdigest()
+        return Family(name, f"{dataset}@{whole[:12]}", family.series, family.files)
     if not path.is_file():
         raise InputError("--family", f"{name}={path}", "a folder or a file that exists")
     body = path.read_bytes()
@@ -53,16 +53,16 @@ def load_replaced(name: str, path: Path) -> Family:
     if not series:
         raise DataError(f"{path}: no series for {name}")
     if name.startswith(_SALES):
-        for one in series:
-            if not one.y.min() >= 0.0:
-                raise DataError(f"{path}: series {one.id!r}: saw {one.y.min():g}, expected sales of at least 0")
+        for item in series:
+            if not item.y.min() >= 0.0:
+                raise DataError(f"{path}: series {item.id!r}: saw {item.y.min():g}, expected sales of at least 0")
     digest = hashlib.sha256(body).hexdigest()
     file = ResolvedFile(f"{name}/{path.name}", path, digest, len(body), "unverified", "--family", "other file", True)
     return Family(name, f"{dataset}@{digest[:12]}", series, (file,))
 
 
 def _series(name: str, path: Path, columns: Mapping[str, Sequence[Any]]) -> tuple[Series, ...]:
-    time = next((one for one in _TIMES if one in columns), None)
+    time = next((column for column in _TIMES if column in columns), None)
     for key, value in _LONG:
         if key in columns and value in columns:
             if time is not None:
@@ -74,10 +74,10 @@ def _series(name: str, path: Path, columns: Mapping[str, Sequence[Any]]) -> tupl
         wanted = "series and value; unique_id and y; id and a column per period; or date and a column per series"
         raise DataError(f"{path}: row 1: saw {', '.join(list(columns)[:8])}, expected the columns {wanted}")
     _check_times(path, time, columns[time])
-    names = [one for one in columns if one != time]
+    names = [column for column in columns if column != time]
     if name.startswith("gefcom-"):
         names = [PRICE] if PRICE in names else names[:1]
-    table = np.array([_numbers(path, one, columns[one]) for one in names]).T
+    table = np.array([_numbers(path, column, columns[column]) for column in names]).T
     return price_blocks(name, table[:, 0]) if name.startswith("gefcom-") else column_series(name, names, table)
 
 
@@ -86,16 +86,19 @@ def _long(
 ) -> tuple[Series, ...]:
     values: dict[str, list[float]] = {}
     groups: dict[str, str] = {}
-    for n, (one, cell) in enumerate(zip(ids, numbers, strict=True), start=2):
+    for n, (series_id, cell) in enumerate(zip(ids, numbers, strict=True), start=2):
         value = _number(cell)
-        if not (math.isfinite(value) and one):
-            raise DataError(f"{path}: row {n}: saw {one!r}, {cell!r}, expected an id and a number")
-        values.setdefault(str(one), []).append(value)
+        if not (math.isfinite(value) and series_id):
+            raise DataError(f"{path}: row {n}: saw {series_id!r}, {cell!r}, expected an id and a number")
+        values.setdefault(str(series_id), []).append(value)
         group = "" if clusters is None else str(clusters[n - 2])
-        if groups.setdefault(str(one), group) != group:
-            raise DataError(f"{path}: row {n}: series {one!r} is in two clusters")
+        if groups.setdefault(str(series_id), group) != group:
+            raise DataError(f"{path}: row {n}: series {series_id!r} is in two clusters")
     season = season_of(name)
-    return tuple(Series(one, np.array(y), "", season, 1, len(y), groups[one]) for one, y in sorted(values.items()))
+    return tuple(
+        Series(series_id, np.array(y), "", season, 1, len(y), groups[series_id])
+        for series_id, y in sorted(values.items())
+    )
 
 
 def _check_times(path: Path, column: str, stamps: Sequence[Any], ids: Sequence[Any] | None = None) -> None:
@@ -103,18 +106,18 @@ def _check_times(path: Path, column: str, stamps: Sequence[Any], ids: Sequence[A
     latest: dict[Any, Any] = {}
     again: Counter[Any] = Counter()
     for n, cell in enumerate(stamps, start=2):
-        one = None if ids is None else ids[n - 2]
-        now, before = _moment(cell), latest.get(one)
+        series_id = None if ids is None else ids[n - 2]
+        now, before = _moment(cell), latest.get(series_id)
         if now is None or now != now:
             raise DataError(f"{path}: row {n}: {column}: saw nothing, expected a time")
         if before is not None and type(now) is type(before):
-            again[one] += now == before
+            again[series_id] += now == before
             # Of text that is no time only repeats can be told.
-            if (now < before and not isinstance(now, str)) or again[one] > 1 + len(stamps) // _CLOCK:
-                whose = "" if one is None else f" of series {one!r}"
+            if (now < before and not isinstance(now, str)) or again[series_id] > 1 + len(stamps) // _CLOCK:
+                whose = "" if series_id is None else f" of series {series_id!r}"
                 raise DataError(f"{path}: row {n}: {column}: saw {cell}{whose} out of order or twice, "
                                 "expected times in order, each once")  # fmt: skip
-        latest[one] = now
+        latest[series_id] = now
 
 
 def _moment(cell: Any) -> Any:
@@ -136,36 +139,36 @@ def _moment(cell: Any) -> Any:
 def _rows(name: str, path: Path, columns: Mapping[str, Sequence[Any]]) -> tuple[Series, ...]:
     """A row per series. What is missing at its beginning is 0, as in M5. Where ids name the family's store, only its
     own are taken."""
-    ids = [str(one) for one in columns["id"]]
-    twice = next((one for one, count in Counter(ids).items() if count > 1), None)
+    ids = [str(cell) for cell in columns["id"]]
+    twice = next((series_id for series_id, count in Counter(ids).items() if count > 1), None)
     if twice is not None or not all(ids):
         raise DataError(f"{path}: id {twice or ''!r}: saw it in several rows or empty, expected an id for each row")
     store = name.partition("-")[2]
-    own = [i for i, one in enumerate(ids) if f"_{store}" in one] or list(range(len(ids)))
+    rows = [i for i, series_id in enumerate(ids) if f"_{store}" in series_id] or list(range(len(ids)))
     # Columns of words only (department, state) describe the series, as in M5's own file.
-    periods = [one for one in columns if one != "id" and not all(map(_is_word, columns[one]))]
-    times = [_moment(one) for one in periods]
-    if all(isinstance(one, float) for one in times) and not all(map(lt, times, times[1:])):
+    periods = [column for column in columns if column != "id" and not all(map(_is_word, columns[column]))]
+    times = [_moment(period) for period in periods]
+    if all(isinstance(moment, float) for moment in times) and not all(map(lt, times, times[1:])):
         raise DataError(f"{path}: row 1: periods are out of order, expected the oldest first")
-    for i, p in ((i, p) for p in periods for i in own if _is_word(columns[p][i])):
+    for i, p in ((i, p) for p in periods for i in rows if _is_word(columns[p][i])):
         raise DataError(f"{path}: row {i + 2}: {p}: saw {columns[p][i]!r}, expected a number")
-    table = np.array([[_number(columns[p][i]) for p in periods] for i in own])
-    found = []
-    for i, y in zip(own, table, strict=True):
+    table = np.array([[_number(columns[p][i]) for p in periods] for i in rows])
+    kept = []
+    for i, y in zip(rows, table, strict=True):
         known = np.isfinite(y)
         if not known.any() or not known[int(np.argmax(known)) :].all():
             raise DataError(f"{path}: id {ids[i]!r}: a value is missing after the first, or there is none")
-        one = Series(ids[i], np.where(known, y, 0.0), "", season_of(name), 1, len(y))
-        found.append(item_series(one) if name.startswith("m5-") else one)
-    return tuple(found)
+        item = Series(ids[i], np.where(known, y, 0.0), "", season_of(name), 1, len(y))
+        kept.append(item_series(item) if name.startswith("m5-") else item)
+    return tuple(kept)
 
 
 def _numbers(path: Path, column: str, cells: Sequence[Any]) -> Floats:
-    found = np.array([_number(cell) for cell in cells])
-    if not np.isfinite(found).all():
-        n = int(np.argmin(np.isfinite(found)))
+    numbers = np.array([_number(cell) for cell in cells])
+    if not np.isfinite(numbers).all():
+        n = int(np.argmin(np.isfinite(numbers)))
         raise DataError(f"{path}: row {n + 2}: {column}: saw {cells[n]!r}, expected a number")
-    return found
+    return numbers
 
 
 def _is_word(cell: Any) -> bool:

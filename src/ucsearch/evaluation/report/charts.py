@@ -104,9 +104,11 @@ def _track(scale: Scale, top: float, bottom: float, most: int = 5) -> list[str]:
 def delta_scale(deltas: Sequence[Delta]) -> Scale:
     """One axis for all panels: zero, all means and bounds, and four fifths of each family's series."""
     values = [0.0]
-    for one in deltas:
-        values += [v for v in (one.mean, one.student, one.bootstrap, one.percentile, one.upper) if is_number(v)]
-        each = sorted(v for v in one.each if math.isfinite(v))
+    for delta in deltas:
+        values += [
+            v for v in (delta.mean, delta.student, delta.bootstrap, delta.percentile, delta.upper) if is_number(v)
+        ]
+        each = sorted(v for v in delta.each if math.isfinite(v))
         if each:
             values += [each[len(each) // 10], each[-1 - len(each) // 10]]
     return linear(values, _EDGE, WIDTH - _EDGE, pad=0.04)
@@ -118,50 +120,50 @@ def forest(key: str, title: str, deltas: Sequence[Delta], scale: Scale, caption:
     bottom = top + row * len(deltas)
     body = _track(scale, top, bottom)
     told = []
-    for i, one in enumerate(deltas):
-        y, colour = top + row * i, "bad" if one.passed is False else "main"
-        if not math.isfinite(one.mean):
-            told.append(f"{one.label}: no bound, because a series lacks a figure")
-            body.append(text(2.0, y + 13.0, short(one.label, 18), "t"))
+    for i, delta in enumerate(deltas):
+        y, colour = top + row * i, "bad" if delta.passed is False else "main"
+        if not math.isfinite(delta.mean):
+            told.append(f"{delta.label}: no bound, because a series lacks a figure")
+            body.append(text(2.0, y + 13.0, short(delta.label, 18), "t"))
             body.append(text(WIDTH - 2.0, y + 13.0, "a series lacks a figure ✗", "v bad-t", "end"))
             continue
-        count = count_text(len(one.each), "series", "series")
-        verdict = "" if one.passed is None else " ✓" if one.passed else " ✗"
-        bound = f"bound {signed(one.bound)}{verdict}"
-        if one.passed is None and not math.isfinite(one.bound):
+        count = count_text(len(delta.each), "series", "series")
+        verdict = "" if delta.passed is None else " ✓" if delta.passed else " ✗"
+        bound = f"bound {signed(delta.bound)}{verdict}"
+        if delta.passed is None and not math.isfinite(delta.bound):
             bound = f"no bound from {count}"  # too few for one, and nobody asks for it
-        right = f"{signed(one.mean)}, {bound}"
+        right = f"{signed(delta.mean)}, {bound}"
         room = int((WIDTH - 12.0 - text_width(right, bold=True)) / text_width("x", 12.0, bold=True))
-        body.append(text(2.0, y + 13.0, short(one.label, room), "t"))
+        body.append(text(2.0, y + 13.0, short(delta.label, room), "t"))
         body.append(text(WIDTH - 2.0, y + 13.0, right, f"v {colour}-t", "end"))
-        body += _interval(one, scale, y + 27.0, colour)
+        body += _interval(delta, scale, y + 27.0, colour)
         tip = (
-            f"{one.label}: mean {signed(one.mean, 4)}, Student-t bound {signed(one.student, 4)}, bootstrap-t bound "
-            f"{signed(one.bootstrap, 4)}, percentile bound {signed(one.percentile, 4)}, {count}"
+            f"{delta.label}: mean {signed(delta.mean, 4)}, Student-t bound {signed(delta.student, 4)}, "
+            f"bootstrap-t bound {signed(delta.bootstrap, 4)}, percentile bound {signed(delta.percentile, 4)}, {count}"
         )
-        body.append(circle(scale(one.mean), y + 27.0, 4.5, f"fill-{colour}", tip))
+        body.append(circle(scale(delta.mean), y + 27.0, 4.5, f"fill-{colour}", tip))
         told.append(tip)
     return figure(key, title, ". ".join(told) + ".", bottom + 20.0, body, caption)
 
 
-def _interval(one: Delta, scale: Scale, y: float, colour: str) -> Iterator[str]:
+def _interval(delta: Delta, scale: Scale, y: float, colour: str) -> Iterator[str]:
     """All marks of a row but its mean."""
-    shown = [scale(v) for v in one.each if scale.holds(v)]
+    shown = [scale(v) for v in delta.each if scale.holds(v)]
     if shown:
         yield path([c for x in shown for c in ("M", x, y + 5.5, "v", 4.0)], "rug")
-    if one.upper is not None:
-        yield line(scale(one.mean), y, scale(one.upper), y, f"thin {colour}")
-    if math.isfinite(one.bound) or one.passed is not None:
-        yield line(scale(max(one.bound, scale.low)), y, scale(one.mean), y, f"bar {colour}")
-        if one.bound < scale.low:
+    if delta.upper is not None:
+        yield line(scale(delta.mean), y, scale(delta.upper), y, f"thin {colour}")
+    if math.isfinite(delta.bound) or delta.passed is not None:
+        yield line(scale(max(delta.bound, scale.low)), y, scale(delta.mean), y, f"bar {colour}")
+        if delta.bound < scale.low:
             yield path(["M", _EDGE + 5.0, y - 4.0, "L", _EDGE, y, "l", 5.0, 4.0], f"bar {colour}")
-    if one.percentile is not None:
-        yield circle(scale(one.percentile), y, 3.0, "hollow")
-    if one.student is not None:
-        yield line(scale(one.student), y - 5.0, scale(one.student), y + 5.0, f"bar {colour}")
-    if one.bootstrap is not None:
+    if delta.percentile is not None:
+        yield circle(scale(delta.percentile), y, 3.0, "hollow")
+    if delta.student is not None:
+        yield line(scale(delta.student), y - 5.0, scale(delta.student), y + 5.0, f"bar {colour}")
+    if delta.bootstrap is not None:
         fill = f"fill-{colour}"
-        yield path(["M", scale(one.bootstrap) - 4.0, y, "l", 4.0, -4.0, "l", 4.0, 4.0, "l", -4.0, 4.0, "z"], fill)
+        yield path(["M", scale(delta.bootstrap) - 4.0, y, "l", 4.0, -4.0, "l", 4.0, 4.0, "l", -4.0, 4.0, "z"], fill)
 
 
 # -------------------------------------------------------------------- policies
@@ -194,13 +196,13 @@ def scatter(
     order = sorted(range(len(points)), key=lambda i: (not points[i].main, spots[i]))
     placed = place_labels(spots, names, order, (left, top - 8.0, WIDTH, height))
     for i in reversed(order):
-        one = points[i]
+        point = points[i]
         (x, y), (at, base, anchor, far) = spots[i], placed[i]
         if far:
             body.append(line(x, y, at, base - 3.5, "leader"))
-        tip = f"{one.label}: {y_title.lower()} {number(one.y)}, {x_title.lower()} {number(one.x)}"
-        body.append(circle(x, y, 5.0 if one.main else 4.0, "fill-main" if one.main else "fill-other", tip))
-        body.append(text(at, base, names[i], "v main-t" if one.main else "v", anchor))
+        tip = f"{point.label}: {y_title.lower()} {number(point.y)}, {x_title.lower()} {number(point.x)}"
+        body.append(circle(x, y, 5.0 if point.main else 4.0, "fill-main" if point.main else "fill-other", tip))
+        body.append(text(at, base, names[i], "v main-t" if point.main else "v", anchor))
     told = "; ".join(f"{p.label}: {number(p.y)} at {number(p.x)}" for p in points)
     return figure(key, title, f"{y_title} against {x_title}. {told}.", height + 36.0, body, caption)
 
@@ -239,22 +241,22 @@ def rates(key: str, title: str, rows: Sequence[Rate], names: Sequence[str], leas
     """Rates by family against a least one: the first name filled, the second as a ring, the third as a square."""
     row, top, left, right = 26.0, 22.0, 112.0, WIDTH - 50.0
     bottom = top + row * len(rows)
-    found = [v for r in rows for v in r.values.values() if v is not None]
-    low = min([*found, least])
+    known = [v for r in rows for v in r.values.values() if v is not None]
+    low = min([*known, least])
     scale = Scale("linear", max(0.0, low - max(0.01, 0.15 * (1.0 - low))), 1.0, left + 6.0, right - 4.0)
     body = _track(scale, top, bottom, 4)
     edge = scale(least)
     body += [line(edge, top - 4.0, edge, bottom, "least"), text(edge, top - 8.0, f"at least {least:g}", "s", "middle")]
     told = []
-    for i, one in enumerate(rows):
+    for i, family in enumerate(rows):
         y = top + row * (i + 0.5)
-        body.append(text(2.0, y + 4.0, short(one.label, 14), "t"))
+        body.append(text(2.0, y + 4.0, short(family.label, 14), "t"))
         for name in reversed(names):
-            value = one.values.get(name)
+            value = family.values.get(name)
             if value is None:
                 continue
             first = name == names[0]
-            tip = f"{one.label}: {name} {number(value, 4)}"
+            tip = f"{family.label}: {name} {number(value, 4)}"
             if first:
                 body.append(circle(scale(value), y, 4.5, "fill-main" if value >= least else "fill-bad", tip))
             elif name == names[1]:
@@ -262,10 +264,10 @@ def rates(key: str, title: str, rows: Sequence[Rate], names: Sequence[str], leas
             else:
                 box: list[str | float] = ["M", scale(value) - 4.0, y - 4.0, "h", 8.0, "v", 8.0, "h", -8.0, "z"]
                 body.append(path(box, "ring"))
-        lead = one.values.get(names[0])
+        lead = family.values.get(names[0])
         fails = lead is not None and not lead >= least
         body.append(text(WIDTH - 2.0, y + 4.0, number(lead, 4), "v bad-t" if fails else "v", "end"))
-        told.append(f"{one.label}: " + joined(f"{n} {number(one.values.get(n), 4)}" for n in names))
+        told.append(f"{family.label}: " + joined(f"{n} {number(family.values.get(n), 4)}" for n in names))
     return figure(key, title, ". ".join(told) + ".", bottom + 20.0, body, caption)
 
 

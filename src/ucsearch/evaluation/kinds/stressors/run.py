@@ -112,7 +112,7 @@ class StressorsSettings(_Table):
 def run(suite: Suite, job: Job) -> Findings:
     s: StressorsSettings = suite.settings
     pools, datasets, files = _pools(s, job)
-    fixed = {"id": "as chosen before", "risk": max(one.risk for one in s.sources.values())}
+    fixed = {"id": "as chosen before", "risk": max(source.risk for source in s.sources.values())}
     job.select(
         declaration(suite, job, datasets, fixed, form="cost", metric="cost", utility="utility", windows={"test": 1})
     )
@@ -120,15 +120,15 @@ def run(suite: Suite, job: Job) -> Findings:
     rows, jobs = [], [(name, family) for name, source in s.sources.items() for family in source.families]
     for n, (name, family) in enumerate(jobs):
         job.progress("families", n, len(jobs))
-        stretches = [one for one in pools[name].stretches("test", job) if one.family == family]
+        stretches = [stretch for stretch in pools[name].stretches("test", job) if stretch.family == family]
         begun = process_time()
-        found = job.shard(f"{name}-{family}", partial(_family, suite, s.sources[name], stretches, job.threads))
+        shard = job.shard(f"{name}-{family}", partial(_family, suite, s.sources[name], stretches, job.threads))
         job.timing(name, process_time() - begun, len(stretches) * s.decisions * len(list(s.each())))
-        for i, one in enumerate(stretches):
+        for i, stretch in enumerate(stretches):
             rows.append({
-                "split": "test", "family": family, "series": one.series, "window": 0, "start": one.start,
-                "decisions": s.decisions, "source": name, "certificate": found["certificates"][i],
-                "policies": {stress: figures[i] for stress, figures in found["stresses"].items()},
+                "split": "test", "family": family, "series": stretch.series, "window": 0, "start": stretch.start,
+                "decisions": s.decisions, "source": name, "certificate": shard["certificates"][i],
+                "policies": {stress: figures[i] for stress, figures in shard["stresses"].items()},
             })  # fmt: skip
     job.progress("families", len(jobs), len(jobs))
     ids = {f: sorted(x.id for x in series) for pool in pools.values() for f, series in pool.families.items()}
@@ -146,10 +146,10 @@ def _pools(s: StressorsSettings, job: Job) -> tuple[dict[str, Pool], dict[str, s
         ahead = _horizon(s, source)
         pool = pools[name] = Pool({}, {"test": 1}, s.decisions, ahead, s.fit, source.scaling)
         for family in source.families:
-            found = load_family(family, job.data_dir)
-            pool.take(family, found.series, source.per_family, skip=source.skip, busy=source.busy, latest=DAYS)
-            datasets[family] = found.dataset
-            files.extend(found.files)
+            loaded = load_family(family, job.data_dir)
+            pool.take(family, loaded.series, source.per_family, skip=source.skip, busy=source.busy, latest=DAYS)
+            datasets[family] = loaded.dataset
+            files.extend(loaded.files)
     return pools, datasets, files
 
 
@@ -165,9 +165,9 @@ def _family(suite: Suite, source: Source, stretches: list[Stretch], threads: int
     certificates: list[dict[str, Any]] = []
     for stress in s.each():
         world, panel = _stressed(s, source, stress, stretches, key)
-        own = _policy(s, source, world, panel, threads)
-        free = walk(panel, own, engine=s.engine)
-        out[CLEAN if stress is None else stress.name] = _figures(s, own, free, panel, stress, key)
+        policy = _policy(s, source, world, panel, threads)
+        free = walk(panel, policy, engine=s.engine)
+        out[CLEAN if stress is None else stress.name] = _figures(s, policy, free, panel, stress, key)
         if stress is None:
             certificates = certificates_of(free)
     return {"stresses": out, "certificates": certificates}
@@ -181,7 +181,7 @@ def _stressed(
     s: StressorsSettings, source: Source, stress: Stress | None, stretches: Sequence[Stretch], key: int
 ) -> tuple[StressedWorld, Panel]:
     world = s.world(source, stress)
-    return world, world.panel([shifted(one, stress, s.onset) for one in stretches], _horizon(s, source), key)
+    return world, world.panel([shifted(stretch, stress, s.onset) for stretch in stretches], _horizon(s, source), key)
 
 
 def _policy(
@@ -199,7 +199,7 @@ def _sample(suite: Suite, pools: Mapping[str, Pool], job: Job, drawn: Sequence[D
     """The drawn decisions, in the order drawn: their windows are walked again, each under its step's stress."""
     s: StressorsSettings = suite.settings
     stresses = list(s.each())
-    found: dict[Drawn, dict[str, Any]] = {}
+    by_draw: dict[Drawn, dict[str, Any]] = {}
     for name, source in s.sources.items():
         every = pools[name].stretches("test", job)
         for number, stress in enumerate(stresses):
@@ -210,17 +210,17 @@ def _sample(suite: Suite, pools: Mapping[str, Pool], job: Job, drawn: Sequence[D
             world, panel = _stressed(s, source, stress, stretches, _key(suite))
             samples = Samples(stretches, world.where, wanted)
             walk(panel, _policy(s, source, world, panel, job.threads, keep=samples.keep), engine=s.engine)
-            found |= samples.found
-    return [found[one] for one in drawn]
+            by_draw |= samples.found
+    return [by_draw[draw] for draw in drawn]
 
 
 def _figures(
-    s: StressorsSettings, own: Certified, free: Walk, panel: Panel, stress: Stress | None, key: int
+    s: StressorsSettings, policy: Certified, free: Walk, panel: Panel, stress: Stress | None, key: int
 ) -> list[dict[str, Any]]:
-    outcomes = np.stack([_records(one, s.onset, stress, key) for one in panel.stretches])
+    outcomes = np.stack([_records(stretch, s.onset, stress, key) for stretch in panel.stretches])
     seen = watched(panel, outcomes, s.onset, 0 if stress is None else stress.late)
     # Where nothing is blocked the guarded walk is the same walk.
-    guarded = walk(panel, _Guarded(own, seen.blocked), engine=s.engine) if seen.blocked.any() else free
+    guarded = walk(panel, _Guarded(policy, seen.blocked), engine=s.engine) if seen.blocked.any() else free
     figures = []
     for n in range(len(panel)):
         cost = _cost(free, n, s.onset)
@@ -244,17 +244,17 @@ def _cost(done: Walk, n: int, onset: int) -> float:
     return -math.fsum(done.rewards[n, onset:])
 
 
-def _records(one: Stretch, onset: int, stress: Stress | None, key: int) -> NDArray[np.float64]:
+def _records(stretch: Stretch, onset: int, stress: Stress | None, key: int) -> NDArray[np.float64]:
     """(T,) outcomes of a window as they were written down, by the same draws that its forecasts were made from."""
-    seed = [int(series_stream(key, f"{one.family}/{one.series}/{one.window}"))]
-    return recorded(one.y, one.start + onset, stress, seed)[one.start : one.start + one.decisions]
+    seed = [int(series_stream(key, f"{stretch.family}/{stretch.series}/{stretch.window}"))]
+    return recorded(stretch.y, stretch.start + onset, stress, seed)[stretch.start : stretch.start + stretch.decisions]
 
 
 class _Guarded:
     """The same policy, but while a monitor has tripped the task's fallback decides."""
 
-    def __init__(self, own: Certified, blocked: NDArray[np.bool_]) -> None:
-        self.own, self.blocked = own, blocked
+    def __init__(self, policy: Certified, blocked: NDArray[np.bool_]) -> None:
+        self.own, self.blocked = policy, blocked
 
     def __call__(self, seen: Seen) -> Choice:
         choice = self.own(seen)
@@ -262,7 +262,7 @@ class _Guarded:
 
 
 def _tables(s: StressorsSettings) -> list[dict[str, Any]]:
-    order = [CLEAN if one is None else one.name for one in s.each()]
+    order = [CLEAN if stress is None else stress.name for stress in s.each()]
 
     def column(name: str, source: str, how: str, over: str | None = None) -> dict[str, str]:
         return {"name": name, "from": source, "how": how} | ({} if over is None else {"over": over})
@@ -284,7 +284,7 @@ def _tables(s: StressorsSettings) -> list[dict[str, Any]]:
 
 def _checks(s: StressorsSettings) -> list[dict[str, Any]]:
     """What must hold whatever goes wrong: rules are kept, and the proof is about the forecast as it was given."""
-    names = [CLEAN if one is None else one.name for one in s.each()]
+    names = [CLEAN if stress is None else stress.name for stress in s.each()]
     checks = []
     for source in s.sources:
         for name in names:

@@ -50,25 +50,25 @@ def again(
     suite: Suite, job: Job, selection: Mapping[str, Any], series: Sequence[tuple[str, str]], opened: bool
 ) -> Again:
     """The rows of some series once more, under what was selected then; `opened`: with their test windows."""
-    one = _Run(suite, job)
-    for family, all_of_it in one.pool.families.items():
-        one.pool.families[family] = tuple(x for x in all_of_it if (family, x.id) in set(series))
+    rerun = _Run(suite, job)
+    for family, all_of_it in rerun.pool.families.items():
+        rerun.pool.families[family] = tuple(x for x in all_of_it if (family, x.id) in set(series))
     settings = {c["id"]: dict(c["settings"]) for c in selection["candidates"]}
-    rows, candidates = one.validation(settings)
+    rows, candidates = rerun.validation(settings)
     value = selection.get("value")
     if value is not None:
-        one.add_opponents(rows, value["practitioners"], _named(candidates, value["candidate"]))
+        rerun.add_opponents(rows, value["practitioners"], _named(candidates, value["candidate"]))
     left_out: tuple[str, ...] = ()
     if opened:
-        left_out = one.needs_all
-        job.open_test(one.pool.opened())
-        tested = one.test(settings[selection["candidate"]], left_out)["rows"]
+        left_out = rerun.needs_all
+        job.open_test(rerun.pool.opened())
+        tested = rerun.test(settings[selection["candidate"]], left_out)["rows"]
         if value is not None:
-            one.value_test(tested, value["practitioners"], _named(candidates, value["candidate"]))
-        if one.s.leads:
+            rerun.value_test(tested, value["practitioners"], _named(candidates, value["candidate"]))
+        if rerun.s.leads:
             add_leads(tested)
         rows.extend(tested)
-    return Again(rows, one.files, left_out)
+    return Again(rows, rerun.files, left_out)
 
 
 def _named(candidates: Sequence[dict[str, Any]], name: str | None) -> dict[str, Any]:
@@ -107,14 +107,14 @@ class _Run(Ground):
         if opened:
             chosen = next(c for c in candidates if c["id"] == record["candidate"])
             self.job.open_test(self.pool.opened())
-            found = self.test(chosen)
+            tested = self.test(chosen)
             if "value" in record:
                 value = record["value"]
-                self.value_test(found["rows"], value["practitioners"], _named(candidates, value["candidate"]))
+                self.value_test(tested["rows"], value["practitioners"], _named(candidates, value["candidate"]))
             if self.s.leads:
-                add_leads(found["rows"])
-            rows.extend(found["rows"])
-            for name, (seconds, decisions) in found["timing"].items():
+                add_leads(tested["rows"])
+            rows.extend(tested["rows"])
+            for name, (seconds, decisions) in tested["timing"].items():
                 self.job.timing(name, seconds, decisions)
         led = protocol if self.s.leads else None
         ids = {family: sorted(x.id for x in series) for family, series in self.pool.families.items()}
@@ -149,9 +149,11 @@ class _Run(Ground):
         self, rows: list[dict[str, Any]], tuned: Mapping[str, Mapping[str, Any]], judged: dict[str, Any]
     ) -> None:
         """Validation rows get practitioners, samplers at equal time, fallback and hindsight, and their cluster."""
-        found = self.job.shard(f"value-validation-{judged['id']}", lambda: self._opponents("validation", tuned, judged))
+        opponents = self.job.shard(
+            f"value-validation-{judged['id']}", lambda: self._opponents("validation", tuned, judged)
+        )
         for i, row in enumerate(rows):
-            held = {p: f[i] for p, f in found.items() if f[i] is not None}
+            held = {p: f[i] for p, f in opponents.items() if f[i] is not None}
             row["policies"] = {p: {k: f[k] for k in _CHOSEN_BY if k in f} for p, f in held.items()}
             row["cluster"] = self.cluster(row["family"], row["series"])
 
@@ -166,36 +168,36 @@ class _Run(Ground):
         samples = self.s.value_gate.time_samples
         rivals = Rivals(few, self.binding, self.s, judged, samples, self.suite.seed, self.job.threads)
         walks = {}
-        for name, (one, seconds) in tuned_walks(panel, self.s, tuned, self.job.threads).items():
-            walks[name] = one
-            self.job.timing(f"{name} on {split}", seconds, panel.decisions * len(panel) * len(one))
+        for name, (several, seconds) in tuned_walks(panel, self.s, tuned, self.job.threads).items():
+            walks[name] = several
+            self.job.timing(f"{name} on {split}", seconds, panel.decisions * len(panel) * len(several))
         walks["fallback"] = [always_fallback(panel, self.s.engine)]
-        found: dict[str, list[Any]] = {name: list(self.mean(one, best)) for name, one in walks.items()}
+        figures: dict[str, list[Any]] = {name: list(self.mean(several, best)) for name, several in walks.items()}
         told = best if few is panel else self.hindsight(few, depth)
-        for name, (one, seconds) in timed_walks(rivals, judged, samples).items():
-            found[name] = spread(self.mean(one, told), places, len(panel))
-            self.job.timing(f"{name} on {split}", seconds, few.decisions * len(few) * len(one))
-        return found | {"hindsight": list(figures_of(best, best, self.s.utility, self.binding.form))}
+        for name, (several, seconds) in timed_walks(rivals, judged, samples).items():
+            figures[name] = spread(self.mean(several, told), places, len(panel))
+            self.job.timing(f"{name} on {split}", seconds, few.decisions * len(few) * len(several))
+        return figures | {"hindsight": list(figures_of(best, best, self.s.utility, self.binding.form))}
 
     def value_test(
         self, rows: list[dict[str, Any]], tuned: Mapping[str, Mapping[str, Any]], judged: dict[str, Any]
     ) -> None:
         """Adds the judged policy and its opponents to the test rows."""
         panel = self.panel("test")
-        found = self.job.shard("value-test", lambda: self._opponents("test", tuned, judged))
-        found.pop("hindsight")  # of the suite's own policy; it is in the rows already
+        opponents = self.job.shard("value-test", lambda: self._opponents("test", tuned, judged))
+        opponents.pop("hindsight")  # of the suite's own policy; it is in the rows already
         begun = process_time()
         if judged["id"] in self.own:
-            own = self.own[judged["id"]]
+            walked = self.own[judged["id"]]
         else:
-            own = walk(panel, self.certified(judged), engine=self.s.engine)
+            walked = walk(panel, self.certified(judged), engine=self.s.engine)
             self.job.timing("value", process_time() - begun, panel.decisions * len(panel))
         best = self.hindsight(panel, int(judged["depth"]))
-        found["value"] = figures_of(own, best, self.s.utility, self.binding.form)
-        for figures, certificate in zip(found["value"], certificates_of(own), strict=True):
+        opponents["value"] = figures_of(walked, best, self.s.utility, self.binding.form)
+        for figures, certificate in zip(opponents["value"], certificates_of(walked), strict=True):
             figures |= {name: certificate[name] for name in ("passed", "uncertainty_active")}
         for i, row in enumerate(rows):
-            row["policies"] |= {name: figures[i] for name, figures in found.items() if figures[i] is not None}
+            row["policies"] |= {name: figures[i] for name, figures in opponents.items() if figures[i] is not None}
             row["cluster"] = self.cluster(row["family"], row["series"])
 
     @property
@@ -212,11 +214,11 @@ class _Run(Ground):
         rows: list[dict[str, Any]] = []
         for n, candidate in enumerate(candidates):
             self.job.progress("candidates on validation", n, len(candidates))
-            found = self.job.shard(f"validation-{candidate['id']}", partial(self._candidate, dict(candidate)))
-            candidate.update(found["settings"])
+            validated = self.job.shard(f"validation-{candidate['id']}", partial(self._candidate, dict(candidate)))
+            candidate.update(validated["settings"])
             if not rows:
-                rows = [self.head("validation", i) | {"candidates": {}} for i in range(len(found["windows"]))]
-            for row, window in zip(rows, found["windows"], strict=True):
+                rows = [self.head("validation", i) | {"candidates": {}} for i in range(len(validated["windows"]))]
+            for row, window in zip(rows, validated["windows"], strict=True):
                 row["candidates"][candidate["id"]] = {k: window[k] for k in ("policies", "certificate")}
                 if self.s.audit:
                     seen = row.setdefault("audit", {"delayed_credit": 0.0, "risk_reduction": 0.0})
@@ -235,11 +237,11 @@ class _Run(Ground):
             if self.s.audit
             else None
         )
-        own = walk(panel, self.certified(candidate, keep=keep), engine=self.s.engine)
+        walked = walk(panel, self.certified(candidate, keep=keep), engine=self.s.engine)
         best = self.hindsight(panel, candidate["depth"])
         decisions = panel.decisions * len(panel)
-        spent = (own.expansions.sum() + own.oracle_nodes.sum()) / decisions
-        wide = spent + own.activity_nodes.sum() / decisions
+        spent = (walked.expansions.sum() + walked.oracle_nodes.sum()) / decisions
+        wide = spent + walked.activity_nodes.sum() / decisions
         if candidate.get("mode", "mean") == "closed":
             # A transition of closed mode is of one outcome; a step of a sampler's plan is of all members.
             spent, wide = spent / self.s.paths, wide / self.s.paths
@@ -260,26 +262,26 @@ class _Run(Ground):
             options[name] = max(tried, key=lambda o: (sum(f["utility"] for f in tried[o]), o))
             others[name] = tried[options[name]]
         windows = []
-        certificate = certificates_of(own)
-        mine = figures_of(own, best, self.s.utility, self.binding.form)
+        certificate = certificates_of(walked)
+        mine = figures_of(walked, best, self.s.utility, self.binding.form)
         for i in range(len(panel)):
-            policies = {"uc": mine[i], **{name: found[i] for name, found in others.items()}}
+            policies = {"uc": mine[i], **{name: figures[i] for name, figures in others.items()}}
             kept = {name: {k: f[k] for k in _CHOSEN_BY if k in f} for name, f in policies.items()}
             windows.append({"policies": kept, "certificate": certificate[i]})
             if credit:
-                windows[-1]["audit"] = {name: max(float(one[name][i]) for one in credit) for name in credit[0]}
+                windows[-1]["audit"] = {name: max(float(each[name][i]) for each in credit) for name in credit[0]}
         return {"settings": {"samples": samples, "samples_wide": more, "options": options}, "windows": windows}
 
     def test(self, chosen: dict[str, Any], without: Sequence[str] = ()) -> dict[str, Any]:
         panel = self.panel("test")
         timing: dict[str, tuple[float, int]] = {}
         begun = process_time()
-        own = self.own[chosen["id"]] = walk(panel, self.certified(chosen), engine=self.s.engine)
+        walked = self.own[chosen["id"]] = walk(panel, self.certified(chosen), engine=self.s.engine)
         each = panel.decisions * len(panel)
         timing["uc"] = (process_time() - begun, each)
         best = self.hindsight(panel, chosen["depth"])
-        found: dict[str, list[Any]] = {"uc": list(figures_of(own, best, self.s.utility, self.binding.form))}
-        found["hindsight"] = list(figures_of(best, best, self.s.utility, self.binding.form))
+        by_policy: dict[str, list[Any]] = {"uc": list(figures_of(walked, best, self.s.utility, self.binding.form))}
+        by_policy["hindsight"] = list(figures_of(best, best, self.s.utility, self.binding.form))
         rivals = self._rivals(panel, chosen)
         every = rivals.test_jobs(chosen, lambda: self.panel("validation"))
         few, places = self.sampled("test")
@@ -291,18 +293,18 @@ class _Run(Ground):
             begun = process_time()
             if rivals.is_sampler(name):
                 some = self.job.shard(f"test-{name}", partial(self._figures, sampling[name], told))
-                found[name] = spread(some, places, len(panel))
+                by_policy[name] = spread(some, places, len(panel))
             else:
-                found[name] = self.job.shard(f"test-{name}", partial(self._figures, make, best))
+                by_policy[name] = self.job.shard(f"test-{name}", partial(self._figures, make, best))
             count = len(few) if rivals.is_sampler(name) else len(panel)
             timing[name] = (process_time() - begun, panel.decisions * count * rivals.seeds(name))
         self.job.progress("policies on test", len(jobs), len(jobs))
-        certificate = certificates_of(own)
+        certificate = certificates_of(walked)
         if self.s.levels:
-            add_calibration(found["uc"], panel, chosen["depth"], self.s.levels)
+            add_calibration(by_policy["uc"], panel, chosen["depth"], self.s.levels)
         rows = []
         for i in range(len(panel)):
-            policies = {name: figures[i] for name, figures in found.items() if figures[i] is not None}
+            policies = {name: figures[i] for name, figures in by_policy.items() if figures[i] is not None}
             rows.append(self.head("test", i) | {"policies": policies, "certificate": certificate[i]})
         return {"rows": rows, "timing": timing}
 
