@@ -27,6 +27,7 @@ from ucsearch.pipeline.decide import run_decide
 from ucsearch.records import AuditReader
 from ucsearch.scale import Job, decide_batch
 from ucsearch.scale import job as job_module
+from ucsearch.scale import parts as parts_of_jobs
 from ucsearch.scale.executor import run_parts
 from ucsearch.scale.parts import Folder, plan_job, run_part, seal_job
 from ucsearch.segments import files as segment_files
@@ -192,12 +193,29 @@ def test_every_partitioning_has_the_plain_root(files: Path, plain: str, tmp_path
     sealed = seal_job(tmp_path / "job", out=tmp_path / "out.parquet")
     assert (sealed.count, sealed.root) == (COUNT, plain)
     assert pq.read_table(tmp_path / "out.parquet").num_rows == COUNT
+    assert pq.ParquetFile(tmp_path / "out.parquet").num_row_groups == 1  # not one for each part: bytes would differ
     with AuditReader(made.log) as reader:
         assert reader.verify().ok
         assert [r.fault for r in verify_segments(reader, sample=1, engine="python")] == [""]
     assert seal_job(tmp_path / "job") == sealed  # again: the same entry
     with AuditReader(made.log) as reader:
         assert reader.count() == 1
+
+
+def test_the_table_of_decisions_has_the_same_bytes_for_every_partitioning(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts_of_jobs, "_OUT_ROWS", 5)
+    for name, count in (("a", 2), ("b", 5)):
+        made = planned(files, tmp_path / name, count)
+        for number in range(len(made.items)):
+            run_part(made, number)
+        seal_job(tmp_path / name, out=tmp_path / f"{name}.parquet")
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+    groups = pq.ParquetFile(tmp_path / "a.parquet").metadata
+    lengths = [groups.row_group(i).num_rows for i in range(groups.num_row_groups)]
+    assert sum(lengths) == COUNT
+    assert set(lengths[:-1]) == {5}
 
 
 def test_a_part_twice_at_once_gives_the_same_bytes(files: Path, tmp_path: Path) -> None:

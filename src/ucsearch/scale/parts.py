@@ -49,6 +49,8 @@ from ucsearch.segments.shared import Shared
 
 __all__ = ["Folder", "Item", "plan_job", "run_part", "seal_job"]
 
+_OUT_ROWS = 50_000  # of a row group in the table of all decisions
+
 JOB = "job.json"
 SCHEMA = "ucsearch.job/1"
 
@@ -361,13 +363,21 @@ def seal_job(folder: str | Path, *, clock: Any = None, out: str | Path | None = 
 
 
 def write_decisions(segment: Path, names: Sequence[str], out: Path) -> None:
-    """series, outcome, action, reason and digest of all rows."""
+    """series, outcome, action, reason and digest of all rows; the same bytes however they were parted."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     shown = ["series", "outcome", "action", "reason", "digest"]
     schema = pa.schema([arrow_schema().field(n) for n in shown])
+    held, count = [schema.empty_table()], 0
     with whole_file(out) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for name in names:
-            table = read_part(segment / name, shown).table
-            writer.write_table(table.replace_schema_metadata(None).cast(schema))
+        for name in (*names, None):
+            if name is not None:
+                table = read_part(segment / name, shown).table
+                held.append(table.replace_schema_metadata(None).cast(schema))
+                count += len(table)
+            while count >= _OUT_ROWS or (name is None and count):
+                rows = pa.concat_tables(held)
+                writer.write_table(rows.slice(0, _OUT_ROWS).combine_chunks())
+                held = [rows.slice(_OUT_ROWS)]
+                count = len(held[0])
