@@ -71,11 +71,13 @@ def search(
     else:
         known = last
     settings, kernel = known.settings, known.kernel
-    # As calling the class does, which takes twice as long.
-    inputs = tuple.__new__(Inputs, (row, known.params, known.grid, *forecast_arrays(trace, settings)))
+    closed = settings.mode == _CLOSED
+    # Looked at once for each trace; and as calling the class does, which takes twice as long.
+    forecast = None if closed else trace.__dict__.get("_kept_forecast")
+    inputs = tuple.__new__(Inputs, (row, known.params, known.grid, *(forecast or forecast_arrays(trace, settings))))
     outputs = known.outputs()
     faults: Faults = {}
-    if settings.mode == _CLOSED and unstructured(trace, settings).any():
+    if closed and unstructured(trace, settings).any():
         outputs.blank(0, Status.NO_STRUCTURE)
     elif kernel is None:
         run_window(task, settings, known.layout, inputs, outputs, 0, faults)
