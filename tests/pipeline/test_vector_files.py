@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -191,12 +192,12 @@ def without_ids(path: Path) -> list[dict[str, str]]:
 
 def test_rows_without_files_decide_the_same(folder: Path) -> None:
     settings = load_settings(folder / "job.toml")
-    run_decide(settings, wide(folder / "f.csv"), folder / "states.csv", folder / "out.csv", folder / "log.db")
+    # Parquet has all digits.
+    run_decide(settings, wide(folder / "f.csv"), folder / "states.csv", folder / "out.parquet", folder / "log.db")
     rows: list[dict[str, Any]] = [
         {"series": s, "level": 1.0 + i, "forecast": {"members": MEMBERS[i].tolist()}} for i, s in enumerate("AB")
     ]
-    with (folder / "out.csv").open() as file:
-        expected = [(r["series"], float(r["action"]), float(r["margin"])) for r in csv.DictReader(file)]
+    expected = [(r["series"], r["action"], r["margin"]) for r in pq.read_table(folder / "out.parquet").to_pylist()]
     assert [(r["series"], r["action"], r["margin"]) for r in decide_cases(settings, rows)] == expected
     rows[1]["forecast"]["members"][2][1] = [4.0]
     with pytest.raises(

@@ -173,14 +173,15 @@ def test_a_store_of_another_power(tmp_path: Path) -> None:
     assert "What may be chosen is another list now" in found.text()
 
 
-def test_a_power_beyond_what_was_offered_is_called_so_on_both_sides(
+def test_more_power_than_a_store_has_is_refused_and_less_is_not_called_beyond_the_offer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     prices = [["N", h + 1, p, p] for h, p in enumerate((80.0, 10.0, 90.0))]
     forecasts = write_csv(tmp_path / "f.csv", ["series", "step", "member_1", "member_2"], prices)
     states = write_csv(tmp_path / "s.csv", ["series", "level"], [["N", 4.0], ["M", 0.0]])
     run_decide(parse_settings(STORE.encode()), forecasts, states, tmp_path / "d.csv", tmp_path / "log.db")
-    assert "off the grid and less than the smallest that was offered, -2" in run(tmp_path, capsys, "N", "-2.5")
+    for power in ("-2.5", "2.5"):
+        assert f"{power} breaks the rules of 'storage'" in run(tmp_path, capsys, "N", power, code=1)
     assert "offered" not in run(tmp_path, capsys, "N", "-1.7")
 
 
