@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from ucsearch.cli import app
 from ucsearch.cli.demo import START, TASK, seasonal_paths
-from ucsearch.cli.main import only
+from ucsearch.cli.main import main, only
 from ucsearch.records import AuditLog, AuditReader
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -348,3 +348,26 @@ def test_a_task_of_evidence_is_found_in_the_current_folder_and_nothing_else_ther
     with pytest.raises(ImportError):
         importlib.import_module("planted")
     assert _task(None) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["job", "plan", "s.toml", "d", "--states", "x", "-f", "a", "--forecasts", "b"],
+        ["decide", "s.toml", "--out", "a.csv", "-o", "b.csv"],
+        ["cache", "warm", "s.toml", "--to", "a", "--to", "a"],
+    ],
+)
+def test_an_option_of_one_value_that_is_given_twice_is_refused(words: list[str], capsys: Any) -> None:
+    """The parser would take the last one without a word: half the forecasts would look like all."""
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "given 2 times; it takes one value" in capsys.readouterr().err
+
+
+def test_options_of_several_values_are_given_several_times(capsys: Any) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["whatif", "none.db", "a", "--set", "capacity=5", "--set", "lead_time=3"])
+    assert ended.value.code != 0
+    assert "times; it takes" not in capsys.readouterr().err

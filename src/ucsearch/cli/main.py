@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer.main import get_command_name
+from typer.main import get_command, get_command_name
 from typer.models import CommandInfo
 
 from ucsearch.cli.allocate import allocate
@@ -29,6 +29,7 @@ from ucsearch.cli.log import log_app
 from ucsearch.cli.log_copies import copy_entries, rotate_file  # noqa: F401 - adds commands to `log`
 from ucsearch.cli.log_words import one_line
 from ucsearch.cli.monitor import monitor
+from ucsearch.cli.once import each_once
 from ucsearch.cli.planner import backtest, decide, explain, new, schema, tasks
 from ucsearch.cli.remote import remote_app
 from ucsearch.cli.report import report
@@ -88,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Console entry."""
     words = sys.argv[1:] if argv is None else list(argv)
     try:
-        only(words[0] if words else "")(args=words, prog_name="ucsearch")
+        each_once(get_command(only(words[0] if words else "")))(args=words, prog_name="ucsearch")
     except UCSearchError as error:
         # One line, whatever an error quotes: a log reader or a terminal sees one event.
         typer.echo(f"Error: {one_line(error)}", err=True)

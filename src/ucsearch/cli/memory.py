@@ -13,7 +13,8 @@ import sys
 __all__ = ["keep_freed_memory"]
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, in malloc.h
-_MOST = 1 << 30  # bytes: a block below is taken from what was freed before
+# Bytes: a block below is taken from what was freed before. Before its version 2.35 glibc takes no more than the second.
+_MOST, _MOST_BEFORE = 1 << 30, 1 << 25
 
 
 def keep_freed_memory() -> bool:
@@ -24,4 +25,5 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):  # another C library: nothing is lost but time
         return False
-    return bool(mallopt(_MMAP_THRESHOLD, _MOST) and mallopt(_TRIM_THRESHOLD, _MOST))
+    taken = mallopt(_MMAP_THRESHOLD, _MOST) or mallopt(_MMAP_THRESHOLD, _MOST_BEFORE)
+    return bool(taken and mallopt(_TRIM_THRESHOLD, _MOST))
