@@ -154,7 +154,7 @@ test: setup ## Run the tests, slow ones excepted (UCSEARCH_DATA=folder adds thos
 test-slow: $(VENV_SLOW)/.stamp ## Run the slow tests, with independent solvers, in .venv-slow
 	$(VENV_SLOW)/bin/python -m pytest -m slow $(PYTEST_ARGS)
 	UCSEARCH_CASES=all $(VENV_SLOW)/bin/python -m pytest -n 2 --dist loadfile -m "not slow" tests/property tests/conformance tests/tasks \
-		tests/unit/test_canonical.py tests/unit/test_blobs.py $(PYTEST_ARGS)
+		tests/records/test_canonical.py tests/records/test_blobs.py $(PYTEST_ARGS)
 
 .PHONY: test-py
 test-py: $(VENV_PY)/.stamp ## Run the tests on another Python, in its own environment (PY=3.12; default 3.13)

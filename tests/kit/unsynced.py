@@ -1,7 +1,7 @@
 """Logs that do not wait for the disk: no test cuts the power, and a commit that waits takes milliseconds.
 
-What a process that dies leaves is the same. That the product does wait is shown by `tests/unit/test_audit.py` and
-`tests/unit/test_audit_durability.py`, with `SYNCED`.
+What a process that dies leaves is the same. That the product does wait is shown by `tests/records/test_audit.py` and
+`tests/records/test_audit_durability.py`, with `SYNCED`.
 """
 
 from __future__ import annotations

@@ -303,7 +303,7 @@ def test_override_by_what_is_not_allowed(log: tuple[Path, str], action: float, w
         ("no_such_package:TASK", "No module named 'no_such_package'"),
         ("ucsearch.cli.demo:START", "a State, expected a uc.Task"),
         ("tests.kit.templates:TEMPLATES", "a dict, expected a uc.Task"),
-        ("tests.unit.test_plot:TANK", "is not the recorded task 'lead_time_inventory'"),
+        ("tests.report.test_plot:TANK", "is not the recorded task 'lead_time_inventory'"),
     ],
 )
 def test_override_needs_the_recorded_task(log: tuple[Path, str], task: str, why: str) -> None:
