@@ -117,7 +117,10 @@ class OpenLoop:
             self._drop(sent, code)
             return
         self.codes[code] += 1
-        sent.busy = False
+        sent.busy, sent.got = (
+            False,
+            b"",
+        )  # else the service's end of an idle connection would be read as an answer once more
         self._free.append(sent)
 
     def _drop(self, sent: _Sent, code: int) -> None:
