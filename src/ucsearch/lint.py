@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ucsearch.signatures import parsed
 from ucsearch.sources import Unsourced, captured, plain_function
 
 __all__ = ["Finding", "lint_function", "lint_task"]
@@ -65,7 +66,7 @@ def _walk(function: Callable[..., Any], role: str, found: list[Finding], seen: s
     try:
         plain = plain_function(function)
         source, start = inspect.getsourcelines(plain)
-        tree = ast.parse(textwrap.dedent("".join(source)))
+        tree = parsed(textwrap.dedent("".join(source)))
     except (Unsourced, OSError, TypeError, SyntaxError):
         return
     if id(plain) in seen:

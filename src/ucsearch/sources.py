@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ucsearch.layout import is_named_tuple_type
+from ucsearch.signatures import parsed
 
 __all__ = ["Bundle", "Unsourced", "captured", "definition_text", "describe_functions", "plain_function"]
 
@@ -283,7 +284,7 @@ def _source(function: types.FunctionType) -> str:
 @lru_cache(maxsize=1024)
 def _proved(source: str, name: str, code: types.CodeType, modules: tuple[str, ...], decorated: bool) -> str:
     try:
-        tree = ast.parse(source)
+        tree = parsed(source)
     except SyntaxError as error:
         raise Unsourced(f"{name} has no readable source ({error})") from None
     node = tree.body[0] if len(tree.body) == 1 else None
@@ -304,7 +305,7 @@ def _proved(source: str, name: str, code: types.CodeType, modules: tuple[str, ..
 
 
 def _read(text: str) -> ast.FunctionDef:
-    node = ast.parse(text).body[0]
+    node = parsed(text).body[0]
     if not isinstance(node, ast.FunctionDef):
         raise Unsourced("not a def statement")
     return node

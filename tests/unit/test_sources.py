@@ -9,6 +9,7 @@ import math
 import sys
 import types
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from ucsearch import sources
 from ucsearch.engine import api as api  # registers the algorithms
 from ucsearch.engine.compiled.codegen import kernel_text
 from ucsearch.policies import MODES
+from ucsearch.signatures import parsed
 from ucsearch.sources import Bundle, Unsourced, captured, describe_functions, plain_function
 
 RATE = 2.5
@@ -447,3 +449,17 @@ def test_arrays_may_change_in_place() -> None:
     before = digest(space["reads"])
     space["TABLE"][0] = 5.0
     assert digest(space["reads"]) != before
+
+
+def test_threads_that_read_functions_at_once_do_not_trip_the_parser() -> None:
+    text = "\n".join(
+        f"def f{i}(a, b):\n    return (a + {i}) * (b - {i}) if a > {i} else [x for x in (a, b)]" for i in range(200)
+    )
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            trees = list(pool.map(parsed, [text] * 24))
+    finally:
+        sys.setswitchinterval(before)
+    assert [len(tree.body) for tree in trees] == [200] * 24

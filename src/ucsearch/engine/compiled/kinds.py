@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ucsearch.signatures import parsed
+
 __all__ = ["adds_truths"]
 
 _TRUTHS = ("bool_", "isfinite", "isnan", "isinf", "any", "all")  # functions of NumPy
@@ -41,7 +43,7 @@ class _Text:
         self.held, self.nodes = held, list[ast.AST]()
         self._truths: set[str] = set()
         try:
-            self.nodes = list(ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))))
+            self.nodes = list(ast.walk(parsed(textwrap.dedent(inspect.getsource(function)))))
         except (OSError, TypeError, SyntaxError):
             return
         for node in self.nodes:
