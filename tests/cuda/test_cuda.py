@@ -175,3 +175,12 @@ def test_a_numba_that_does_not_go_with_numpy_is_refused_in_words(monkeypatch: py
     monkeypatch.setattr(cuda, "is_available", lambda: True)
     with pytest.raises(uc.InputError, match=r"does not work with NumPy .*row_stack"):
         device.find_cuda()
+
+
+def test_numpy_without_row_stack_has_it_while_numba_cuda_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ucsearch.engine.cuda.device import row_stack_named
+
+    monkeypatch.delattr(np, "row_stack", raising=False)
+    with row_stack_named():
+        assert np.row_stack(([1.0], [2.0])).tolist() == [[1.0], [2.0]]
+    assert not hasattr(np, "row_stack")

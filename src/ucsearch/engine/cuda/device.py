@@ -16,7 +16,7 @@ from ucsearch.engine.compiled.cache import load_kernel
 from ucsearch.engine.cuda.allowed import NotOnDevice
 from ucsearch.errors import InputError
 
-__all__ = ["find_cuda", "is_simulated", "load_entry", "unfused", "verify_unfused"]
+__all__ = ["find_cuda", "is_simulated", "load_entry", "row_stack_named", "unfused", "verify_unfused"]
 
 # What may round differently from the CPU: fused operations, and operations whose rounding is left to the assembler.
 _FUSED = re.compile(r"\b(?:fma\.\w+|mad|(?:add|mul|sub)(?:\.ftz)?)\.f64\b|\.approx\.")
@@ -34,11 +34,26 @@ def find_cuda() -> Any:
         raise InputError("engine", "'cuda'", expected, hint="No CUDA device or driver was found here.")
     if not is_simulated():
         try:  # kernels need it, and releases of numba-cuda and NumPy that do not go together fail in it
-            import_module("numba.cuda.np.arrayobj")
+            with row_stack_named():
+                import_module("numba.cuda.np.arrayobj")
         except Exception as error:
             hint = f"numba-cuda does not work with NumPy {np.__version__} here: {error}. Try other versions of the two."
             raise InputError("engine", "'cuda'", expected, hint=hint) from None
     return cuda
+
+
+@contextlib.contextmanager
+def row_stack_named() -> Iterator[None]:
+    """numba-cuda 0.30 wants to overload `np.row_stack`, which NumPy 2.5 has no more: within, it has a stand-in that
+    nobody calls. Without it the newest releases of the two would not go together."""
+    if hasattr(np, "row_stack"):
+        yield
+        return
+    vars(np)["row_stack"] = lambda arrays: np.vstack(arrays)
+    try:
+        yield
+    finally:
+        del vars(np)["row_stack"]
 
 
 def is_simulated() -> bool:
