@@ -616,3 +616,44 @@ def test_a_slow_item_is_ordered_for_its_cycle_and_not_for_the_steps_planned() ->
 
     assert chosen("unit_cost") == 3.0
     assert chosen("cycle") == 20.0
+
+
+def _by_max(s: Any, a: float, y: float, p: Any) -> tuple[float, tuple[float, ...], float, float]:
+    """Stock left, open orders, units ordered and reward as one would write them down, with `max` and `min`."""
+    quantity = 0.0 if a <= 0.0 else max(a, p.minimum_order)
+    if quantity > 0.0 and p.case_pack > 0.0:
+        quantity = math.ceil(quantity / p.case_pack - 1e-9) * p.case_pack
+    demand, owed = max(y, 0.0), max(-s.on_hand, 0.0)
+    available = s.on_hand + (s.pipeline[0] if p.lead_time > 0.0 else quantity)
+    sold = min(available, demand)
+    cost = p.holding * (available - sold) + p.shortage * (demand - sold) + p.unit_cost * quantity
+    cost += p.fixed_cost if quantity > 0.0 else 0.0
+    left = available - demand
+    left = p.keep * left if not left < 0.0 else left if p.backorders else 0.0
+    pipeline = (*s.pipeline[1:], quantity) if p.lead_time > 0.0 else s.pipeline
+    return left, pipeline, quantity, p.price * (sold + owed) - cost
+
+
+@pytest.mark.parametrize("seed", range(some(40)))
+def test_rules_without_max_and_min_are_the_written_formulas_bit_for_bit(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    corners = [0.0, -0.0, 1e-300, 0.1, 2.5, 7.3, 1e12]
+    lead, lost = seed % 4, bool(rng.random() < 0.5)
+    made = LeadTimeInventory(
+        lead_time=lead, order_sizes=(0.0, 1.5, 7.0), unmet="lost" if lost else "backordered",
+        price=float(rng.choice([0.0, 13.7])),
+        unit_cost=rng.uniform(0.0, 5.0), holding=rng.uniform(0.01, 3.0), shortage=9.1, fixed_cost=3.7 * (seed % 2),
+        minimum_order=float(rng.choice([0.0, 4.0])), case_pack=float(rng.choice([0.0, 6.0])),
+    )  # fmt: skip
+    task, p = made.task(), made.params()._replace(keep=float(rng.choice([1.0, 0.83])))
+    for _ in range(200):
+        on_hand, demand, last, *pipeline = (
+            float(rng.choice(corners)) if rng.random() < 0.5 else rng.uniform(0.0, 20.0)
+            for _ in range(3 + max(1, lead))
+        )
+        s = task.state(on_hand if lost or rng.random() < 0.5 else -on_hand, tuple(pipeline), last)
+        a, y = float(rng.choice([0.0, 1.5, 7.0])), demand if rng.random() < 0.8 else -demand
+        left, open_orders, quantity, earned = _by_max(s, a, y, p)
+        after = task.step(s, a, y, p)
+        found = [after.on_hand, *after.pipeline, after.last, task.reward(s, a, y, p)]
+        assert [x.hex() for x in found] == [x.hex() for x in (left, *open_orders, quantity, earned)]

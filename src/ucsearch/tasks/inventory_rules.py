@@ -2,6 +2,9 @@
 
 They are compiled as they stand, so parameters come as floats (a flag is 0 or 1, no limit is 1e18) and an open order
 is a place in a tuple: `pipeline[i]` arrives i periods from now, before that period's demand.
+
+Every release asks them once more in plain Python, some twenty calls. So what is asked there is written for speed:
+comparisons instead of `max` and `min` (`0.0 if y < 0.0 else y` is `max(y, 0.0)` to the last bit), no `float()`.
 """
 
 from __future__ import annotations
@@ -116,23 +119,24 @@ class CycleParams(NamedTuple):
 
 def position_of(s: Any) -> float:
     """Stock on hand and on order."""
-    total = s.on_hand
+    total: float = s.on_hand
     for x in s.pipeline:
         total += x
-    return float(total)
+    return total
 
 
 def ordered(s: Any, a: float, p: Any) -> float:
     """Units ordered by action `a`: nothing, or at least the minimum, in whole packs."""
-    wanted = a
+    wanted: float = a
     if p.by_level != 0.0:
         wanted = a - position_of(s)
     if wanted <= 0.0:
         return 0.0
-    wanted = max(wanted, p.minimum_order)
+    if p.minimum_order > wanted:
+        wanted = p.minimum_order
     if p.case_pack > 0.0:
         wanted = ceil(wanted / p.case_pack - 1e-9) * p.case_pack
-    return float(wanted)
+    return wanted
 
 
 def feasible(s: Any, a: float, p: Any) -> bool:
@@ -144,21 +148,22 @@ def feasible(s: Any, a: float, p: Any) -> bool:
     if quantity > p.largest_order * WIDER or p.fixed_cost + p.unit_cost * quantity > p.budget * WIDER:
         return False
     # Counting open orders keeps the store from overflowing whatever demand does.
-    return bool(position_of(s) + quantity <= p.capacity * WIDER)
+    room: float = p.capacity * WIDER
+    return position_of(s) + quantity <= room
 
 
 def step(s: Any, a: float, y: float, p: Any) -> State:
     quantity = ordered(s, a, p)
-    demand = max(y, 0.0)
     if p.lead_time > 0.0:
         available = s.on_hand + s.pipeline[0]
         pipeline = s.pipeline[1:] + (quantity,)
     else:
         available = s.on_hand + quantity
         pipeline = s.pipeline
-    left = available - demand
+    left = available - (0.0 if y < 0.0 else y)
     if left < 0.0:
-        left = left if p.backorders != 0.0 else 0.0
+        if p.backorders == 0.0:
+            left = 0.0
     else:
         left = p.keep * left
     return State(left, pipeline, quantity)
@@ -179,16 +184,18 @@ def step_merged(s: Any, a: float, y: float, p: Any) -> State:
 
 def reward(s: Any, a: float, y: float, p: Any) -> float:
     quantity = ordered(s, a, p)
-    demand = max(y, 0.0)
-    owed = max(-s.on_hand, 0.0)
-    available = s.on_hand + (s.pipeline[0] if p.lead_time > 0.0 else quantity)
-    sold = min(available, demand)
+    demand = 0.0 if y < 0.0 else y
+    on_hand: float = s.on_hand
+    owed = 0.0 if on_hand > 0.0 else -on_hand
+    available = on_hand + (s.pipeline[0] if p.lead_time > 0.0 else quantity)
+    sold = demand if demand < available else available
     left = available - sold
     short = demand - sold
     cost = p.holding * left + p.shortage * short + p.unit_cost * quantity
     if quantity > 0.0:
         cost += p.fixed_cost
-    return float(p.price * (sold + owed) - cost)
+    earned: float = p.price * (sold + owed) - cost
+    return earned
 
 
 def terminal(s: Any, p: Any) -> float:
