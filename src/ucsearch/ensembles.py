@@ -108,9 +108,10 @@ def _content_order(values: Floats) -> NDArray[np.int64]:
     pairs = np.empty(values.shape[:2], np.complex128)  # which NumPy sorts by real, then by imaginary part
     pairs.real, pairs.imag = values[:, :, 0], values[:, :, 1]
     order = np.argsort(pairs, axis=1, kind="stable")
-    found = np.take_along_axis(pairs, order, axis=1)
-    tied = np.flatnonzero((found[:, 1:] == found[:, :-1]).any(axis=1))
-    if tied.size:
+    found = pairs[np.arange(len(pairs))[:, None], order]
+    equal = found[:, 1:] == found[:, :-1]
+    if equal.any():
+        tied = np.flatnonzero(equal.any(axis=1))
         order[tied] = np.argsort(_byte_keys(values[tied]), axis=1, kind="stable")
     return order
 

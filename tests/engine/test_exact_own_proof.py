@@ -34,13 +34,18 @@ def test_the_same_bytes_with_fewer_searches(mode: Any, windows: int, monkeypatch
     policy = uc.Exact(depth=4, risk=0.25, mode=mode)
     spent = uc.search_panel(task, states, trace, policy, engine="python").expansions
     searched: list[int] = []
-    real = api.search_panel
+    real, again = api.search_panel, api.search_again
 
     def counted(task: Any, states: Any, *args: Any, **options: Any) -> Any:
         searched.append(len(states))
         return real(task, states, *args, **options)
 
+    def counted_again(plan: Any, *args: Any, **options: Any) -> Any:
+        searched.append(len(plan))
+        return again(plan, *args, **options)
+
     monkeypatch.setattr(api, "search_panel", counted)
+    monkeypatch.setattr(api, "search_again", counted_again)
     for budget in (2_000_000 - 1, int(np.median(spent)), int(spent.min()), 1):
         common: dict[str, Any] = dict(engine="python", kind="bound", node_budget=budget, params=SETTINGS.task.params())
         searched.clear()
@@ -50,7 +55,7 @@ def test_the_same_bytes_with_fewer_searches(mode: Any, windows: int, monkeypatch
         assert (searched[1] == rest) if rest else (len(searched) == (2 if mode == "mean" else 3))
         with monkeypatch.context() as patch:
             patch.setattr(api, "_with_budget", lambda plan, exact, common: real(
-                task, states, plan.trace, exact, keep_paths=True, **common
+                task, states, plan.trace, exact, keep_paths=True, params=SETTINGS.task.params(), **common
             ))  # fmt: skip
             theirs = api.certify_panel(task, states, trace, policy, **common)
         for name in ("evidence", "claims"):

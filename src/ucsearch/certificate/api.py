@@ -15,7 +15,7 @@ from ucsearch.certificate.record import Certificate
 from ucsearch.certificate.route import Route, choose
 from ucsearch.certificate.tolerance import path_size, tolerance
 from ucsearch.effort import Kind, Proof, ProofWords, Run, RunWords, no_more, one_record
-from ucsearch.engine.api import search_panel, thread_count
+from ucsearch.engine.api import search_again, search_panel, thread_count
 from ucsearch.engine.arrays import Col, OutI, Outputs
 from ucsearch.engine.panel import PanelPlan
 from ucsearch.engine.status import First, Status
@@ -29,10 +29,13 @@ __all__ = ["certify", "certify_panel"]
 Floats = NDArray[np.float64]
 CLOSED = "closed_exact"  # the kind of a proof against every policy
 _FEW_PLANS = 4_096  # common plans below which members mode is solved by enumeration
-_PATH = [Col.SCORE, Col.REWARD, Col.UNCERTAINTY, Col.GROSS]  # what describes a path, in this order
+_PATH = [int(c) for c in (Col.SCORE, Col.REWARD, Col.UNCERTAINTY, Col.GROSS)]  # what describes a path, in this order
 
 
 _PROOF, _RUN = Proof(), Run()
+# Plain numbers: with an enum NumPy takes several times as long.
+_TASK_ERROR, _OUT_OF_TIME = int(Status.TASK_ERROR), int(Status.OUT_OF_TIME)
+_NOT_PROVED, _PROVED = int(Status.NOT_PROVED), int(Status.PROVED)
 
 
 class Words(ProofWords, RunWords, total=False):
@@ -85,10 +88,10 @@ def certify_panel(
     asked, how = one_record("proof", proof, _PROOF, words), one_record("run", run, _RUN, words)
     no_more(words)
     eps_m, node_budget, threads = asked.eps_m, asked.node_budget, how.threads
-    common: dict[str, Any] = dict(params=params, actions=actions, threads=threads, engine=how.engine, stop=stop)
-    plan = search_panel(task, states, traces, policy, progress=how.progress, keep_paths=True, **common)
-    if params is not None:
-        common["params"] = plan.inputs.params  # checked and laid out once
+    common: dict[str, Any] = dict(threads=threads, engine=how.engine, stop=stop)
+    plan = search_panel(
+        task, states, traces, policy, params=params, actions=actions, progress=how.progress, keep_paths=True, **common
+    )
     protect = isinstance(policy, CertifiedBeam) and policy.protect
     constrained = isinstance(policy, ConstrainedBeam)
     chosen = _kind(asked.kind, plan, protect or constrained)
@@ -104,7 +107,7 @@ def certify_panel(
         same = isinstance(policy, Exact) and dataclasses.replace(policy, node_budget=node_budget) == p
         if same and isinstance(p, Exact):
             return _with_budget(plan, p, common)
-        return search_panel(task, states, plan.trace, p, keep_paths=keep, **common)
+        return search_again(plan, p, keep_paths=keep, **common)
 
     proven = searched_by(exact)
     reward_only = proven if policy.risk == 0.0 else searched_by(dataclasses.replace(exact, risk=0.0))
@@ -122,9 +125,8 @@ def certify_panel(
     certain_lower, certain_upper, certain_size = reward_lower, reward_upper, reward_size
     if certain is not reward_only:
         certain_lower, certain_upper, certain_size = columns(certain.outputs.table, Col.SCORE, Col.UPPER, Col.GROSS)
-    dead = np.bitwise_and(proven.outputs.flags, First.DEAD)
-    flags = np.bitwise_or(plan.outputs.flags, dead).astype(np.uint8, order="F")
-    in_a = action_set(flags) & ~(upper == -np.inf)
+    flags = plan.outputs.flags | (proven.outputs.flags & First.DEAD)
+    in_a = action_set(flags.astype(np.uint8, order="F")) & (upper != -np.inf)
     if protect or constrained:
         values, paths = _put_in(plan, proven, in_a, protect, constrained, reward_only)
         selected = _select(values, in_a)
@@ -138,18 +140,19 @@ def certify_panel(
     if protect or constrained:
         searched, own_uncertainty, own_gross = columns(plan.outputs.table, Col.SCORE, Col.UNCERTAINTY, Col.GROSS)
         searched_size = path_size(own_gross, own_uncertainty, settings, settings.risk)
-    by_path = proven.outputs.flags & First.EXACT != 0
+    by_path = (proven.outputs.flags & First.EXACT) != 0
     proof_uncertainty, proof_gross = columns(proven.outputs.table, Col.UNCERTAINTY, Col.GROSS)
     upper_size = np.where(by_path, path_size(proof_gross, proof_uncertainty, settings, settings.risk), np.abs(upper))
-    upper, upper_size, sound = _reconciled(np.where(in_a, score, np.nan), size, upper, upper_size, settings.reach)
+    lower = np.where(in_a, score, np.nan)
+    upper, upper_size, sound = _reconciled(lower, size, upper, upper_size, settings.reach)
     evidence = Evidence(
         actions=in_a,
-        lower=np.where(in_a, score, np.nan),
+        lower=lower,
         lower_reward=np.where(in_a, reward, np.nan),
         lower_uncertainty=np.where(in_a, uncertainty, np.nan),
         searched=searched,
         upper=upper,
-        exact=_all_exact(proven, in_a) & sound,
+        exact=np.logical_and.reduce(by_path | ~in_a, axis=1) & (proven.status == _PROVED) & sound,
         reward_lower=reward_lower,
         reward_upper=reward_upper,
         certain_lower=certain_lower,
@@ -172,7 +175,7 @@ def certify_panel(
         activity = activity + reward_only.expansions + more_nodes
     if certain is not reward_only:
         activity = activity + certain.expansions
-    unreached = by_path & ~(evidence.lower >= evidence.upper)
+    unreached, status = by_path & ~(evidence.lower >= evidence.upper), plan.status
     return CertifiedPanel(
         plan=plan,
         kind=chosen,
@@ -181,9 +184,7 @@ def certify_panel(
         evidence=evidence,
         claims=derive(evidence, float(eps_m), settings.reach),
         route=route,
-        released=np.where(
-            (plan.status == Status.TASK_ERROR) | (plan.status == Status.OUT_OF_TIME), -1, evidence.selected
-        ),
+        released=np.where((status == _TASK_ERROR) | (status == _OUT_OF_TIME), -1, evidence.selected),
         paths=paths,
         upper_paths=np.where(unreached[:, :, None], proven.outputs.paths[:, : in_a.shape[1]], np.int32(-1)),
         oracle_nodes=nodes + activity,
@@ -200,7 +201,7 @@ def _with_budget(plan: PanelPlan, exact: Exact, common: dict[str, Any]) -> Panel
     outputs = plan.outputs
     if rest.size:
         i = plan.inputs
-        own = dict(common) | {"params": i.params if i.params.shape[0] == 1 else i.params[rest]}
+        own = common | {"params": i.params if i.params.shape[0] == 1 else i.params[rest]}
         own["actions"] = i.actions if i.actions.shape[0] == 1 else i.actions[rest]
         if plan.task.params_layout is None:
             own["params"] = None
@@ -255,8 +256,10 @@ def _upper(
     """Upper bounds per first action, `upper` being the proof's. A finished proof bounds all of them; in members mode
     the penalised bound helps where it ran out of nodes."""
     nodes = np.zeros(len(plan), np.int64)
-    unproved = proof.status == Status.NOT_PROVED
-    if plan.policy.mode == "members" and not every and unproved.any() and not task.continuations:
+    if plan.policy.mode != "members" or every or task.continuations:
+        return upper, nodes
+    unproved = proof.status == _NOT_PROVED
+    if unproved.any():
         from ucsearch.certificate.members_bound import members_bounds
 
         found = members_bounds(
@@ -278,13 +281,7 @@ def _reconciled(
     rounding = below & (lower - upper <= tolerance(lower, upper, lower_size, upper_size, steps))
     wrong = below & ~rounding
     upper = np.where(rounding, lower, np.where(wrong, np.nan, upper))
-    return upper, np.where(rounding, lower_size, upper_size), np.asarray(~wrong.any(axis=1))
-
-
-def _all_exact(proof: PanelPlan, in_a: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    exact = proof.outputs.flags & First.EXACT != 0
-    whole: NDArray[np.bool_] = (exact | ~in_a).all(axis=1) & (proof.status == Status.PROVED)
-    return whole
+    return upper, np.where(rounding, lower_size, upper_size), ~np.logical_or.reduce(wrong, axis=1)
 
 
 def _put_in(
@@ -299,16 +296,17 @@ def _put_in(
     paths = np.array(plan.outputs.paths)
     put_in = np.zeros(in_a.shape, bool)
     if protect:
-        put_in |= plan.outputs.flags & First.GENERATED != 0
+        put_in |= (plan.outputs.flags & First.GENERATED) != 0
     if constrained:
         first = reward_only.outputs.out_i[:, OutI.FIRST]
         rows = np.flatnonzero(first >= 0)
         put_in[rows, first[rows]] = True
-    put_in &= in_a & (proof.outputs.flags & First.RETAINED != 0)
+    put_in &= in_a & ((proof.outputs.flags & First.RETAINED) != 0)
     # A tie keeps the searched path; otherwise the exact suffix is at least as good.
     put_in &= ~(values[:, :, _PATH.index(Col.SCORE)] >= proof.outputs.table[:, :, Col.SCORE])
-    values[put_in] = proof.outputs.table[put_in][:, _PATH]
-    paths[put_in] = proof.outputs.paths[put_in]
+    if put_in.any():
+        values[put_in] = proof.outputs.table[put_in][:, _PATH]
+        paths[put_in] = proof.outputs.paths[put_in]
     if constrained:  # a0 is always retained, if only by the path that makes it reward-only optimal
         own = reward_only.outputs.table[rows, first[rows]][:, _PATH[1:]]
         score = own[:, 0] - plan.settings.risk * own[:, 1]
@@ -322,11 +320,11 @@ def _put_in(
 def _select(values: Floats, in_a: NDArray[np.bool_]) -> NDArray[np.int64]:
     """argmax of the retained score; ties: lower uncertainty, then the smaller action."""
     score = np.where(in_a & ~np.isnan(values[:, :, 0]), values[:, :, 0], -np.inf)
-    top = score.max(axis=1, initial=-np.inf)
+    top = np.maximum.reduce(score, axis=1, initial=-np.inf)
     tied = (score == top[:, None]) & np.isfinite(score)
     calm = np.where(tied, values[:, :, 2], np.inf)
     best = np.argmin(calm, axis=1)
-    return np.where(tied.any(axis=1), best, -1).astype(np.int64)
+    return np.where(np.logical_or.reduce(tied, axis=1), best, -1)
 
 
 def _route(plan: PanelPlan, policy: ConstrainedBeam, evidence: Evidence, reward_only: PanelPlan) -> Route:

@@ -19,7 +19,7 @@ __all__ = ["Claims", "Evidence", "action_set", "columns", "derive"]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
-_BLOCK = 2048  # windows handled at a time, so that what is computed on the way stays in the processor's cache
+_BLOCK = 512  # windows handled at a time, so that what is computed on the way stays in the processor's cache
 
 
 class Evidence(NamedTuple):
@@ -83,11 +83,6 @@ def columns(table: Floats, *which: int) -> tuple[Floats, ...]:
     return tuple(values.T for values in out)
 
 
-def _is_action(index: Ints, count: int) -> Bools:
-    """(W, m) true at each window's own action."""
-    return np.asarray((np.arange(count)[:, None] == index[None]).T)
-
-
 def derive(e: Evidence, eps_m: float, steps: int) -> Claims:
     """Every claim from the evidence; `steps` is how many are added up on a path. Nothing else enters."""
     count = e.selected.size
@@ -106,154 +101,188 @@ def _part(e: Evidence, block: slice) -> Evidence:
 
 def _derive(e: Evidence, eps_m: float, steps: int, certain_is_reward_only: bool) -> Claims:
     rows = np.arange(e.selected.size)
-    found = e.selected >= 0
-    selected = np.maximum(e.selected, 0)
-    inside = e.actions & _is_action(selected, e.actions.shape[1])
-    found &= inside.any(axis=1)  # a selected action must itself be in A
-    rivals = e.actions & ~inside
     # An unknown value counts as unbounded: nothing is proved by ignorance.
     upper = np.where(np.isnan(e.upper), np.inf, e.upper)
-    sole = found & (e.actions.sum(axis=1) == 1)
-    best_lower = np.where(found, e.lower[rows, selected], np.nan)
-    best_size = np.where(found, e.lower_size[rows, selected], np.nan)
-    versus = _Versus(best_lower[:, None] - upper, _tau(best_lower, upper, best_size, e.upper_size, steps), rivals)
-    strongest = _largest(upper, rivals)
+    alone = np.add.reduce(e.actions, axis=1) == 1
+    chosen = _chosen(e, e.selected, e.lower, e.lower_size, rows)
+    searched = _chosen(e, e.searched_selected, e.searched, e.searched_size, rows)  # before protection
+    found, rivals, index = chosen.found, chosen.rivals, chosen.at
+    sole = found & alone
+    best_lower = np.where(found, chosen.score, np.nan)
+    best_size = np.where(found, chosen.size, np.nan)
+    strongest, top = _largest(upper, rivals), _largest(upper, e.actions)
+    top_size = _size_of(e.upper_size, e.actions & (upper == top[:, None]))
+    # Four figures against every upper value, for all of them at once: a few windows cost what the calls cost.
+    figures, sizes = np.empty((4, rows.size)), np.empty((4, rows.size))
+    figures[_PUT], figures[_SEARCHED], figures[_TOP] = best_lower, searched.score, top
+    sizes[_PUT], sizes[_SEARCHED], sizes[_TOP] = best_size, searched.size, top_size
+    figures[_SEEN] = np.where(e.exact, top, best_lower)
+    sizes[_SEEN] = np.where(e.exact, top_size, best_size)
+    versus = _versus(figures, upper, sizes, e.upper_size, steps)
+    level, above = versus.level(), versus.above(0.0)
+    further = above if eps_m == 0.0 else versus.above(2.0 * eps_m)
     gap = best_lower - strongest
     tied = rivals & (upper == strongest[:, None]) & np.isfinite(upper)
-    tau = np.where(found & ~tied.any(axis=1), tolerance(best_lower, best_lower, best_size, best_size, steps), 0.0)
-    tau = np.maximum(tau, np.max(np.where(tied, versus.tau, 0.0), axis=1, initial=0.0))
-    optimal = found & (sole | versus.ahead(0.0, strictly=False))
-    unique = found & (sole | versus.ahead(0.0))
-    robust = found & (sole | versus.ahead(2.0 * eps_m))
+    tau = np.where(found & ~_any(tied), tolerance(best_lower, best_lower, best_size, best_size, steps), 0.0)
+    tau = np.maximum(tau, _size_of(versus.tau[_PUT], tied))
+    optimal = found & (sole | _all(level[_PUT] | ~rivals))
+    unique = found & (sole | _all(above[_PUT] | ~rivals))
+    robust = unique if further is above else found & (sole | _all(further[_PUT] | ~rivals))
     passed = optimal if eps_m == 0.0 else robust
-    top = _largest(upper, e.actions)
-    top_size = np.max(np.where(e.actions & (upper == top[:, None]), e.upper_size, 0.0), axis=1, initial=0.0)
-    values = np.where(e.actions & e.exact[:, None], e.upper, np.nan)  # Q, where known
+    search_ahead = (level if eps_m == 0.0 else further)[_SEARCHED]
+    known = e.actions & e.exact[:, None]
+    values = np.where(known, e.upper, np.nan)  # Q, where known
     retained = e.actions & ~np.isnan(e.lower)
-    others = retained & ~inside
-    margin = np.where(others.any(axis=1), best_lower - _largest(e.lower, others), np.nan)
+    others = retained & ~chosen.inside
+    margin = np.where(_any(others), best_lower - _largest(e.lower, others), np.nan)
     slack = np.where(others, np.maximum(0.0, values - e.lower), 0.0)
-    eps_a = np.where(e.exact, np.max(slack, axis=1, initial=0.0), np.nan)
-    maximal = top[:, None] - values <= _tau(top, values, top_size, e.upper_size, steps)
-    oracle_retained = e.exact & (maximal & retained).any(axis=1)
-    selected_maximal = found & maximal[rows, selected]
+    eps_a = np.where(e.exact, np.maximum.reduce(slack, axis=1, initial=0.0), np.nan)
+    maximal = known & (versus.by[_TOP] <= versus.tau[_TOP])
+    oracle_retained = e.exact & _any(maximal & retained)
+    selected_maximal = found & maximal[rows, index]
     paper_margin = np.where(sole, np.inf, margin)
-    seen = _Seen(upper, np.where(e.exact, top, best_lower), np.where(e.exact, top_size, best_size), found)
-    risk_gap, risk_active = _activity(e, seen, steps, e.reward_lower, e.reward_upper, e.reward_size)
+    seen = _Seen(upper, figures[_SEEN], above[_SEEN], found)
+    best0 = _best_known(e.reward_lower, e.actions)
+    risk_gap, risk_active = _activity(e, seen, steps, best0, e.reward_lower, e.reward_upper, e.reward_size)
     uncertainty_active = risk_active
     if not certain_is_reward_only:
-        _, uncertainty_active = _activity(e, seen, steps, e.certain_lower, e.certain_upper, e.certain_size)
-    reward_first = _argmax(e.reward_lower, e.actions)
+        best = _best_known(e.certain_lower, e.actions)
+        _, uncertainty_active = _activity(e, seen, steps, best, e.certain_lower, e.certain_upper, e.certain_size)
+    reward_first = _first_at(e.reward_lower, e.actions, best0)
+    lead = np.minimum.reduce(np.where(rivals, versus.by[_PUT] - versus.tau[_PUT], np.inf), axis=1, initial=np.inf)
+    exact_found = e.exact & found
     return Claims(
         tau=np.where(found, tau, 0.0),
-        lead=np.where(sole, np.inf, np.where(found, versus.lead(), np.nan)),
+        lead=np.where(sole, np.inf, np.where(found, lead, np.nan)),
         gap=np.where(found & ~sole, gap, np.nan),
         sole=sole,
         optimal=optimal,
         unique=unique,
         robust=robust,
         passed=passed,
-        search_pass=_search_pass(e, eps_m, steps, upper),
+        search_pass=searched.found & (alone | _all(search_ahead | ~searched.rivals)),
         regret_bound=np.where(sole, 0.0, np.where(found, np.maximum(0.0, -gap), np.inf)),
-        exact_regret=np.where(e.exact & found, top - values[rows, selected], np.nan),
+        exact_regret=np.where(exact_found, top - values[rows, index], np.nan),
         oracle_retained=oracle_retained,
         margin=np.where(found, margin, np.nan),
         eps_a=eps_a,
-        proxy_slack=np.where(e.exact & found, top - best_lower, np.nan),
+        proxy_slack=np.where(exact_found, top - best_lower, np.nan),
         paper_pass=oracle_retained & selected_maximal & (paper_margin > 2.0 * (eps_a + eps_m)),
         risk_gap=risk_gap,
         risk_active=passed & risk_active,
-        search_active=found & (reward_first >= 0) & (reward_first != selected),
+        search_active=found & (reward_first >= 0) & (reward_first != index),
         uncertainty_active=passed & uncertainty_active,
         cancellation=found & (best_size > CANCELLED * np.abs(best_lower)),
     )
 
 
-def _tau(x: Floats, values: Floats, size_x: Floats, sizes: Floats, steps: int) -> Floats:
-    """(W, m) tolerance of one figure (W,) against each action's."""
-    return tolerance(x[:, None], values, size_x[:, None], sizes, steps)
+# Figures that are compared with upper values: the score put forward, the searched one, the largest upper value, and
+# what risk activity is measured from (the largest Q, or the score put forward).
+_PUT, _SEARCHED, _TOP, _SEEN = range(4)
+
+
+class _Chosen(NamedTuple):
+    """One action of each window."""
+
+    at: Ints  # (W,) its number, 0 where there is none
+    inside: Bools  # (W, m) at the action, where it is in A
+    rivals: Bools  # (W, m) the rest of A
+    found: Bools  # (W,) a chosen action must itself be in A
+    score: Floats  # (W,)
+    size: Floats  # (W,)
+
+
+def _chosen(e: Evidence, which: Ints, score: Floats, size: Floats, rows: Ints) -> _Chosen:
+    index = np.maximum(which, 0)
+    inside = e.actions & (np.arange(e.actions.shape[1])[:, None] == index).T
+    return _Chosen(
+        index, inside, e.actions & ~inside, (which >= 0) & _any(inside), score[rows, index], size[rows, index]
+    )
 
 
 class _Versus(NamedTuple):
-    """One score against the upper values of its rivals, each with the tolerance of that pair."""
+    """Figures against upper values, each with the tolerance of that pair. A tolerance without end says that nothing is
+    known, not that everything is equal."""
 
-    ahead_by: Floats  # (W, m)
-    tau: Floats  # (W, m)
-    rivals: Bools  # (W, m)
+    by: Floats  # (figures, W, m) how far ahead
+    tau: Floats
 
-    def ahead(self, by: float, strictly: bool = True) -> Bools:
-        """(W,) ahead of every rival by more than `by` and tau; not strictly: behind none by more than tau."""
-        holds = self.ahead_by > by + self.tau if strictly else self.ahead_by >= by - self.tau
-        # A tolerance without end says that nothing is known, not that everything is equal.
-        return np.asarray((holds & (self.tau < np.inf) | ~self.rivals).all(axis=1))
+    def above(self, by: float) -> Bools:
+        """Ahead by more than `by` and tau."""
+        return np.asarray((self.by > by + self.tau) & (self.tau < np.inf))
 
-    def lead(self) -> Floats:
-        least: Floats = np.min(np.where(self.rivals, self.ahead_by - self.tau, np.inf), axis=1, initial=np.inf)
-        return least
+    def level(self) -> Bools:
+        """Not behind by more than tau."""
+        return np.asarray((self.by >= -self.tau) & (self.tau < np.inf))
 
 
-def _search_pass(e: Evidence, eps_m: float, steps: int, upper: Floats) -> Bools:
-    """`certificate_pass` of what the search itself retained, before protection."""
-    rows = np.arange(e.selected.size)
-    selected = np.maximum(e.searched_selected, 0)
-    inside = e.actions & _is_action(selected, e.actions.shape[1])
-    found = (e.searched_selected >= 0) & inside.any(axis=1)
-    best, size = e.searched[rows, selected], e.searched_size[rows, selected]
-    versus = _Versus(best[:, None] - upper, _tau(best, upper, size, e.upper_size, steps), e.actions & ~inside)
-    sole = e.actions.sum(axis=1) == 1
-    holds = versus.ahead(0.0, strictly=False) if eps_m == 0.0 else versus.ahead(2.0 * eps_m)
-    return np.asarray(found & (sole | holds))
+def _versus(figures: Floats, upper: Floats, sizes: Floats, upper_size: Floats, steps: int) -> _Versus:
+    """Figures (n, W). Windows lie side by side in memory, as they come."""
+    x, y = figures[:, None], upper.T
+    tau = tolerance(x, y, sizes[:, None], upper_size.T, steps)
+    return _Versus((x - y).transpose(0, 2, 1), tau.transpose(0, 2, 1))
 
 
 class _Seen(NamedTuple):
     """What was derived on the way."""
 
     upper: Floats  # (W, m) unbounded where unknown
-    figure: Floats  # (W,) what risk activity is measured from: the largest Q, or LB of the selected action
-    figure_size: Floats  # (W,)
+    figure: Floats  # (W,) what risk activity is measured from
+    above: Bools  # (W, m) where it is above the upper value
     found: Bools  # (W,)
 
 
 def _activity(
-    e: Evidence, seen: _Seen, steps: int, lower0: Floats, upper0: Floats, sizes0: Floats
+    e: Evidence, seen: _Seen, steps: int, best0: Floats, lower0: Floats, upper0: Floats, sizes0: Floats
 ) -> tuple[Floats, Bools]:
     """Whether every action that may be optimal at risk 0 is strictly worse here, and (kind oracle) by how much.
 
     A0 is taken as large as the evidence allows: every action whose value at risk 0 may reach the best known one.
     """
-    best0 = _best_known(lower0, e.actions)
-    size0 = np.max(np.where(e.actions & (lower0 == best0[:, None]), sizes0, 0.0), axis=1, initial=0.0)
-    tau0 = _tau(best0, upper0, size0, np.fmax(np.abs(upper0), sizes0), steps)
-    could_be_best0 = e.actions & ~(best0[:, None] - upper0 > tau0)  # an unknown value may be
-    taus = _tau(seen.figure, seen.upper, seen.figure_size, e.upper_size, steps)
-    versus = _Versus(seen.figure[:, None] - seen.upper, taus, could_be_best0)
+    best = best0[:, None]
+    size0 = _size_of(sizes0, e.actions & (lower0 == best))
+    tau0 = tolerance(best, upper0, size0[:, None], np.fmax(np.abs(upper0), sizes0), steps)
+    could_be_best0 = e.actions & ~(best - upper0 > tau0)  # an unknown value may be
     gap = seen.figure - _largest(seen.upper, could_be_best0)
-    known = seen.found & could_be_best0.any(axis=1)
-    return np.where(known, gap, np.nan), known & versus.ahead(0.0)
+    known = seen.found & _any(could_be_best0)
+    return np.where(known, gap, np.nan), known & _all(seen.above | ~could_be_best0)
+
+
+def _any(holds: Bools) -> Bools:
+    """Per window. The array's own method does the same, by way of Python."""
+    found: Bools = np.logical_or.reduce(holds, axis=1)
+    return found
+
+
+def _all(holds: Bools) -> Bools:
+    found: Bools = np.logical_and.reduce(holds, axis=1)
+    return found
 
 
 def _largest(values: Floats, where: Bools) -> Floats:
     """Per window, the largest value; -inf if there is none."""
-    largest: Floats = np.max(np.where(where, values, -np.inf), axis=1, initial=-np.inf)
+    largest: Floats = np.maximum.reduce(np.where(where, values, -np.inf), axis=1, initial=-np.inf)
+    return largest
+
+
+def _size_of(sizes: Floats, where: Bools) -> Floats:
+    """Per window, the largest size; 0 if there is none."""
+    largest: Floats = np.maximum.reduce(np.where(where, sizes, 0.0), axis=1, initial=0.0)
     return largest
 
 
 def _best_known(values: Floats, where: Bools) -> Floats:
     """Per window, the largest known value; -inf when none is."""
-    best: Floats = np.max(np.where(where & ~np.isnan(values), values, -np.inf), axis=1, initial=-np.inf)
-    return best
+    return _largest(values, where & ~np.isnan(values))
 
 
-def _argmax(values: Floats, where: Bools) -> Ints:
-    """Per window, the first action with the largest known value; -1 when none is."""
-    best = _best_known(values, where)
-    index = np.full(best.size, -1)
-    for i in range(values.shape[1] - 1, -1, -1):
-        index = np.where(where[:, i] & (values[:, i] == best), i, index)
-    return np.where(np.isfinite(best), index, -1)
+def _first_at(values: Floats, where: Bools, best: Floats) -> Ints:
+    """Per window, the first action whose value is the best known one; -1 when none is."""
+    at = where & (values == best[:, None])
+    return np.where(np.isfinite(best) & _any(at), np.argmax(at, axis=1), -1)
 
 
 def action_set(flags: NDArray[np.uint8]) -> Bools:
     """Feasible, standing for itself, and not proved dead."""
     asked = First.FEASIBLE | First.DUPLICATE | First.DEAD
-    return np.asarray(np.bitwise_and(flags, asked) == First.FEASIBLE, dtype=np.bool_)
+    return np.asarray((flags & asked) == First.FEASIBLE)

@@ -33,6 +33,8 @@ __all__ = ["Filing", "Log", "decide", "decide_panel", "refuse"]
 _log = logging.getLogger("ucsearch")
 _ADVISED = "_kept_advised"
 _PROOF, _RUN = Proof(), Run()
+_NONE = Reason.NONE
+_OUTCOMES = np.array([Outcome.HOLD.value, Outcome.FALLBACK.value, Outcome.RELEASED.value])
 
 
 class Log(Protocol):
@@ -160,18 +162,19 @@ def decide_panel(
     context = Context(_ages(certified.plan.trace, now), elapsed, shared, each, paused)
     conditions = tuple(evaluate(gate, certified, context))
     cause = _causes(conditions, len(certified))
-    passed = np.array([c is Reason.NONE for c in cause])
-    doubts = last_look(certified, passed)
+    passed = np.array([c is _NONE for c in cause])
+    # Rules whose reach changes while they are asked release nothing, so what it was at the start says it all.
+    doubts = last_look(certified, passed, unseen=None if rules is None else bool(rules.refused))
     if rules is not None and passed.any() and not rules.same_as(task.reach()):
         doubts = {**dict.fromkeys(np.flatnonzero(passed).tolist(), _KEEPS_STATE), **doubts}
     if doubts:
         conditions = (*conditions, unconfirmed(doubts, len(certified)))
         cause = _causes(conditions, len(certified))
-    released = np.array([c is Reason.NONE for c in cause])
+    released = np.array([c is _NONE for c in cause])
     fallbacks = Fallbacks(certified)
     fallback, feasible = fallbacks.ask(~released)
     chosen = np.where(released, _released_actions(certified), np.where(feasible, fallback, np.nan))
-    outcome = np.where(released, Outcome.RELEASED.value, np.where(feasible, Outcome.FALLBACK.value, Outcome.HOLD.value))
+    outcome = _OUTCOMES[np.where(released, 2, feasible)]
     panel = DecisionPanel(
         certified=certified,
         gate=gate,
@@ -222,10 +225,11 @@ def _written(decision: Decision, filing: Filing | None) -> Decision:
 
 def _causes(conditions: tuple[Any, ...], count: int) -> tuple[Reason, ...]:
     """The first failed condition names the reason; nothing failed means release."""
-    cause = [Reason.NONE] * count
+    cause = [_NONE] * count
     for c in reversed(conditions):
-        for w in np.flatnonzero(~c.passed):
-            cause[w] = c.reasons[0] if len(c.reasons) == 1 else c.reasons[w]
+        if not c.passed.all():
+            for w in np.flatnonzero(~c.passed):
+                cause[w] = c.reasons[0] if len(c.reasons) == 1 else c.reasons[w]
     return tuple(cause)
 
 

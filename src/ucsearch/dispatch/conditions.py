@@ -24,6 +24,10 @@ __all__ = ["BUILT_IN", "BuiltIn", "Checked", "evaluate", "unconfirmed"]
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
+_TESTS = {"<=": np.less_equal, ">=": np.greater_equal, ">": np.greater, "==": np.equal}
+# Plain numbers: with an enum NumPy takes several times as long.
+_TASK_ERROR, _OUT_OF_TIME, _NO_STRUCTURE = map(int, (Status.TASK_ERROR, Status.OUT_OF_TIME, Status.NO_STRUCTURE))
+_NOT_PROVED, _DEAD_END = int(Status.NOT_PROVED), int(Status.DEAD_END)
 
 
 class Checked(NamedTuple):
@@ -71,9 +75,10 @@ class BuiltIn:
             return None
         left = np.asarray(self.figure(asked), dtype=np.float64)
         if left.shape != (count := (len(asked.panel),)):
-            left = np.broadcast_to(left, count)
-        why = (self.reason,) if self.reasons is None else self.reasons(asked)
-        return Checked(self.name, left, self.operator, float(right), _holds(left, self.operator, right), why)
+            left = np.full(count, left)
+        passed = _holds(left, self.operator, right)
+        why = (self.reason,) if self.reasons is None or passed.all() else self.reasons(asked)
+        return Checked(self.name, left, self.operator, float(right), passed, why)
 
 
 def _if(asked: object) -> float | None:
@@ -119,12 +124,12 @@ def _measured(name: str, words: str) -> BuiltIn:
 # In the order in which the first failure names the reason.
 BUILT_IN = (
     BuiltIn(
-        "task", "the task's rules ran without a fault", Reason.TASK_ERROR, lambda x: x.status == Status.TASK_ERROR,
+        "task", "the task's rules ran without a fault", Reason.TASK_ERROR, lambda x: x.status == _TASK_ERROR,
         limit=lambda x: 0.0,
     ),
     BuiltIn(
         IN_TIME, "the search ended before its time was over", Reason.TIME_BUDGET,
-        lambda x: x.status != Status.OUT_OF_TIME, limit=lambda x: _if((x.status == Status.OUT_OF_TIME).any()),
+        lambda x: x.status != _OUT_OF_TIME, limit=lambda x: _if((x.status == _OUT_OF_TIME).any()),
     ),
     BuiltIn(
         "conditions", "the gate asks for something", Reason.NOT_PROVED, lambda x: 0, ">=",
@@ -148,14 +153,14 @@ BUILT_IN = (
     ),
     BuiltIn(
         "law", "the forecast says what is learned when", Reason.NO_INFORMATION_STRUCTURE,
-        lambda x: x.status != Status.NO_STRUCTURE, limit=lambda x: _if(x.closed),
+        lambda x: x.status != _NO_STRUCTURE, limit=lambda x: _if(x.closed),
     ),
     BuiltIn(
         "transitions_within_budget", "every state that can be reached was valued within node_budget",
-        Reason.NODE_BUDGET, lambda x: x.status != Status.NOT_PROVED, limit=lambda x: _if(x.closed),
+        Reason.NODE_BUDGET, lambda x: x.status != _NOT_PROVED, limit=lambda x: _if(x.closed),
     ),
     BuiltIn(
-        "completion", "some plan keeps the rules to the end", Reason.DEAD_END, lambda x: x.status != Status.DEAD_END
+        "completion", "some plan keeps the rules to the end", Reason.DEAD_END, lambda x: x.status != _DEAD_END
     ),
     BuiltIn("path", "the search found a plan", Reason.SEARCH_EXHAUSTED, lambda x: x.panel.released >= 0),
     BuiltIn(
@@ -231,5 +236,5 @@ def unconfirmed(windows: Iterable[int], count: int) -> Checked:
 
 def _holds(left: Floats, operator: str, right: float) -> Bools:
     """NaN on the left fails every operator."""
-    tests = {"<=": np.less_equal, ">=": np.greater_equal, ">": np.greater, "==": np.equal}
-    return np.asarray(tests[operator](left, right), dtype=np.bool_)
+    held: Bools = _TESTS[operator](left, right)
+    return held

@@ -16,6 +16,8 @@ from ucsearch.task import Task
 
 __all__ = ["Fallbacks", "checked_fallback"]
 
+_REWARD, _UNCERTAINTY = int(Col.STEP_REWARD), int(Col.STEP_UNCERTAINTY)
+
 
 def checked_fallback(task: Task, state: Any, params: Any, available: Sequence[float]) -> tuple[float, bool]:
     """The fallback and whether it may be sent; a fallback that raises or is no action may not."""
@@ -84,10 +86,11 @@ class Fallbacks:
     def _cost(self, windows: NDArray[np.int64]) -> NDArray[np.float64]:
         plan = self._certified.plan
         table, rows = plan.outputs.table[windows], np.arange(windows.size)
-        step = table[:, :, Col.STEP_REWARD] - plan.settings.risk * table[:, :, Col.STEP_UNCERTAINTY]
+        step = table[:, :, _REWARD] - plan.settings.risk * table[:, :, _UNCERTAINTY]
         grid = plan.inputs.actions if plan.inputs.actions.shape[0] == 1 else plan.inputs.actions[windows]
         match = grid == self._action[windows, None]
-        of_fallback = np.where(match.any(axis=1), step[rows, np.argmax(match, axis=1)], np.nan)
+        place = match.argmax(axis=1)  # the first one, where there is one
+        of_fallback = np.where(match[rows, place], step[rows, place], np.nan)
         first = self._certified.released[windows]
         candidate = np.where(first >= 0, step[rows, np.maximum(first, 0)], np.nan)
         cost: NDArray[np.float64] = candidate - of_fallback

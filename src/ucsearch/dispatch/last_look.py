@@ -35,13 +35,15 @@ Floats = NDArray[np.float64]
 _MEMBERS, _SCORES = MODES["members"], MODES["scores"]
 
 
-def last_look(certified: CertifiedPanel, released: NDArray[np.bool_]) -> dict[int, str]:
-    """Windows whose release the plain rules do not confirm, and why."""
+def last_look(
+    certified: CertifiedPanel, released: NDArray[np.bool_], unseen: bool | None = None
+) -> dict[int, str]:  # fmt: skip
+    """Windows whose release the plain rules do not confirm, and why. `unseen`: whether the rules reach what cannot be
+    seen (a clock, random numbers, an open file), where the caller knows; they are asked about everything, twice."""
     windows = np.flatnonzero(released)
     if not windows.size:
         return {}
-    # Rules that reach what cannot be seen (a clock, random numbers, an open file) are asked about everything, twice.
-    unseen = bool(certified.plan.task.reach().refused)
+    unseen = bool(certified.plan.task.reach().refused) if unseen is None else unseen
     if certified.plan.policy.mode == "closed":
         found = {w: _policy_look(certified.plan[w]) for w in windows.tolist()}
         if unseen:
@@ -129,7 +131,8 @@ class _Look:
         self.params = [None if layout is None else layout.build(row) for row in inputs.params.tolist()]
         self.actions = inputs.actions.tolist()
         grid = inputs.actions if len(inputs.actions) == 1 else inputs.actions[windows]
-        self.taken = np.take_along_axis(grid, np.maximum(self.paths, 0), axis=1).tolist()  # (n, d)
+        rows = np.zeros(1, np.int64) if len(grid) == 1 else np.arange(len(grid))
+        self.taken = grid[rows[:, None], np.maximum(self.paths, 0)].tolist()  # (n, d)
 
     def _outcomes(self, array: NDArray[np.float64]) -> list[list[Any]]:
         """(n, d, F) numbers as the outcomes that rules see."""

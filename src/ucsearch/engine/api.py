@@ -40,7 +40,7 @@ from ucsearch.reach import Reach
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["search", "search_panel", "thread_count"]
+__all__ = ["search", "search_again", "search_panel", "thread_count"]
 
 Floats = NDArray[np.float64]
 Faults = dict[int, TaskFault]  # by window
@@ -128,11 +128,29 @@ def search_panel(
     grid = action_grid(task, actions, trace.windows)
     settings = resolve(policy, task, trace, grid.shape[1])
     inputs = inputs_of(rows, params_rows(task, params, trace.windows), grid, trace, settings)
+    return _searched(task, trace, policy, settings, layout, inputs, threads, engine, keep_paths, progress, stop)
+
+
+def search_again(
+    plan: PanelPlan, policy: Policy, *, threads: int | None, engine: Engine, keep_paths: bool,
+    stop: Callable[[], bool] | None,
+) -> PanelPlan:  # fmt: skip
+    """The windows of a panel by another policy: what they are was checked and laid out for the first one."""
+    task, trace, given = plan.task, plan.trace, plan.inputs
+    settings = resolve(policy, task, trace, given.actions.shape[1])
+    inputs = inputs_of(given.states, given.params, given.actions, trace, settings)
+    return _searched(task, trace, policy, settings, plan.layout, inputs, threads, engine, keep_paths, None, stop)
+
+
+def _searched(
+    task: Task, trace: Trace, policy: Policy, settings: Settings, layout: Layout, inputs: Inputs, threads: int | None,
+    engine: Engine, keep_paths: bool, progress: Callable[[int], None] | None, stop: Callable[[], bool] | None,
+) -> PanelPlan:  # fmt: skip
     count = thread_count(threads)
     asked = (policy, task, settings)
     on_device = engine == "cuda"
     kernel = None if on_device else choose_kernel(task, layout, settings, engine, edges_asked(*asked, inputs))
-    outputs = Outputs.empty(trace.windows, grid.shape[1], settings.depth, keep_paths, branches(settings))
+    outputs = Outputs.empty(trace.windows, inputs.actions.shape[1], settings.depth, keep_paths, branches(settings))
     bare = unstructured(trace, settings)
     faults: Faults = {}
 

@@ -139,19 +139,7 @@ def panel_states(task: Task, states: Any, windows: int) -> tuple[Layout, Floats]
     if isinstance(states, np.ndarray):
         layout = _layout_for(task, states)
     elif isinstance(states, task.state):
-        for name, item in zip(task.state._fields, states, strict=True):
-            if any(np.size(x) == 0 for x in (item if isinstance(item, tuple) else (item,))):
-                raise InputError(f"states.{name}", "no values", f"{windows} values, one per window")
-        first = task.state(
-            *(
-                tuple(float(np.ravel(x)[0]) for x in item)
-                if isinstance(item, tuple)
-                else tuple(float(x) for x in np.asarray(item)[0])
-                if np.ndim(item) == 2
-                else float(np.ravel(item)[0])
-                for item in states
-            )
-        )
+        first = task.state(*(_first(name, x, windows) for name, x in zip(task.state._fields, states, strict=True)))
         layout = task.layout(first)
     else:
         if not isinstance(states, Iterable):
@@ -166,6 +154,17 @@ def panel_states(task: Task, states: Any, windows: int) -> tuple[Layout, Floats]
     if rows.shape[0] != windows:
         raise InputError("states", f"{rows.shape[0]} rows", f"{windows}, one per window of the traces")
     return layout, rows
+
+
+def _first(name: str, item: Any, windows: int) -> Any:
+    """A field in the first window: a number, or a tuple of them."""
+    if type(item) is np.ndarray and item.size and item.ndim <= 2 and item.dtype == np.float64:  # as a rule
+        return item.item(0) if item.ndim < 2 else tuple(item[0].tolist())
+    if any(np.size(x) == 0 for x in (item if isinstance(item, tuple) else (item,))):
+        raise InputError(f"states.{name}", "no values", f"{windows} values, one per window")
+    if isinstance(item, tuple):
+        return tuple(float(np.ravel(x)[0]) for x in item)
+    return tuple(float(x) for x in np.asarray(item)[0]) if np.ndim(item) == 2 else float(np.ravel(item)[0])
 
 
 def _layout_for(task: Task, states: NDArray[Any]) -> Layout:

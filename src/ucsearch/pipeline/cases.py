@@ -25,7 +25,7 @@ from ucsearch.pipeline.lead_times import as_planned, planned_policy
 from ucsearch.pipeline.numbers import number_words, parse_dates
 from ucsearch.pipeline.tables import Block, Problem, Table
 from ucsearch.policies import Policy
-from ucsearch.settings import Settings
+from ucsearch.settings import Columns, Settings
 from ucsearch.task import Task
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+_TABLES = 64  # of states whose columns are remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +116,15 @@ def _known_columns(config: Any) -> StateColumns:
     return StateColumns(tuple(single), tuple(several), tuple(required), frozenset(whole), numbers, tuple(words))
 
 
+class _Read(NamedTuple):
+    """What the columns of a states file are."""
+
+    names: Columns
+    known: dict[str, str]  # file column -> our name
+    strange: list[str]  # that nobody knows
+    problems: list[Problem]
+
+
 def _whole(value: float) -> float:
     """An int where it is one; what is not whole stays as it is, for the task to refuse."""
     return int(value) if value == int(value) else value
@@ -128,6 +138,8 @@ class Kinds:
         self._kinds: dict[tuple[Any, ...], Kind] = {}
         self._configs: dict[tuple[tuple[str, Any], ...], Any] = {}
         self._params: dict[int, Any] = {}  # by id of a config, which `_configs` keeps alive
+        self._shared = {c for s in settings.shared for c in (s.times, s.per)}  # read by `allocate`
+        self._read: dict[tuple[str, tuple[str, ...]], _Read] = {}
 
     def __len__(self) -> int:
         return len(self._configs)
@@ -159,35 +171,23 @@ class Kinds:
             self._kinds[key] = Kind(len(self._kinds), config, config.task(), where, policy)
         return self._kinds[key]
 
+    def read(self, table: Table) -> _Read:
+        """What the columns of a states file are; of tables with the same ones found once."""
+        key = (str(table.path), table.columns)
+        if key not in self._read:
+            if len(self._read) >= _TABLES:
+                self._read.clear()
+            self._read[key] = self._columns_of(table)
+        return self._read[key]
 
-class StateFile:
-    """A states file, read as a whole."""
-
-    def __init__(self, table: Table, settings: Settings, kinds: Kinds | None = None) -> None:
-        self.table, self.settings = table, settings
-        self.kinds = Kinds(settings) if kinds is None else kinds
-        self.cases: dict[str, Case] = {}
-        self.places: dict[str, str] = {}  # every series named, in file order
-        self.refused: dict[str, Problem] = {}
-        self.problems: list[Problem] = []
-        self.dates: dict[str, Any] = {}  # what day a state is of, where the file says so
-        self.names = usual_names(table, settings.columns)
-        self._arguments = state_columns(settings.task)
-        self._shared = {c for s in settings.shared for c in (s.times, s.per)}  # read by `allocate`
-        self._columns, strange = self._known_columns()
-        for block in table.blocks([c for c in table.columns if c in self._columns or c in strange]):
-            self._refuse_numbers(block, strange)
-            self._add(block)
-        if not self.places:
-            raise DataError(f"{table.path}: saw no rows, expected states")
-
-    def _known_columns(self) -> tuple[dict[str, str], list[str]]:
-        """File column -> our name, for those we know; and those that nobody knows."""
-        names, a, file = self.names, self._arguments, str(self.table.path)
+    def _columns_of(self, table: Table) -> _Read:
+        settings, file = self.settings, str(table.path)
+        names, a = usual_names(table, settings.columns), state_columns(settings.task)
+        problems = []
         known = {names.series: "series", names.date: "date", **names.rename}
         strange = []
         ours_all = [*a.single, *a.numbers, *a.words, *(f"{n}_1" for n in a.several)]
-        for column in self.table.columns:
+        for column in table.columns:
             name = known.get(column, column)
             prefix, _, number = name.rpartition("_")
             ours = name in ("series", "date") or name in a.single or name in a.numbers or name in a.words
@@ -202,20 +202,41 @@ class StateFile:
                     )  # fmt: skip
                 text = "an unknown column, left out (columns.ignore would silence this)"
                 strange.append(column)
-                self.problems.append(Problem(file, "", column, "", text, refuses=False))
-        found = {c: known[c] for c in self.table.columns if c in known}
+                problems.append(Problem(file, "", column, "", text, refuses=False))
+        found = {c: known[c] for c in table.columns if c in known}
         if len(set(found.values())) != len(found):
-            raise InputError(f"{self.table.path}", "two columns of one meaning", "each of our names once")
+            raise InputError(f"{table.path}", "two columns of one meaning", "each of our names once")
         for name in ("series", *a.required):
             wanted = names.series if name == "series" else name
             if name not in found.values():
                 others = [c for c in strange if c not in found]
                 hint = f"Say what yours is called, under [columns]: {_renamed(others[0], name)}." if others else ""
                 raise InputError(
-                    f"{self.table.path}", f"columns {', '.join(self.table.columns)}", f"a column {wanted!r}",
+                    f"{table.path}", f"columns {', '.join(table.columns)}", f"a column {wanted!r}",
                     hint=hint,
                 )  # fmt: skip
-        return found, strange
+        return _Read(names, found, strange, problems)
+
+
+class StateFile:
+    """A states file, read as a whole."""
+
+    def __init__(self, table: Table, settings: Settings, kinds: Kinds | None = None) -> None:
+        self.table, self.settings = table, settings
+        self.kinds = Kinds(settings) if kinds is None else kinds
+        self.cases: dict[str, Case] = {}
+        self.places: dict[str, str] = {}  # every series named, in file order
+        self.refused: dict[str, Problem] = {}
+        self.problems: list[Problem] = []
+        self.dates: dict[str, Any] = {}  # what day a state is of, where the file says so
+        self.names, self._columns, strange, found = self.kinds.read(table)
+        self.problems.extend(found)
+        self._arguments = state_columns(settings.task)
+        for block in table.blocks([c for c in table.columns if c in self._columns or c in strange]):
+            self._refuse_numbers(block, strange)
+            self._add(block)
+        if not self.places:
+            raise DataError(f"{table.path}: saw no rows, expected states")
 
     def _refuse_numbers(self, block: Block, strange: Sequence[str]) -> None:
         """A limit under a name we do not know must not go unnoticed, and limits are numbers."""

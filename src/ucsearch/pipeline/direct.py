@@ -18,7 +18,7 @@ from datetime import datetime
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from ucsearch.pipeline.columns import Layout, forecast_layout, usual_names
 from ucsearch.pipeline.decide import decided, logged
 from ucsearch.pipeline.forecasts import LARGEST, ForecastFile, Values
 from ucsearch.pipeline.rows import shown_columns
-from ucsearch.pipeline.tables import Block, Problem
+from ucsearch.pipeline.tables import Block
 from ucsearch.pipeline.work import Standing, Work
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.requests import Request, as_request
@@ -37,9 +37,11 @@ from ucsearch.settings import Columns, Settings
 __all__ = ["Known", "decide_cases", "rows_work"]
 
 _NUMBERS = frozenset({float, int})
+_FLOATS = frozenset({float})
 _LISTS = frozenset({list})
 _KEPT = 4_096  # sets of parameters
 _SHAPES = 64  # of forecasts
+_FORECASTS, _STATES = Path("forecasts"), Path("states")  # as problems call them
 _SAID = ("cutoff", "issued", "model")  # once for a whole forecast
 
 
@@ -57,6 +59,15 @@ def decide_cases(
     return [{name: row[i] for name, i in columns.items()} for row in out]
 
 
+class _Shape(NamedTuple):
+    """Forecasts with the same columns."""
+
+    table: _Rows  # without rows
+    columns: Columns
+    layout: Layout
+    order: list[int] | None  # of the values, where it is another one than theirs
+
+
 class Known:
     """What calls with the same settings have in common, so that it is found once: tasks by their parameters, and which
     columns hold a forecast. For one thread at a time."""
@@ -64,7 +75,7 @@ class Known:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._kinds = Kinds(settings)
-        self._layouts: dict[tuple[str, ...], tuple[Columns, Layout, list[Problem]]] = {}
+        self._shapes: dict[tuple[tuple[str, ...], int], _Shape | None] = {}
 
     def kinds(self) -> Kinds:
         """For one call: parameters that differ from series to series must not be kept for ever."""
@@ -72,16 +83,28 @@ class Known:
             self._kinds = Kinds(self.settings)
         return self._kinds
 
-    def layout(self, columns: tuple[str, ...]) -> tuple[Columns, Layout, list[Problem]]:
-        """Which of these columns of a forecast hold what."""
-        if (found := self._layouts.get(columns)) is None:
-            shape = _Rows("forecasts", [])
-            shape.columns = columns
-            used = usual_names(shape, self.settings.columns)
-            found = (used, *forecast_layout(shape, used, self.settings))
-            if len(self._layouts) < _SHAPES:
-                self._layouts[columns] = found
-        return found
+    def shape(self, columns: tuple[str, ...], values: int) -> _Shape | None:
+        """Which of these columns of a forecast hold what, the last ones being its `values`; None where they are not
+        those of a plain forecast."""
+        key = (columns, values)
+        if key not in self._shapes:
+            if len(self._shapes) >= _SHAPES:
+                self._shapes.clear()
+            self._shapes[key] = self._shape(columns, values)
+        return self._shapes[key]
+
+    def _shape(self, columns: tuple[str, ...], values: int) -> _Shape | None:
+        names, given = self.settings.columns, columns[len(columns) - values :]
+        if len(set(columns)) != len(columns):
+            return None
+        table = _Rows(_FORECASTS, [])
+        table.columns = columns
+        used = usual_names(table, names)
+        layout, problems = forecast_layout(table, used, self.settings)
+        if problems or layout.dated or layout.time != names.step or layout.kind == "sample":
+            return None
+        order = [given.index(name) for name in layout.values]
+        return _Shape(table, used, layout, None if order == list(range(values)) else order)
 
 
 def rows_work(
@@ -120,8 +143,8 @@ def rows_work(
     forecasts = _quick(asked, settings, common)
     if forecasts is None:  # something is unusual: cell by cell, as in a file
         cells = [row for i, (s, f) in enumerate(asked.items()) for row in _steps(s, f, i, settings)]
-        forecasts = ForecastFile.open(_Rows("forecasts", cells), settings)
-    book = StateFile(_Rows("states", states), settings, common.kinds())
+        forecasts = ForecastFile.open(_Rows(_FORECASTS, cells), settings)
+    book = StateFile(_Rows(_STATES, states), settings, common.kinds())
     return Work(settings, forecasts, book, now, None, standing=standing)
 
 
@@ -150,21 +173,20 @@ def _quick(asked: Mapping[str, Mapping[str, Any]], settings: Settings, common: K
         said |= {name for name in _SAID if name in forecast}
         arrays[series] = found
         tables[series] = Values(series, found, notes["cutoff"], notes["issued"], None, notes["model"])
-    shape = _Rows("forecasts", [])
-    shape.columns = (names.series, names.step, *(getattr(names, n) for n in _SAID if n in said), *columns)
-    if len(set(shape.columns)) != len(shape.columns):
+    extra = (names.series, names.step, *(getattr(names, n) for n in _SAID if n in said))
+    shape = common.shape((*extra, *columns), len(columns))
+    if shape is None:
         return None
-    used, layout, problems = common.layout(shape.columns)
-    if problems or layout.dated or layout.time != names.step or layout.kind == "sample":
-        return None
-    order = [columns.index(name) for name in layout.values]
-    if order != list(range(len(columns))):
-        arrays = {s: np.ascontiguousarray(x[:, order]) for s, x in arrays.items()}
+    layout = shape.layout
+    if shape.order is not None:
+        arrays = {s: np.ascontiguousarray(x[:, shape.order]) for s, x in arrays.items()}
         tables = {s: v._replace(table=arrays[s]) for s, v in tables.items()}
     if layout.kind == "mean" and any((x[:, 1] < 0.0).any() for x in arrays.values()):
         return None
     spans = {s: (1.0, float(len(x)), len(x)) for s, x in arrays.items()}
-    file = _Given(shape, layout, used, tuple(tables), tuple(range(len(tables))), {}, (), spans, settings.period)
+    file = _Given(
+        shape.table, layout, shape.columns, tuple(tables), tuple(range(len(tables))), {}, (), spans, settings.period
+    )
     object.__setattr__(file, "tables", tables)
     return file
 
@@ -268,15 +290,18 @@ class _Rows:
 
     unit = "row"
 
-    def __init__(self, name: str, rows: list[dict[str, Any]]) -> None:
-        self.path = Path(name)
+    def __init__(self, path: Path, rows: list[dict[str, Any]]) -> None:
+        self.path = path
         self.rows = rows
         self.columns = tuple(dict.fromkeys(column for row in rows for column in row))
 
     def blocks(self, columns: Sequence[str], start: int = 0) -> Iterator[Block]:
         part = self.rows[start:]
-        cells = {name: [_text(row.get(name)) for row in part] for name in columns}
-        yield Block(start, np.arange(start + 1, len(self.rows) + 1, dtype=np.int64), cells)
+        values = {name: [row.get(name) for row in part] for name in columns}
+        cells = {name: [_text(x) for x in column] for name, column in values.items()}
+        plain = {n: np.array(x) for n, x in values.items() if _FLOATS.issuperset(map(type, x))}
+        place = np.arange(start + 1, len(self.rows) + 1, dtype=np.int64)
+        yield Block(start, place, cells, plain=plain)
 
 
 def _text(value: Any) -> str:

@@ -67,6 +67,7 @@ class Block:
     cells: Mapping[str, Any]
     ragged: Mapping[int, int] = field(default_factory=dict)  # place -> cells seen, where their number is wrong
     decimal: Decimal | None = "."  # of texts; None: commas in it could be either
+    plain: Mapping[str, Floats] = field(default_factory=dict)  # (n,) columns that were numbers before they were texts
 
     def __len__(self) -> int:
         return int(self.places.size)
@@ -87,6 +88,8 @@ class Block:
 
     def numbers(self, column: str) -> tuple[Floats, dict[int, str]]:
         """(n,) values, NaN where there is none, and by index the texts that are no numbers (NaN too)."""
+        if (known := self.plain.get(column)) is not None:
+            return known.copy(), {}
         cells = self.cells[column]
         if not isinstance(cells, list):
             import pyarrow as pa

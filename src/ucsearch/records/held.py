@@ -6,6 +6,7 @@ would find them again.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from ucsearch.errors import RecordError
@@ -17,32 +18,31 @@ class Held:
     """The database, and its write-ahead log with its index, as they were just after they were opened."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
         self._size = 0  # bytes; a log never becomes smaller
         names = (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm"))
-        self._known = {name: _identity(name) for name in names}
+        self._known = [(str(name), *_identity(name)) for name in names]
 
     def check(self) -> None:
         """Raise where another file, or none, is in the place of one of them."""
-        for path, known in self._known.items():
+        for n, (path, *known) in enumerate(self._known):
             try:
-                seen = _identity(path)
-            except RecordError:
-                seen = (-1, -1, -1)
-            if seen[:2] != known[:2] or (path == self._path and seen[2] < self._size):
+                found = os.stat(path)
+            except OSError:
+                found = None
+            if found is None or [found.st_dev, found.st_ino] != known or (n == 0 and found.st_size < self._size):
                 raise RecordError(
                     f"{path}: deleted or replaced while it was open; nothing counts as recorded since. "
                     "Put it back, and open the log again"
                 )
-            if path == self._path:
-                self._size = seen[2]
+            if n == 0:
+                self._size = found.st_size
 
 
-def _identity(path: Path) -> tuple[int, int, int]:
-    """Device, number and size."""
+def _identity(path: Path) -> tuple[int, int]:
+    """Device and number."""
     try:
         found = path.stat()
     except OSError as error:
         # SQLite has made all three by now; another connection of this process may use one that has no name any more.
         raise RecordError(f"{path}: deleted while it was open; restart what uses it") from error
-    return found.st_dev, found.st_ino, found.st_size
+    return found.st_dev, found.st_ino

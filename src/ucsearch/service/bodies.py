@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
+from struct import error as PackError
+from struct import pack
 from typing import Annotated, Any, TypeVar, cast
 
 import numpy as np
@@ -213,10 +216,13 @@ def _forecast(given: ForecastBody, i: int, limits: Limits, prefix: str) -> dict[
 def _packed(members: list[list[float | None]]) -> Any:
     """Members as an array, where each has as many values and none is missing. While requests wait, hundreds of numbers
     of each would be looked up in memory again by the deciding thread, and freed there."""
-    if len(set(map(len, members))) != 1:
+    steps, count = len(members[0]) if members else 0, len(members)
+    if not steps or set(map(len, members)) != {steps}:
         return members
-    table = np.array(members, dtype=np.float64)
-    return table if table.size and not np.isnan(table).any() else members
+    try:  # in half the time that NumPy takes to look through lists
+        return np.frombuffer(pack(f"{count * steps}d", *chain.from_iterable(members))).reshape(count, steps)
+    except PackError:  # a value is missing
+        return members
 
 
 def number_text(value: float) -> float | str | None:

@@ -37,6 +37,7 @@ class Metrics:
         )
         sizes = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
         self.batch_size = Histogram(f"{p}_batch_size", "items decided together", buckets=sizes, registry=r)
+        self._queue, self._decide, self._commit = map(self.stage.labels, ("queue", "decide", "commit"))
         self.queue = Gauge(f"{p}_queue_items", "items that wait", registry=r)
         self.commit = Histogram(f"{p}_commit_seconds", "time of a commit", buckets=_SECONDS, registry=r)
         self.entries = Gauge(f"{p}_log_entries", "entries of the log", registry=r)
@@ -57,12 +58,12 @@ class Metrics:
 
     def batch(self, items: int, queue_s: float, decide_s: float) -> None:
         self.batch_size.observe(items)
-        self.stage.labels("queue").observe(queue_s)
-        self.stage.labels("decide").observe(decide_s)
+        self._queue.observe(queue_s)
+        self._decide.observe(decide_s)
 
     def committed(self, seconds: float, seq: int) -> None:
         self.commit.observe(seconds)
-        self.stage.labels("commit").observe(seconds)
+        self._commit.observe(seconds)
         self.entries.set(seq)
 
     def text(self) -> bytes:

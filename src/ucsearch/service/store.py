@@ -51,7 +51,7 @@ class Locked(AuditLog):
         super().check_place()
         if self.lock >= 0:
             try:
-                is_ours = os.path.samestat(os.fstat(self.lock), self.lock_path.stat())
+                is_ours = os.path.samestat(os.fstat(self.lock), os.stat(self.lock_path))
             except OSError:
                 is_ours = False
             if not is_ours:  # a second service would take the new one

@@ -221,7 +221,7 @@ class LeadTimeInventory(OnSeries):
         found: dict[str, Floats] = {}
         if level:
             order_up_to = fractile(total, trace.weights, critical(under, np.asarray(p.holding)))
-            given = np.broadcast_to(np.asarray(p.fallback_order, dtype=np.float64), order_up_to.shape)
+            given = np.asarray(p.fallback_order, dtype=np.float64)
             found["fallback_order"] = np.where(given >= 0.0, given, order_up_to)
         if cycle:
             usual = mean_demand(trace).mean(axis=1)

@@ -32,7 +32,7 @@ def critical(under: Floats, over: Floats) -> Floats:
     """The critical ratio, kept off 0 and 1; a half where nothing costs anything."""
     both = under + over
     ratio = np.divide(under, both, out=np.full(np.shape(both), 0.5), where=both > 0.0)
-    return np.asarray(np.clip(ratio, 0.01, 0.999))
+    return np.asarray(np.minimum(np.maximum(ratio, 0.01), 0.999))
 
 
 def distinct(grid: Floats) -> tuple[Floats, Floats]:
