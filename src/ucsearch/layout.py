@@ -208,9 +208,12 @@ class Layout:
             return None
         if not all(c.shape == arrays[0].shape for c in arrays):
             return None
-        rows = np.empty((len(arrays[0]), len(columns)))
-        for i, column in enumerate(columns):
-            rows[:, i] = column
+        if len(arrays[0]) == 1:
+            rows = np.array([[c if type(c) is float else c.item() for c in columns]])
+        else:
+            rows = np.empty((len(arrays[0]), len(columns)))
+            for i, column in enumerate(columns):
+                rows[:, i] = column
         return rows if bool(np.isfinite(rows).all()) else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Unpack
 
 import numpy as np
@@ -244,9 +245,19 @@ def _kind(kind: Kind, plan: PanelPlan, needs_oracle: bool) -> str:
 
 def exact_of(policy: Policy, risk: float, node_budget: int, every: bool) -> Exact:
     order = "auto" if policy.order == "score" else policy.order
+    return _exact(
+        policy.depth, risk, policy.discount, policy.mode, policy.spread, policy.tail, order, node_budget, every
+    )
+
+
+@lru_cache(maxsize=256, typed=True)
+def _exact(
+    depth: int, risk: float, discount: float, mode: Any, spread: Any, tail: float, order: Any, budget: int, every: bool
+) -> Exact:
+    """Checked once: most proofs of a plan are by the same policy."""
     return Exact(
-        depth=policy.depth, risk=risk, discount=policy.discount, mode=policy.mode, spread=policy.spread,
-        tail=policy.tail, order=order, node_budget=node_budget, every_action=every,
+        depth=depth, risk=risk, discount=discount, mode=mode, spread=spread, tail=tail, order=order, node_budget=budget,
+        every_action=every,
     )  # fmt: skip
 
 

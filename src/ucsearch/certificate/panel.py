@@ -90,7 +90,8 @@ class CertifiedPanel:
         if plan.policy.mode in ("members", "closed"):
             return None
         rows, at = np.arange(len(self)), np.maximum(self.released, 0)
-        found = (self.released >= 0) & self.evidence.actions[rows, at] & ~np.isnan(self.evidence.lower[rows, at])
+        lower = self.evidence.lower[rows, at]
+        found = (self.released >= 0) & self.evidence.actions[rows, at] & (lower == lower)
         return kept_weights(plan.task, plan.layout, plan.inputs, np.where(found[:, None], self.paths[rows, at], -1))
 
     def rates(self) -> dict[str, float]:

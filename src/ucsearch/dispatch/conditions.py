@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -52,9 +53,12 @@ class Asked(NamedTuple):
     def status(self) -> NDArray[np.int64]:
         return self.panel.plan.status
 
-    @property
-    def closed(self) -> bool:
-        return self.panel.plan.policy.mode == "closed"
+
+class Terms(NamedTuple):
+    """What says whether a condition is asked for, and its limit: the same for every panel."""
+
+    gate: Gate
+    closed: bool  # policies were valued, not fixed plans
 
 
 @dataclass(frozen=True)
@@ -66,19 +70,23 @@ class BuiltIn:
     reason: Reason
     figure: Callable[[Asked], object]  # (W,), or one for all
     operator: str = "=="
-    limit: Callable[[Asked], float | None] = lambda x: 1.0
+    limit: Callable[[Terms], float | None] = lambda x: 1.0
     reasons: Callable[[Asked], tuple[Reason, ...]] | None = None  # one per window, instead of `reason`
 
-    def check(self, asked: Asked) -> Checked | None:
-        right = self.limit(asked)
-        if right is None:
-            return None
+    def check(self, asked: Asked, right: float) -> Checked:
         left = np.asarray(self.figure(asked), dtype=np.float64)
         if left.shape != (count := (len(asked.panel),)):
             left = np.full(count, left)
         passed = _holds(left, self.operator, right)
         why = (self.reason,) if self.reasons is None or passed.all() else self.reasons(asked)
-        return Checked(self.name, left, self.operator, float(right), passed, why)
+        return Checked(self.name, left, self.operator, right, passed, why)
+
+
+@lru_cache(maxsize=256)
+def _asked_by(terms: Terms) -> tuple[tuple[BuiltIn, float], ...]:
+    """The conditions that a gate asks for, with their limits."""
+    found = [(one, one.limit(terms)) for one in BUILT_IN]
+    return tuple((one, float(right)) for one, right in found if right is not None)
 
 
 def _if(asked: object) -> float | None:
@@ -129,7 +137,7 @@ BUILT_IN = (
     ),
     BuiltIn(
         IN_TIME, "the search ended before its time was over", Reason.TIME_BUDGET,
-        lambda x: x.status != _OUT_OF_TIME, limit=lambda x: _if((x.status == _OUT_OF_TIME).any()),
+        lambda x: x.status != _OUT_OF_TIME,
     ),
     BuiltIn(
         "conditions", "the gate asks for something", Reason.NOT_PROVED, lambda x: 0, ">=",
@@ -198,8 +206,10 @@ BUILT_IN = (
 
 def evaluate(gate: Gate, panel: CertifiedPanel, context: Context) -> list[Checked]:
     """Every condition that is asked for, the task's own ones last."""
-    asked = Asked(gate, panel, context)
-    rows = [row for row in (one.check(asked) for one in BUILT_IN) if row is not None]
+    asked, closed = Asked(gate, panel, context), panel.plan.policy.mode == "closed"
+    rows = [one.check(asked, right) for one, right in _asked_by(Terms(gate, closed))]
+    # A search that was not ended says nothing of it: without a clock nobody asked.
+    rows = [row for row in rows if row.name != IN_TIME or not row.passed.all()]
     return rows + [_of_site(one, panel) for one in panel.plan.task.conditions]
 
 

@@ -47,6 +47,7 @@ Faults = dict[int, TaskFault]  # by window
 
 # Plain numbers: an enum compares slowly.
 _TASK_ERROR, _CLOSED, _STATUS = int(Status.TASK_ERROR), MODES["closed"], int(OutI.STATUS)
+_LONG = 1024  # numbers that an algorithm is told besides
 _PREPARED = 64  # combinations of policy and shapes remembered for a task
 
 
@@ -126,7 +127,7 @@ def search_panel(
     trace = panel_trace(traces)
     layout, rows = panel_states(task, states, trace.windows)
     grid = action_grid(task, actions, trace.windows)
-    settings = resolve(policy, task, trace, grid.shape[1])
+    settings = _resolved(policy, task, trace, grid.shape[1])
     inputs = inputs_of(rows, params_rows(task, params, trace.windows), grid, trace, settings)
     return _searched(task, trace, policy, settings, layout, inputs, threads, engine, keep_paths, progress, stop)
 
@@ -137,9 +138,23 @@ def search_again(
 ) -> PanelPlan:  # fmt: skip
     """The windows of a panel by another policy: what they are was checked and laid out for the first one."""
     task, trace, given = plan.task, plan.trace, plan.inputs
-    settings = resolve(policy, task, trace, given.actions.shape[1])
+    settings = _resolved(policy, task, trace, given.actions.shape[1])
     inputs = inputs_of(given.states, given.params, given.actions, trace, settings)
     return _searched(task, trace, policy, settings, plan.layout, inputs, threads, engine, keep_paths, None, stop)
+
+
+def _resolved(policy: Policy, task: Task, trace: Trace, actions: int) -> Settings:
+    """`resolve`, once for a policy and all traces of a shape; kept on the task, as policies do not change."""
+    known: dict[Any, tuple[Policy, Settings]] = task.__dict__.setdefault("_kept_settings", {})
+    key = (id(policy), trace.mean.shape[1:], trace.q.shape[2], actions)
+    found = known.get(key)
+    if found is None or found[0] is not policy:
+        found = (policy, resolve(policy, task, trace, actions))  # the policy is held, so that its id is no other's
+        if len(known) >= _PREPARED:
+            known.clear()
+        if len(found[1].extra_i) <= _LONG:  # a warm start for a whole panel is long and not asked for twice
+            known[key] = found
+    return found[1]
 
 
 def _searched(

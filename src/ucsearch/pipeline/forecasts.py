@@ -240,7 +240,7 @@ def make_trace(
         steps = steps.reshape(*steps.shape[:2], fields, -1).transpose(0, 1, 3, 2)
         common["fields"] = fields
     if kind in ("members", "sample"):
-        return Trace.from_members(np.moveaxis(steps, 2, 1), coupling=how.coupling, **common)
+        return Trace.from_members(steps.swapaxes(1, 2), coupling=how.coupling, **common)
     # A generator of its own for every call: what a series gets depends on no other series.
     common.update(points=how.points, method=how.method, rng=np.random.default_rng(how.seed))
     if kind == "mean":

@@ -80,9 +80,10 @@ def gathered(plan: Work, settings: Settings, todo: Sequence[int]) -> Iterator[Ga
 
 def _grouped(plan: Work, settings: Settings, group: list[tuple[Values, Case]]) -> Group:
     values, cases = [v for v, _ in group], [c for _, c in group]
+    tables = [v.table for v in values if v.table is not None]
     trace = make_trace(
-        np.stack([v.table.T for v in values if v.table is not None]).transpose(0, 2, 1), plan.forecasts.layout.kind,
-        plan.forecasts.layout.levels, settings.forecast,
+        tables[0][None] if len(tables) == 1 else np.stack([t.T for t in tables]).transpose(0, 2, 1),
+        plan.forecasts.layout.kind, plan.forecasts.layout.levels, settings.forecast,
         [v.cutoff for v in values] if values[0].cutoff else None,
         [v.issued for v in values] if values[0].issued else None, values[0].model, cases[0].kind.task.fields,
     )  # fmt: skip

@@ -108,6 +108,8 @@ def rounded_up(amounts: Floats, step: float) -> Floats:
 
 
 def _packed(p: Any) -> bool:
+    if type(p.by_level) is type(p.minimum_order) is type(p.case_pack) is float:  # the same for all series
+        return p.by_level == 0.0 and p.minimum_order + p.case_pack != 0.0
     return bool((np.asarray(p.by_level) == 0.0).all() and np.any(np.asarray(p.minimum_order) + p.case_pack))
 
 

@@ -48,7 +48,7 @@ from ucsearch.records.entries import (
 from ucsearch.records.held import Held
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request, as_request
-from ucsearch.records.store import closed_by, find, tail
+from ucsearch.records.store import among, closed_by, find, tail
 
 if TYPE_CHECKING:  # whoever only reads a log need not load what makes decisions
     from ucsearch.dispatch.decision import Decision, DecisionPanel
@@ -274,12 +274,8 @@ class AuditLog(AuditReader):
 
     def _insert_blobs(self, connection: sqlite3.Connection, drafts: Sequence[Draft], blobs: dict[str, bytes]) -> None:
         needed = list(dict.fromkeys(ref for draft in drafts for ref in draft.refs))
-        stored = dict(
-            connection.execute(
-                "SELECT id, CAST(data AS BLOB) FROM blobs WHERE id IN (SELECT value FROM json_each(?))",
-                (json.dumps(needed),),
-            )
-        )
+        listed, values = among(needed)
+        stored = dict(connection.execute(f"SELECT id, CAST(data AS BLOB) FROM blobs WHERE id IN {listed}", values))
         for name, data in stored.items():
             if blob_id(data) != name:
                 raise RecordError(f"the stored blob {name} was altered; verify the log")

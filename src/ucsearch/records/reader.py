@@ -14,7 +14,7 @@ from ucsearch.records.chain import GENESIS, ChainReport, Checkpoint, Row, blob_r
 from ucsearch.records.connected import Connected
 from ucsearch.records.entries import Effective, effective_of, is_of
 from ucsearch.records.notes import Tree
-from ucsearch.records.store import RARE, closed_by, find, format_of, is_damage, schema_problem, tail
+from ucsearch.records.store import RARE, among, closed_by, find, format_of, is_damage, schema_problem, tail
 
 __all__ = ["AuditReader", "find_head"]
 
@@ -112,11 +112,12 @@ class AuditReader(Connected):
 
     def find_requests(self, keys: Sequence[str]) -> dict[str, tuple[Row, ...]]:
         """The same for several keys at once; those that the log does not have are left out."""
+        listed, values = among(sorted(set(keys)))
         with self._guarded() as connection:
             rows = connection.execute(
-                f"SELECT request_key, {_COLUMNS} FROM entries WHERE request_key IN (SELECT value FROM json_each(?))"
+                f"SELECT request_key, {_COLUMNS} FROM entries WHERE request_key IN {listed}"
                 " ORDER BY request_key, request_item",
-                (json.dumps(sorted(set(keys))),),
+                values,
             ).fetchall()
         out: dict[str, tuple[Row, ...]] = {}
         for key, *row in rows:

@@ -17,6 +17,7 @@ import os
 import sqlite3
 import stat
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from ucsearch.errors import InputError, RecordError
@@ -30,6 +31,7 @@ __all__ = [
     "RARE",
     "SCHEMA",
     "SCHEMAS",
+    "among",
     "check_links",
     "closed_by",
     "connect",
@@ -45,6 +47,7 @@ __all__ = [
 
 APPLICATION_ID = 0x55434131  # "UCA1"
 FORMAT = 2
+_FEW = 8  # each number of them is a statement of its own
 OLDEST_SQLITE = (3, 37, 0)  # strict tables
 
 RARE = "kind NOT IN ('decision', 'refusal', 'outcome')"  # a query must say it in these words to use the index
@@ -357,6 +360,14 @@ def explain(path: Path, error: sqlite3.Error, timeout_s: float) -> RecordError:
     else:
         text = f"{error}; nothing counts as recorded"
     return RecordError(f"{path}: {text}")
+
+
+def among(values: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """What stands after IN, and its parameters. A few are named one by one: reading them from a list takes several
+    times as long as finding them."""
+    if 0 < len(values) <= _FEW:
+        return f"({', '.join('?' * len(values))})", tuple(values)
+    return "(SELECT value FROM json_each(?))", (json.dumps(values),)
 
 
 def tail(connection: sqlite3.Connection) -> tuple[int, str]:

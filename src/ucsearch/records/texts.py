@@ -55,11 +55,14 @@ class _Floats(dict[float, str]):
     Numbers that are equal have equal texts, -0.0 and 0.0 too; NaN is equal to nothing."""
 
     def __missing__(self, x: float) -> str:
-        text = _float(x)
-        if x == x:
-            if len(self) >= _FLOATS_KEPT:
-                self.clear()
-            self[x] = text
+        if x != x:
+            return "null"
+        text = repr(x)
+        if "e" in text or text[-2:] == ".0" or text[-1] == "f":
+            text = _float(x)
+        if len(self) >= _FLOATS_KEPT:
+            self.clear()
+        self[x] = text
         return text
 
 

@@ -126,7 +126,8 @@ class Writers:
             plan.settings, plan.layout.lengths, None if params is None else params.lengths, c.kind, c.eps_m,
             c.node_budget, c.closed is None, plan.trace.node is None, decision.last_look,
         )  # fmt: skip
-        of = (plan.task, plan.policy, decision.gate)
+        # What the rules reach is an object of its own once any of it has changed, and so is their hash in the record.
+        of = (plan.task, plan.policy, decision.gate, plan.task.reach())
         key = (*map(id, of), where, repr(said))
         if (found := self._known.get(key)) is None:
             if len(self._known) >= _WRITERS:

@@ -47,7 +47,7 @@ def member_arrays(
     array, weights, stood = ordered_members(array, weights)
     with np.errstate(over="ignore", invalid="ignore"):
         mean = weighted_mean(array, weights)
-    if not (np.isfinite(array).all() and np.isfinite(mean).all()):
+    if not np.isfinite(mean).all():  # as it is not where a member is not
         raise InputError("trace.members", "values so large that members or their mean overflow", "smaller numbers")
     return array, weights, mean, nodes, stood
 
