@@ -11,7 +11,7 @@ import inspect
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -144,6 +144,11 @@ class Kinds:
     def __len__(self) -> int:
         return len(self._configs)
 
+    @cached_property
+    def arguments(self) -> StateColumns:
+        """What a states file may hold."""
+        return state_columns(self.settings.task)
+
     def config(self, changes: dict[str, Any]) -> Any:
         """The settings' task with some parameters changed."""
         key = tuple(sorted(changes.items()))
@@ -182,7 +187,7 @@ class Kinds:
 
     def _columns_of(self, table: Table) -> _Read:
         settings, file = self.settings, str(table.path)
-        names, a = usual_names(table, settings.columns), state_columns(settings.task)
+        names, a = usual_names(table, settings.columns), self.arguments
         problems = []
         known = {names.series: "series", names.date: "date", **names.rename}
         strange = []
@@ -231,7 +236,7 @@ class StateFile:
         self.dates: dict[str, Any] = {}  # what day a state is of, where the file says so
         self.names, self._columns, strange, found = self.kinds.read(table)
         self.problems.extend(found)
-        self._arguments = state_columns(settings.task)
+        self._arguments = self.kinds.arguments
         for block in table.blocks([c for c in table.columns if c in self._columns or c in strange]):
             self._refuse_numbers(block, strange)
             self._add(block)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucsearch.errors import InputError
-from ucsearch.pipeline.cases import Kinds, StateFile, state_columns
+from ucsearch.pipeline.cases import Kinds, StateFile
 from ucsearch.pipeline.columns import Layout, forecast_layout, usual_names
 from ucsearch.pipeline.decide import decided, logged
 from ucsearch.pipeline.forecasts import LARGEST, ForecastFile, Values
@@ -119,7 +119,8 @@ def rows_work(
     if not given:
         raise InputError("rows", "none", "at least one")
     names = settings.columns
-    lists = {mine for mine, ours in names.rename.items()} | set(state_columns(settings.task).several)
+    kinds = common.kinds()
+    lists = {*names.rename, *kinds.arguments.several}
     states, asked, seen = [], {}, set()
     for i, row in enumerate(given):
         state, forecast = dict(row), row.get("forecast")
@@ -144,7 +145,7 @@ def rows_work(
     if forecasts is None:  # something is unusual: cell by cell, as in a file
         cells = [row for i, (s, f) in enumerate(asked.items()) for row in _steps(s, f, i, settings)]
         forecasts = ForecastFile.open(_Rows(_FORECASTS, cells), settings)
-    book = StateFile(_Rows(_STATES, states), settings, common.kinds())
+    book = StateFile(_Rows(_STATES, states), settings, kinds)
     return Work(settings, forecasts, book, now, None, standing=standing)
 
 
