@@ -100,6 +100,27 @@ def test_tasks_share_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     same_bytes(shelf(reward_by_array, step_of_one), (0.7,), 2.5)
 
 
+@pytest.mark.compiled
+@pytest.mark.parametrize("policy", [uc.Exact(depth=2, mode="members"), uc.MCTS(depth=2, simulations=9)])
+def test_no_driver_is_given_up(policy: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """A kernel that cannot be linked is compiled whole, which takes ten times as long and is said nowhere but here."""
+    task = shelf(reward, step)
+    trace = uc.Trace.from_members([[1.5, 0.2], [0.7, 2.1]])
+    with caplog.at_level("DEBUG", "ucsearch"):
+        plan = uc.search(task, Shelf(1.3, (0.7, 1.1)), trace, policy, engine="compiled")
+    assert plan.engine == "compiled"
+    assert not [r for r in caplog.records if "as a whole" in r.message]
+
+
+def test_only_a_tasks_own_functions_are_left_to_each_task() -> None:
+    """What else there is, is compiled once for all of them: the compile time of a new task hangs on this."""
+    for algorithm, members in (("beam", False), ("exact", False), ("exact", True), ("mcts", True)):
+        text = split._driver_text(algorithm, members)
+        rest = "".join(part for part in text.split("@uc_") if not any(f"def {name}(" in part for name in split._OPS))
+        for name in ("uc_load", "uc_store", "uc_step", "uc_reward", "uc_feasible", "uc_terminal", "uc_end", "uc_bound"):
+            assert f"{name}(" not in rest, (algorithm, name)
+
+
 TWINS = """
 import sys
 from typing import Any, NamedTuple
@@ -171,7 +192,7 @@ def test_kernels_of_twin_tasks_that_two_processes_made_do_not_run_each_others_ru
 
 def test_a_damaged_driver_is_not_used(tmp_path: Path) -> None:
     path = tmp_path / f"{cache.DRIVERS}x.bin"
-    kept = split._Driver(b"bits", {"uc_score": (split._I, split._OWN)})
+    kept = split._Driver(b"bits", {"uc_valued": (split._I, split._OWN)})
     split._write(path, kept)
     assert split._read(path) == kept
     content = bytearray(path.read_bytes())

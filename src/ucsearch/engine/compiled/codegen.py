@@ -16,7 +16,7 @@ from typing import Any
 
 from ucsearch.engine.compiled.alike import refuse_unalike
 from ucsearch.engine.compiled.head import HEAD, TAIL
-from ucsearch.engine.compiled.spelled import ROOM, spell_out
+from ucsearch.engine.compiled.spelled import GROUPS, ROOM, spell_out
 from ucsearch.engine.registry import ALGORITHMS
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES
@@ -38,7 +38,7 @@ def _part(name: str) -> str:
 
 
 def _core() -> str:
-    return "\n\n".join(map(_part, ("core.py", "ending.py")))
+    return "\n\n".join(map(_part, ("asked.py", "core.py", "ending.py")))
 
 
 def kernel_text(task: Task, layout: Layout, mode: int, algorithm: str, use_bound: bool) -> str:
@@ -158,7 +158,7 @@ def _prelude(
         f"SCORES = {scores}",
         f"N = {layout.size + timed}",
         f"HAS_TERMINAL = {task.terminal is not None}",
-        f"HAS_BOUND = {bounded}",
+        f"BOUNDED = {int(bounded or scores)}",
         f"HAS_END = {task.allowed_end is not None}",
         f"CONTINUATIONS = {len(grid) if members else 0}",
         f"LATER = {int(bounded and task.by_rest)}",
@@ -295,7 +295,7 @@ def _hooks(task: Task, names: dict[str, str], bounded: bool, members: bool) -> l
         lines += _yes_or_no("uc_end(s, p)", f"{names['allowed_end']}({'s[0]' if task.timed else 's'}, p)")
     else:
         lines += _function("uc_end(s, p)", "return True")
-    arguments = "w, reach, risk, spread, use_bound, p, mean, members, weights, wrow, own_mean, own_members, own_room"
+    arguments = GROUPS["UC_TABLED"]
     if not bounded:
         lines += _function(f"uc_tables({arguments})", "return 0.0")
         lines += _function("uc_table(tables, r)", "return tables", wrap="uc_pasted")

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 # Ways to compile are put in by who loads this; without them numba compiles the text as it is, but for a user's rules:
-# it does not know that option, and without guards they are not compiled. These are ways of kind 6: of another kind
+# it does not know that option, and without guards they are not compiled. These are ways of kind 7: of another kind
 # would be another text, so machine code on disk is never that of older ways.
 UC_GIVEN = globals().get("uc_given") or dict(inner={{}}, user={{"guards": True}}, entry={{}}, drive=lambda *given: None)
 UC = dict(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, **UC_GIVEN["inner"])

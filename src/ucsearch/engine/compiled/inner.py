@@ -29,7 +29,7 @@ from ucsearch.engine.compiled.from_start import from_start
 from ucsearch.engine.compiled.guarded import guarded
 from ucsearch.engine.compiled.lean import borrowing, borrows
 
-__all__ = ["OF_ENTRY", "OF_INNER", "OF_USER", "linked", "simplified"]
+__all__ = ["OF_DRIVER", "OF_ENTRY", "OF_INNER", "OF_USER", "linked", "simplified"]
 
 ir: Any = numba.core.ir  # typed in part only
 types: Any = numba.core.types
@@ -52,7 +52,8 @@ class _NoEngine:
 
 class _SideBySide:
     """A code generator that takes sums which stand side by side in the text, those of several actions, in vectors: each
-    in its own order still. numba has this off."""
+    in its own order still. numba has this off. Level 3 of LLVM instead of level 2 makes no search faster, and takes a
+    tenth more of its time."""
 
     def __init__(self, real: Any) -> None:
         self._real = real
@@ -61,7 +62,7 @@ class _SideBySide:
         return getattr(self._real, name)
 
     def _module_pass_manager(self, **options: Any) -> Any:
-        return self._real._module_pass_manager(**{"slp_vectorize": True, **options})
+        return self._real._module_pass_manager(**{"slp_vectorize": True, "opt": 2, **options})
 
 
 class _InnerLibrary(JITCodeLibrary):
@@ -229,6 +230,14 @@ class _Inner(_Compiler):
     chosen = _ChosenInner
 
 
+class _Driver(_Inner):
+    """What it is handed lies apart: nobody else knows its task's place, and results are in arrays of their own."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.state.flags.noalias = True
+
+
 class _User(_Inner):
     guards = True
 
@@ -252,6 +261,7 @@ def _for_any_number(self: Any, args: Any, kws: Any) -> Any:
 vars(numba.core.dispatcher)["_DispatcherBase"].get_call_template = _for_any_number
 
 OF_INNER = {"pipeline_class": _Inner}  # options of njit
+OF_DRIVER = {"pipeline_class": _Driver}
 OF_USER = {"pipeline_class": _User}
 OF_ENTRY = {"pipeline_class": _Entry}
 
@@ -265,7 +275,8 @@ def linked(codegen: Any, bitcode: bytes) -> Any:
 
 
 def simplified(library: Any, old: str, new: str) -> Any:
-    """An inner library's module, with one function to be called from outside under its new name, made smaller."""
+    """An inner library's module, pasted together, with one function to be called from outside under its new name. It is
+    not optimised: loops that are rearranged before it is known what will be in them are slower then."""
     library._ensure_finalized()
     module = library._final_module.clone()
     module.get_function(old).name = new
@@ -273,7 +284,7 @@ def simplified(library: Any, old: str, new: str) -> Any:
     for variable in module.global_variables:
         if not variable.is_declaration:
             variable.linkage = ll.Linkage.internal
-    passes, builder = library._codegen._module_pass_manager(opt=1, loop_vectorize=False, slp_vectorize=False)
+    passes, builder = library._codegen._module_pass_manager(opt=0, loop_vectorize=False, slp_vectorize=False)
     passes.run(module, builder)
     return module
 

@@ -90,8 +90,8 @@ class _Held:
             return not made  # what it makes within, it counts itself
         if not isinstance(function, types.Function):
             return False
-        lends = getattr(function.typing_key, "uc_lends", None)  # of ours, see split.py
-        return bool(lends) or (not made and (lends is not None or function.typing_key in _MAKE_NOTHING))
+        of_ours = getattr(function.typing_key, "uc_makes_nothing", False)  # see split.py
+        return not made and (of_ours or function.typing_key in _MAKE_NOTHING)
 
     def _is_made(self, statement: Any) -> bool:
         """By a function of ours or the user's, which has counted it for whoever called."""
@@ -100,7 +100,7 @@ class _Held:
         return of_call and isinstance(self.typemap[value.func.name], types.Dispatcher)
 
     def _is_passed_on(self, name: str) -> bool:
-        """Whether a value that was made here goes one way: straight on to the caller, or to what takes it over."""
+        """Whether a value that was made here goes one way: straight on to the caller."""
         made = [(b, s) for b in self.blocks.values() for s in b.find_insts(ir.Assign) if s.target.name == name]
         if len(made) != 1:
             return False
@@ -126,11 +126,7 @@ class _Held:
         if not isinstance(statement, ir.Assign):
             return False
         value = statement.value
-        if isinstance(value, ir.Var) or _is_cast(value):
-            return self._ends_well(statement.target.name, block)
-        if not isinstance(value, ir.Expr) or value.op != "call":
-            return False
-        return bool(getattr(getattr(self.typemap[value.func.name], "typing_key", None), "uc_takes", False))
+        return (isinstance(value, ir.Var) or _is_cast(value)) and self._ends_well(statement.target.name, block)
 
 
 def _is_cast(value: Any) -> bool:

@@ -36,6 +36,7 @@ ROOM = ("ROOM", "ROOM_STEP", "ROOM_EACH", "ROOM_BOTH")
 GROUPS = {
     "UC_PANEL": "iset, fset, states, params, actions, mean, members, weights, q, u, disc, "
     "out_i, out_f, flags, table, path_out, paths, lo, hi",
+    "UC_TABLED": "w, reach, risk, spread, use_bound, p, mean, members, weights, wrow, own_mean, own_members, own_room",
     # a window, and the scratch in which the actions of one of its nodes are scored
     "UC_SCORING": "p, actions, arow, mean, members, weights, wrow, q, u, tables, suffix, "
     "work, edge, ci, cq, cu, crank, ctogo, cst, crew",

@@ -29,35 +29,36 @@ from numba.extending import intrinsic
 
 from ucsearch.cachedir import cache_dir, write_whole
 from ucsearch.engine.compiled.cache import DRIVERS
-from ucsearch.engine.compiled.inner import OF_ENTRY, OF_INNER, OF_USER, linked, simplified
-from ucsearch.engine.compiled.spelled import ROOM
+from ucsearch.engine.compiled.inner import OF_DRIVER, OF_ENTRY, OF_INNER, OF_USER, linked, simplified
+from ucsearch.engine.compiled.spelled import GROUPS, ROOM
 
 __all__ = ["WAYS", "make_drive"]
 
 cgutils: Any = numba.core.cgutils  # typed in part only
 runtime: Any = numba.core.runtime.context
 types: Any = numba.core.types
-_FORMAT = 5  # of the file in which a driver is kept, and of what is agreed between driver and operations
+_FORMAT = 6  # of the file in which a driver is kept, and of what is agreed between driver and operations
 _ENTRY = "uc_driver_panel"
 _OWN = types.voidptr
 _I, _F, _B = types.int64, types.float64, types.boolean
-_STATES = [types.Array(t, n, "C") for t, n in ((_F, 2), (_I, 1), (_F, 1), (_F, 1), (_I, 2), (_I, 1))]  # see hashing.py
-# What the operations return. Their arguments are those of the functions of the same names in the templates.
+# What the operations return: the functions of these names in a kernel's text that know the task's types.
 _OPS: dict[str, Any] = {
     "uc_params": _OWN,
-    "uc_ready": _OWN,
-    "uc_score": types.Tuple((_I, _I, _I)),
-    "uc_score_call": types.Tuple((_I, _I, _I)),
-    "uc_extend": types.Tuple((_F, _F, _F, _I, _B, _I)),
-    "uc_alive": _B,
-    "uc_lost": types.Tuple((_I, _I, _I)),
+    "uc_tables": _OWN,
+    "uc_allowed": _B,
     "uc_ended": _B,
     "uc_final": _F,
-    "uc_perfect": types.Tuple((*_STATES, _I, _B, _I, _I, _I)),
+    "uc_toward": _F,
+    "uc_moved": _B,
+    "uc_paid": _F,
+    "uc_valued": _I,
+    "uc_follow": types.Tuple((_F, _I)),
 }
-_NUMBERS = {"N": "uc_fields", "CONTINUATIONS": "uc_continuations", "LATER": "uc_later"}
-_NUMBERS |= {name: f"uc_{name.lower()}" for name in ROOM}
-_CALLED = ("uc_score_call", "uc_lost", "uc_perfect", "uc_params", "uc_ready")  # not worth a copy at every call
+_KEPT = {"uc_params": 0, "uc_tables": 1}  # where at `own` their results are kept
+_TAKEN = {"p": 0, "tables": 1}  # arguments that come from there
+_KNOWN = ("N", "SCORES", "SCALAR", "BOUNDED", "LATER", "CONTINUATIONS", "HAS_TERMINAL", "HAS_END", *ROOM)
+_NUMBERS = {name: f"uc_number_{name.lower()}" for name in _KNOWN}
+_CALLED = ("uc_params", "uc_tables", "uc_follow")  # not worth a copy at every call
 
 
 class _Driver(NamedTuple):
@@ -123,13 +124,10 @@ def _read(path: Path | None) -> _Driver | None:
 def _driver_text(algorithm: str, members: bool) -> str:
     from ucsearch.engine.compiled.codegen import template_text
 
-    constants = f"MEMBERS = {members}\nSCORES = False\nHAS_TERMINAL = True\nHAS_END = True\nSCALAR = True\n\n"
-    text = constants + template_text(algorithm, members)
+    text = f"MEMBERS = {members}\n\n" + template_text(algorithm, members)
     for name, call in _NUMBERS.items():
         text = re.sub(rf"\b{name}\b", f"{call}()", text)
-    text = text.replace("def uc_panel(iset", "def uc_panel(own, iset").replace("uc_params(", "uc_params(own, ")
-    head, programme, rest = text.partition("def uc_programme(")
-    return head + programme + rest.replace("uc_score(", "uc_score_call(", 3) if programme else text
+    return text.replace("def uc_panel(iset", "def uc_panel(own, iset").replace("uc_params(", "uc_params(own, ")
 
 
 def _compile(text: str, given: tuple[Any, ...]) -> _Driver:
@@ -137,13 +135,13 @@ def _compile(text: str, given: tuple[Any, ...]) -> _Driver:
 
     space: dict[str, Any] = {"__name__": "ucsearch_driver", "uc_given": WAYS}
     exec(compile(HEAD.format(cache=False), "<ucsearch driver head>", "exec"), space)
-    space["uc_entry"] = space["uc_inner"]
+    space["uc_entry"] = numba.njit(**{**space["UC"], **OF_DRIVER})
     exec(compile(text, "<ucsearch driver>", "exec"), space)
     uses: dict[str, tuple[Any, ...]] = {}
-    taken = {name: inspect.signature(space[_template(name)].py_func) for name in _OPS if _template(name) in space}
-    for name, signature in taken.items():
-        space[name] = _declared(name, list(signature.parameters), uses)
-    space["uc_params"] = _declared("uc_params", ["own", "params", "w"], uses)
+    arguments = {"uc_params": ["own", "params", "w"], "uc_tables": GROUPS["UC_TABLED"].split(", ")}
+    for name in _OPS:
+        listed = arguments.get(name) or list(inspect.signature(space[name].py_func).parameters)
+        space[name] = _declared(name, listed, uses)
     for call in _NUMBERS.values():
         space[call] = _number(call)
     panel = space["uc_panel"]
@@ -151,10 +149,6 @@ def _compile(text: str, given: tuple[Any, ...]) -> _Driver:
     compiled = panel.overloads[(_OWN, *given)]
     module = simplified(compiled.library, compiled.fndesc.llvm_func_name, _ENTRY)
     return _Driver(module.as_bitcode(), uses)
-
-
-def _template(name: str) -> str:
-    return "uc_score" if name == "uc_score_call" else name
 
 
 def _declared(name: str, names: list[str], uses: dict[str, tuple[Any, ...]]) -> Any:
@@ -180,7 +174,9 @@ def _caller(name: str) -> Callable[..., Any]:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         form = context.call_conv.get_function_type(signature.return_type, signature.args)
         function = cgutils.get_or_insert_function(builder.module, form, name.replace("uc_", "uc_op_", 1))
-        return _called(context, builder, function, signature.return_type, signature.args, arguments)
+        result = _called(context, builder, function, signature.return_type, signature.args, arguments)
+        # `own` itself, not what comes back: then LLVM sees that nobody else knows the place, and no store goes there.
+        return arguments[signature.args.index(_OWN)] if name in _KEPT else result
 
     return generate
 
@@ -207,110 +203,53 @@ def _number(name: str) -> Any:
     return _intrinsic([], typed)
 
 
-def _intrinsic(names: list[str], typed: Callable[..., Any], lends: bool = False, takes: bool = False) -> Any:
-    """numba wants arguments by name. `lends`: what it gives stays its own; `takes`: what it gets becomes its own where
-    nothing is counted. See lean.py."""
+def _intrinsic(names: list[str], typed: Callable[..., Any]) -> Any:
+    """numba wants arguments by name."""
     space: dict[str, Any] = {"__name__": __name__, "typed": typed}
     listed = ", ".join(["typingctx", *names])
     exec(f"def operation({listed}):\n    return typed({listed})", space)
     made: Any = intrinsic(space["operation"])
-    made.uc_lends, made.uc_takes = lends, takes
+    made.uc_makes_nothing = True  # that is counted; see lean.py
     return made
 
 
 # ---- a task's operations
 
 
-def _operations(space: dict[str, Any], driver: _Driver) -> tuple[Any, dict[str, Any]]:
-    """The type of the place of parameters and tables, and the compiled operations by name."""
-    uses = driver.uses
-    parameters = _compiled(space["uc_params"], uses["uc_params"][1:]).signature.return_type
-    names = list(inspect.signature(space["uc_ready"].py_func).parameters)
-    ready = tuple(parameters if name == "p" else t for name, t in zip(names, uses["uc_ready"], strict=True))
-    tables = _compiled(space["uc_ready"], ready).signature.return_type
-    place = types.Tuple((parameters, tables))
-    own = types.CPointer(place)
-    return place, {
-        name: _compiled(_operation(name, space), tuple(own if t == _OWN else t for t in given))
-        for name, given in uses.items()
-    }
+class _Operation(NamedTuple):
+    """A task's function, compiled, and the names of what it takes."""
+
+    names: list[str]
+    compiled: Any
 
 
-def _compiled(function: Any, given: tuple[Any, ...]) -> Any:
-    function.compile(given)
-    return function.overloads[given]
-
-
-def _operation(name: str, space: dict[str, Any]) -> Any:
-    """The kernel's function of that name, called with `own` where it takes the parameters and the tables."""
-    template = _template(name)
-    names = list(inspect.signature(space[template].py_func).parameters)
-    lent = {"p": "of_parameters(p)", "tables": "of_tables(tables)"}
-    passed = ", ".join(lent.get(name, name) for name in names)
-    call = f"{template}({passed})"
-    if name == "uc_params":
-        names, call = ["own", *names], f"keep_parameters(own, {call})"
-    elif name == "uc_ready":
-        call = f"keep_tables(p, {call})"
-    own = {
-        # A name of the kernel's own: under one that kernels share, machine code that another process made of another
-        # task's rules would be taken for this one's where both are loaded.
-        "__name__": space["__name__"],
-        template: space[template],
-        "of_parameters": _part(0),
-        "of_tables": _part(1),
-        "keep_parameters": _keep(0),
-        "keep_tables": _keep(1),
-    }
-    exec(f"def operation({', '.join(names)}):\n    return {call}", own)
-    return numba.njit(**space["UC"], forceinline=name not in _CALLED)(own["operation"])
-
-
-def _part(at: int) -> Any:
-    """Parameters or tables of a place."""
-
-    def typed(typingctx: Any, own: Any) -> tuple[Any, Callable[..., Any]]:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            value = builder.load(cgutils.gep_inbounds(builder, arguments[0], 0, at))
-            if context.enable_nrt:
-                context.nrt.incref(builder, signature.return_type, value)
-            return value
-
-        return own.dtype[at](own), generate
-
-    return _intrinsic(["own"], typed, lends=True)
-
-
-def _keep(at: int) -> Any:
-    """Put parameters or tables into a place; what was there is let go."""
-
-    def typed(typingctx: Any, own: Any, value: Any) -> tuple[Any, Callable[..., Any]]:
-        if own.dtype[at] != value:
-            raise TypeError(f"{value} instead of {own.dtype[at]}")
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            where = cgutils.gep_inbounds(builder, arguments[0], 0, at)
-            if context.enable_nrt:  # else who calls has no reference of its own to let go
-                context.nrt.incref(builder, value, arguments[1])
-            runtime.NRTContext(context, True).decref(builder, value, builder.load(where))
-            builder.store(arguments[1], where)
-            return arguments[0]
-
-        return own(own, value), generate
-
-    return _intrinsic(["own", "value"], typed, takes=True)
+def _operations(space: dict[str, Any], driver: _Driver) -> tuple[Any, dict[str, _Operation]]:
+    """The type of the place of parameters and tables, and the operations by name."""
+    made: dict[str, _Operation] = {}
+    kept: list[Any] = []
+    for name in sorted(driver.uses, key=lambda name: _KEPT.get(name, len(_KEPT))):
+        function, given = space[name], driver.uses[name]
+        names = list(inspect.signature(function.py_func).parameters)
+        if name == "uc_params":
+            given = given[1:]  # without `own`
+        given = tuple(kept[_TAKEN[x]] if x in _TAKEN else t for x, t in zip(names, given, strict=True))
+        function.compile(given)
+        made[name] = _Operation(names, function.overloads[given])
+        if name in _KEPT:
+            kept.append(made[name].compiled.signature.return_type)
+    return types.Tuple(kept), made
 
 
 # ---- both together
 
 
-def _linker(driver: _Driver, place: Any, made: dict[str, Any], numbers: dict[str, int]) -> Callable[..., Any]:
+def _linker(driver: _Driver, place: Any, made: dict[str, _Operation], numbers: dict[str, int]) -> Callable[..., Any]:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         library = context.active_code_library
         library.add_linking_library(linked(library.codegen, driver.bitcode))
         for name, operation in made.items():
-            library.add_linking_library(operation.library)
-            _forward(context, builder.module, name, driver.uses[name], operation)
+            library.add_linking_library(operation.compiled.library)
+            _forward(context, builder.module, place, name, driver.uses[name], operation)
         for name, number in numbers.items():
             _constant(builder.module, name, number)
         where = cgutils.alloca_once(builder, context.get_value_type(place), zfill=True)
@@ -327,28 +266,43 @@ def _linker(driver: _Driver, place: Any, made: dict[str, Any], numbers: dict[str
     return generate
 
 
-def _forward(context: Any, module: Any, name: str, given: tuple[Any, ...], operation: Any) -> None:
-    """The operation under the name by which the driver calls it; pointers differ in nothing but their types."""
-    convention, signature = context.call_conv, operation.signature
-    own = next((t for t in signature.args if isinstance(t, types.CPointer)), None)
-    returned = _OPS[name]
-    found = signature.return_type
-    if isinstance(found, types.BaseTuple):
+def _forward(context: Any, module: Any, place: Any, name: str, given: tuple[Any, ...], operation: _Operation) -> None:
+    """The operation under the name by which the driver calls it. What lies at `own` is lent, so nothing is counted."""
+    convention, signature = context.call_conv, operation.compiled.signature
+    returned, found = _OPS[name], types.unliteral(signature.return_type)
+    if isinstance(found, types.BaseTuple) and name not in _KEPT:
         found = types.Tuple([types.unliteral(t) for t in found])
-    if (returned if returned != _OWN else own) != found:
-        raise TypeError(f"{name} returns {signature.return_type}, not {returned}")
+    if name not in _KEPT and returned != found:
+        raise TypeError(f"{name} returns {found}, not {returned}")
+    has = convention.get_function_type(found, signature.args)
+    target = cgutils.get_or_insert_function(module, has, operation.compiled.fndesc.llvm_func_name)
     asked = convention.get_function_type(returned, given)
-    has = convention.get_function_type(signature.return_type, signature.args)
-    target = cgutils.get_or_insert_function(module, has, operation.fndesc.llvm_func_name)
     function = cgutils.get_or_insert_function(module, asked, name.replace("uc_", "uc_op_", 1))
     if name not in _CALLED:
         function.attributes.add("alwaysinline")
     builder = ir.IRBuilder(function.append_basic_block())
-    arguments = [
-        builder.bitcast(value, form) if value.type != form else value
-        for value, form in zip(function.args, has.args, strict=True)
+    values = list(convention.decode_arguments(builder, given, function))
+    where = next((v for v, t in zip(values, given, strict=True) if t == _OWN), None)
+    parts: list[Any] = []
+    if where is not None:
+        whole = builder.bitcast(where, context.get_value_type(place).as_pointer())
+        parts = [cgutils.gep_inbounds(builder, whole, 0, at) for at in range(len(place))]
+    taken = [
+        builder.load(parts[_TAKEN[x]]) if x in _TAKEN else v
+        for x, v in zip(operation.names, values[len(values) - len(operation.names) :], strict=True)
     ]
-    builder.ret(builder.call(target, arguments))
+    result, error = function.args[:2]
+    if name not in _KEPT:
+        passed = context.get_arg_packer(signature.args).as_arguments(builder, taken)
+        builder.ret(builder.call(target, [result, error, *passed]))
+        return
+    status, made = convention.call_function(builder, target, found, signature.args, taken)
+    with cgutils.if_unlikely(builder, status.is_error):
+        builder.store(status.excinfoptr, error)
+        builder.ret(status.code)
+    runtime.NRTContext(context, True).decref(builder, found, builder.load(parts[_KEPT[name]]))
+    builder.store(made, parts[_KEPT[name]])
+    builder.ret(ir.Constant(status.code.type, 0))
 
 
 def _constant(module: Any, name: str, number: int) -> None:

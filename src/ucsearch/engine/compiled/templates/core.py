@@ -1,6 +1,6 @@
 # Kernel text: scoring and adding up. Not imported: it is pasted below a generated prelude (see ../codegen.py), which
 # defines the user's functions, `uc_spread` (from ucsearch/spreads.py), `uc_load`, `uc_store`, `uc_coerce`, `uc_params`,
-# `uc_outcome`, `uc_member`, `uc_tables`, `uc_table` and the constants MEMBERS, SCORES, N, HAS_BOUND, HAS_TERMINAL,
+# `uc_outcome`, `uc_member`, `uc_tables`, `uc_table` and the constants MEMBERS, SCORES, N, BOUNDED, HAS_TERMINAL,
 # HAS_END, CONTINUATIONS, LATER, SCALAR. Names of numbers (Fault.STATE) and groups of arguments (*UC_SCORING) are spelled out by
 # ../spelled.py. Same operations in the same order as ../../plain/window.py, so that both engines give the same bytes.
 # Nothing here allocates per node.
@@ -63,29 +63,12 @@ def uc_tail(values, row, n, weights, wrow, at, tail):
 
 
 @uc_inline
-def uc_allowed(st, i, rows, a, p):
-    for r in range(rows):
-        if not uc_feasible(uc_load(st, i, r), a, p):
-            return False
-    return True
-
-
-@uc_inline
 def uc_alive(st, i, rows, actions, arow, p):
     for x in range(actions.shape[1]):
         a = actions[arow, x]
         if a == a and uc_allowed(st, i, rows, a, p):
             return True
     return False
-
-
-@uc_inline
-def uc_ended(st, i, rows, p):
-    """Whether the last step may lead to node i."""
-    for r in range(rows):
-        if not uc_end(uc_load(st, i, r), p):
-            return False
-    return True
 
 
 @uc_lean
@@ -117,15 +100,7 @@ def uc_ready(
                 if actions[arow, x] == actions[arow, x]:
                     best = max(best, q[w, h, x] - risk * u[w, h, x])
             suffix[h] = suffix[h + 1] + best
-    return uc_tables(
-        w, reach, risk, spread, use_bound, p, mean, members, weights, wrow, own_mean, own_members, own_room
-    )
-
-
-@uc_inline
-def uc_final(st, i, r, p):
-    """The terminal value of a state; 0 where the task has none."""
-    return float(uc_terminal(uc_load(st, i, r), p))
+    return uc_tables(*UC_TABLED)
 
 
 @uc_inline
@@ -137,13 +112,12 @@ def uc_togo(st, i, rows, at, d, continues, tables, suffix, p, weights, wrow, wor
     if ends and not HAS_TERMINAL:
         return 0.0, 0
     for r in range(rows):
-        s = uc_load(st, i, r)
         if ends:
-            value = float(uc_terminal(s, p))
+            value = uc_final(st, i, r, p)
             if not np.isfinite(value):
                 return 0.0, Fault.TERMINAL
         else:
-            value = float(uc_bound(s, at - LATER, uc_table(tables, r), p))
+            value = uc_toward(st, i, r, at, tables, p)
             if value != value:
                 return 0.0, Fault.BOUND
         work[0, r] = value
@@ -180,32 +154,20 @@ def uc_score(
             if SCORES:
                 cq[count] = q[w, h, x]
                 cu[count] = u[w, h, x]
-                if not uc_store(cst, count, 0, uc_step(uc_load(st, i, 0), a, uc_outcome(mean, w, h), p)):
+                if not uc_moved(st, i, 0, a, w, h, 0, mean, members, cst, count, p):
                     fault = Fault.STATE
             elif MEMBERS:
                 for r in range(rows):
-                    crew[count, r] = float(uc_reward(uc_load(st, i, r), a, uc_member(members, w, r, h), p))
+                    crew[count, r] = uc_paid(st, i, r, a, w, h, r, members, p)
                 cq[count], cu[count] = uc_spread(crew, count, weights, wrow, spread)
                 if not uc_all_finite(cq[count], crew, count):
                     fault = Fault.REWARD
                 for r in range(rows if fault == 0 else 0):
-                    if not uc_store(cst, count, r, uc_step(uc_load(st, i, r), a, uc_member(members, w, r, h), p)):
+                    if not uc_moved(st, i, r, a, w, h, r, mean, members, cst, count, p):
                         fault = Fault.STATE
                         break
             else:
-                s = uc_load(st, i, 0)
-                y = uc_outcome(mean, w, h)
-                cq[count] = float(uc_reward(s, a, y, p))
-                if SCALAR:
-                    for j in range(members.shape[1]):
-                        edge[count - begin, j] = float(uc_reward(s, a, edge[LANES, j], p))
-                else:
-                    for j in range(members.shape[1]):
-                        edge[count - begin, j] = float(uc_reward(s, a, uc_member(members, w, j, h), p))
-                if not np.isfinite(cq[count]):
-                    fault = Fault.REWARD
-                elif not uc_store(cst, count, 0, uc_step(s, a, y, p)):
-                    fault = Fault.STATE if uc_all_finite(np.nan, edge, count - begin) else Fault.REWARD
+                fault = uc_valued(st, i, a, w, h, mean, members, cq, count, cst, edge, count - begin, p)
             if fault != 0:
                 fault_action = x
                 break
@@ -235,44 +197,6 @@ def uc_score(
     return count, fault, fault_action
 
 
-@uc_inner
-def uc_follow(k, st, i, rows, ret, n, d, reach, p, members, w, disc, total):
-    """Member returns into total[0] when each follows continuation k from (st, i), and the largest sum of absolute
-    rewards that a member met on the way. Second result: a fault, or -1 where the rules forbid it."""
-    most = 0.0
-    for r in range(rows):
-        s = uc_load(st, i, r)
-        value = ret[n, r]
-        own = 0.0
-        for h in range(d, reach):
-            a = float(uc_continuation(k, s, h, p))
-            if not np.isfinite(a):
-                return most, Fault.CONTINUATION
-            if not uc_feasible(s, a, p):
-                return most, -1
-            y = uc_member(members, w, r, h)
-            reward = float(uc_reward(s, a, y, p))
-            if not np.isfinite(reward):
-                return most, Fault.REWARD
-            value = value + disc[h] * reward
-            own += abs(disc[h] * reward)
-            new, fine = uc_coerce(uc_step(s, a, y, p))
-            if not fine:
-                return most, Fault.STATE
-            s = new
-        if HAS_END and not uc_end(s, p):
-            return most, -1
-        if HAS_TERMINAL:
-            end = float(uc_terminal(s, p))
-            if not np.isfinite(end):
-                return most, Fault.TERMINAL
-            value = value + disc[reach] * end
-            own += abs(disc[reach] * end)
-        total[0, r] = value
-        most = max(most, own)
-    return most, 0
-
-
 @uc_inline
 def uc_extend(
     w, h, d, reach, R, U, G, ret, i, c, rows, risk, spread, p, members, weights, wrow, disc, cq, cu, cst, crew, chret,
@@ -289,7 +213,7 @@ def uc_extend(
         uncertainty = U + factor * cu[c]
         gross = G + abs(factor * cq[c])
         if last and HAS_TERMINAL:
-            end = float(uc_terminal(uc_load(cst, c, 0), p))
+            end = uc_final(cst, c, 0, p)
             if not np.isfinite(end):
                 return 0.0, 0.0, 0.0, -1, False, Fault.TERMINAL
             reward = reward + disc[d] * end
@@ -328,7 +252,7 @@ def uc_extend(
     if last and HAS_TERMINAL:
         most = 0.0
         for r in range(rows):
-            end = float(uc_terminal(uc_load(cst, c, r), p))
+            end = uc_final(cst, c, r, p)
             if not np.isfinite(end):
                 return 0.0, 0.0, 0.0, -1, False, Fault.TERMINAL
             chret[n, r] = chret[n, r] + disc[d] * end

@@ -34,8 +34,7 @@ def uc_completable(w, d, st, rows, p, actions, arow, mean, members, walk, cursor
             continue
         budget -= 1
         for r in range(rows):
-            y = uc_member(members, w, r, level) if MEMBERS else uc_outcome(mean, w, level)
-            if not uc_store(walk, level + 1, r, uc_step(uc_load(walk, level, r), a, y, p)):
+            if not uc_moved(walk, level, r, a, w, level, r, mean, members, walk, level + 1, p):
                 return -2 - (level * actions.shape[1] + x)
         level += 1
         cursor[level] = 0

@@ -66,8 +66,8 @@ def uc_panel(*UC_PANEL):
         # ---- members: every member's own best reward to go, as if it knew its future
         if MEMBERS and not use_bound and not small and not continues:
             pool, tags, value, second, succ, slots, nodes, perfect, fault, fault_step, fault_action = uc_perfect(
-                w, d, budget, p, actions, arow, members, states, disc, pool, tags, value, second, succ, slots, starts,
-                one_st, cst,
+                w, d, budget, p, actions, arow, mean, members, states, disc, pool, tags, value, second, succ, slots,
+                starts, one_st, cst,
             )
             bits = pool.view(np.uint64)
             expansions += nodes

@@ -4,7 +4,7 @@
 # <members>
 @uc_inner
 def uc_perfect(
-    w, d, budget, p, actions, arow, members, states, disc, pool, tags, value, second, succ, slots, starts, one_st, cst,
+    w, d, budget, p, actions, arow, mean, members, states, disc, pool, tags, value, second, succ, slots, starts, one_st, cst,
 ):
     """Values of every state a member can reach, tagged j * (d + 1) + h, in the pool. Not finished when the budget of
     nodes runs out (`perfect` False)."""
@@ -36,11 +36,9 @@ def uc_perfect(
                     one_st[0, 0, f] = pool[i, f]
                 for x in range(actions.shape[1]):
                     a = actions[arow, x]
-                    if a != a or not uc_feasible(uc_load(one_st, 0, 0), a, p):
+                    if a != a or not uc_allowed(one_st, 0, 1, a, p):
                         continue
-                    if not uc_store(
-                        cst, 0, 0, uc_step(uc_load(one_st, 0, 0), a, uc_member(members, w, j, h), p)
-                    ):
+                    if not uc_moved(one_st, 0, 0, a, w, h, j, mean, members, cst, 0, p):
                         fault = Fault.STATE
                         fault_step = h
                         fault_action = x
@@ -74,10 +72,10 @@ def uc_perfect(
             if HAS_END or HAS_TERMINAL:
                 for f in range(N):
                     one_st[0, 0, f] = pool[i, f]
-            if HAS_END and not uc_end(uc_load(one_st, 0, 0), p):
+            if HAS_END and not uc_ended(one_st, 0, 1, p):
                 value[i] = -np.inf
             elif HAS_TERMINAL:
-                end = float(uc_terminal(uc_load(one_st, 0, 0), p))
+                end = uc_final(one_st, 0, 0, p)
                 if not np.isfinite(end):
                     fault = Fault.TERMINAL
                     fault_step = d - 1
@@ -94,13 +92,12 @@ def uc_perfect(
                 best = -np.inf
                 for x in range(actions.shape[1]):
                     a = actions[arow, x]
-                    if a != a or not uc_feasible(uc_load(one_st, 0, 0), a, p):
+                    if a != a or not uc_allowed(one_st, 0, 1, a, p):
                         continue
-                    y = uc_member(members, w, j, h)
-                    uc_store(cst, 0, 0, uc_step(uc_load(one_st, 0, 0), a, y, p))
+                    uc_moved(one_st, 0, 0, a, w, h, j, mean, members, cst, 0, p)
                     spare = uc_probe(pool, cst, 0, 0)
                     after = value[slots[uc_find(slots, pool, bits, tags, tag, spare)]]
-                    reward = float(uc_reward(uc_load(one_st, 0, 0), a, y, p))
+                    reward = uc_paid(one_st, 0, 0, a, w, h, j, members, p)
                     if not np.isfinite(reward):
                         fault = Fault.REWARD
                         fault_step = h

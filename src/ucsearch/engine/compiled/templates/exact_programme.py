@@ -3,6 +3,12 @@
 
 
 # <additive>
+@uc_lean_call
+def uc_score_call(w, h, st, i, rows, d, risk, prune, bonus, spread, use_bound, continues, *UC_SCORING, only):
+    """One copy of it for the three places below, which are asked less often than branch and bound asks."""
+    return uc_score(w, h, st, i, rows, d, risk, prune, bonus, spread, use_bound, continues, *UC_SCORING, only)
+
+
 @uc_inner
 def uc_programme(
     w, d, reach, budget, risk, prune, bonus, spread, use_bound, p, states, actions, arow, mean, members, weights, wrow,
@@ -87,7 +93,7 @@ def uc_programme(
                     if h > 0 and succ[at, 0] < 0:
                         alive = False
                         break
-                    found, _, _ = uc_score(
+                    found, _, _ = uc_score_call(
                         w, h, nst, 0, 1, d, risk, prune, bonus, spread, False, False, *UC_SCORING, -1,
                     )
                     for c in range(found):
@@ -137,7 +143,7 @@ def uc_programme_reach(
     while i < end and known + actions.shape[1] + 1 < pool.shape[0]:
         for f in range(N):
             one_st[0, 0, f] = pool[i, f]
-        found, fault, fault_action = uc_score(
+        found, fault, fault_action = uc_score_call(
             w, h, one_st, 0, 1, d, risk, prune, bonus, spread, use_bound, False, *UC_SCORING, -1,
         )
         scored += found
@@ -180,7 +186,7 @@ def uc_programme_back(
         for i in range(starts[h], starts[h + 1]):
             for f in range(N):
                 one_st[0, 0, f] = pool[i, f]
-            found, _, _ = uc_score(
+            found, _, _ = uc_score_call(
                 w, h, one_st, 0, 1, d, risk, prune, bonus, spread, False, False, *UC_SCORING, -1,
             )
             has = False

@@ -21,7 +21,7 @@ walk = np.empty((d + 1, rows, N))
 # What a beam, a tree and an exact search have beyond that: how candidates are ranked, and the forecast as a bound's
 # tables are made of it.
 # <piece ranking>
-use_bound = iset[ISet.USE_BOUND] != 0
+use_bound = iset[ISet.USE_BOUND] * BOUNDED != 0
 prune = fset[FSet.PRUNE_RISK]
 bonus = fset[FSet.INFO_BONUS]
 tabled = J if use_bound and not MEMBERS else 1
