@@ -82,6 +82,7 @@ class Continuation:
 
 SITE = "site:"  # before the names of their rows
 _OPERATORS = ("<=", ">=", ">", "==")
+_CONDITION = "condition "  # how the roles of conditions begin
 
 
 @dataclass(frozen=True)
@@ -342,9 +343,15 @@ class Task:
             self.__dict__["_kept_reach"] = kept
         return kept
 
+    def reach_of_search(self, with_bound: bool) -> Reach:
+        """The part that a search asks: no fallback, conditions or invariant; `with_bound`: `prepare` and `bound` too"""
+        left = {"fallback", "invariant", *(() if with_bound else ("prepare", "bound"))}
+        roles = self._roles().items()
+        return reach_of({role: f for role, f in roles if role not in left and not role.startswith(_CONDITION)})
+
     def _roles(self) -> dict[str, Any]:
         kinds = {"state": self.state, "outcome": self.outcome, "params": self.params and type(self.params)}
-        site = {f"condition {one.name}": one.figure for one in self.conditions}
+        site = {f"{_CONDITION}{one.name}": one.figure for one in self.conditions}
         return {**self.functions(), **site, **{f"the {name} class": kind for name, kind in kinds.items()}}
 
     def _digest(self, reached: dict[str, str]) -> str:

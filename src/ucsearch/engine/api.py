@@ -270,14 +270,15 @@ class _Known:
     outputs: Callable[[], Outputs]  # made anew for each call
     total: int = 0  # evaluated by the plain engine so far
     kernel: Single | None = None  # None: the plain engine
-    reach: Reach | None = None  # the rules of which the kernel was made
+    reach: Reach | None = None  # the rules of which the kernel was made, and the others
+    asked: Reach | None = None  # those of them that are in it: looked at in every call
     plan: dict[str, Any] = field(default_factory=dict)  # what their results have in common
 
-    def run_by(self, kernel: Any, reach: Reach, total: int = 0) -> _Known:
+    def run_by(self, kernel: Any, reach: Reach, asked: Reach | None, total: int = 0) -> _Known:
         ready = None if kernel is None else single(kernel, self.settings)
         common = {"policy": self.policy, "settings": self.settings, "layout": self.layout, "window": 0, "fault": ""}
         common["engine"] = "python" if kernel is None else "compiled"
-        return dataclasses.replace(self, kernel=ready, reach=reach, total=total, plan=common)
+        return dataclasses.replace(self, kernel=ready, reach=reach, asked=asked, total=total, plan=common)
 
     def row_as_before(
         self, state: Any, trace: Trace, policy: Policy, params: Any, actions: ArrayLike | None, engine: Engine
@@ -286,7 +287,7 @@ class _Known:
         if (
             self.policy is policy and self.engine is engine and self.shapes is trace.__dict__.get("_kept_shapes")
             and self.layout.kind is type(state) and params is None and actions is None
-            and self.reach is not None and self.reach.unchanged()
+            and self.asked is not None and self.asked.unchanged()
         ):  # fmt: skip
             return self.row(state)
         return None
@@ -313,7 +314,8 @@ def _known(
             if kernel is None and total >= WORTH_COMPILING:
                 kernel = choose_kernel(task, known.layout, known.settings, engine, known.edges, known.total)
                 total = 0
-            calls[key] = known = known.run_by(kernel, task.reach(), total)
+            asked = None if kernel is None else task.reach_of_search(known.settings.use_bound)
+            calls[key] = known = known.run_by(kernel, task.reach(), asked, total)
         elif known.kernel is not None and known.reach is not task.reach():  # the rules have changed
             row = None
     if known is None or row is None:
@@ -349,13 +351,13 @@ def _prepare(
     row = read_only(np.array([layout.flatten(state, "state")]))
     inputs = inputs_of(row, params_rows(task, params, 1), grid, trace, settings)
     edges = edges_asked(policy, task, settings, inputs)
-    reach = task.reach()
+    reach, asked = task.reach(), task.reach_of_search(settings.use_bound)
     kernel = choose_kernel(task, layout, settings, engine, edges)
     known = _Known(
         policy, _shapes(trace), engine, layout, layout.quick_row, settings, inputs.params, inputs.actions, edges,
         one_window(grid.shape[1], settings.depth, branches(settings)),
     )  # fmt: skip
-    return known.run_by(kernel, reach), row
+    return known.run_by(kernel, reach, asked), row
 
 
 def thread_count(threads: int | None) -> int:
