@@ -158,7 +158,8 @@ class Layout:
             array = as_finite(values, field)
             if array.ndim != 2 or array.shape[1] != self.size:
                 raise InputError(field, f"shape {array.shape}", f"shape (W, {self.size}) in the order {self.names}")
-            return array
+            # A copy: who steps the same array on would change what was decided on, after the decision.
+            return array.copy() if np.may_share_memory(array, values) else array
         if is_named_tuple_type(type(values)):
             return self._rows_of_arrays(values, field)
         if isinstance(values, Iterable):

@@ -28,6 +28,7 @@ from tests.kit.templates import (
 )
 from ucsearch.engine.arrays import Outputs, one_window
 from ucsearch.errors import InputError, TaskError
+from ucsearch.records import decision_record
 
 NAN, INF = float("nan"), float("inf")
 BATTERY, STOCK, CLOCK, TANK, RISKY, MAZE, PACK, FREE, FOLLOWED = (
@@ -238,6 +239,18 @@ def test_the_caller_s_arrays_may_change_afterwards() -> None:
     first = search(trace=trace)
     prices[:] = 0.0
     assert search(trace=trace).score == first.score
+
+
+def test_rows_of_states_and_parameters_may_change_afterwards() -> None:
+    """A simulation steps its states in place; the record of what was decided before kept following them."""
+    traces = uc.Trace.from_members(np.stack([PRICES, PRICES]))
+    states = np.array([START, Charge(1.0, 0.0)])
+    params = np.tile(BATTERY.params_row, (2, 1))
+    panel = uc.decide_panel(BATTERY, states, traces, POLICY, params=params, engine="python")
+    before = [decision_record(panel[w]) for w in range(2)]
+    states += 1.0
+    params *= 2.0
+    assert [decision_record(panel[w]) for w in range(2)] == before
 
 
 # -------------------------------------------------------------------- dead ends and broken tasks
