@@ -12,7 +12,7 @@ from typing import Any
 from ucsearch.signatures import parsed
 from ucsearch.sources import Unsourced, captured, plain_function
 
-__all__ = ["Finding", "lint_function", "lint_task"]
+__all__ = ["LAST_DIGITS", "Finding", "lint_function", "lint_task"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,12 @@ _DIFFER = {
     "lgamma": ("lgamma", "tabulate it in params"),
     "power": ("np.power", "write x ** y"),
 }
+# Functions of NumPy, and methods of arrays, that a kernel sums up in another order or rounds otherwise.
+LAST_DIGITS = frozenset({
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
+    "arctan2", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "cbrt", "hypot", "power", "float_power",
+    "logaddexp", "mod", "remainder", "sum", "mean", "std", "var", "linspace",
+})  # fmt: skip
 
 
 def lint_function(function: Callable[..., Any], role: str = "") -> list[Finding]:
@@ -103,9 +109,12 @@ def _judge(node: ast.AST) -> Iterator[tuple[str, str, bool]]:
         yield "** with a constant exponent", "multiply it out: x * x", True
     if isinstance(node, ast.Call):
         called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-        if called in _DIFFER and not (called == "sum" and isinstance(node.func, ast.Attribute)):
+        of_math = isinstance(node.func, ast.Name) or ast.unparse(node.func).startswith("math.")
+        if called in _DIFFER and (of_math or called not in LAST_DIGITS or called == "power"):
             what, instead = _DIFFER[called]
             yield what, instead, True
+        elif called in LAST_DIGITS and not of_math:
+            yield f"{called} of NumPy (other last digits)", "use math, or add up in a for loop", True
         if called == "round" and len(node.args) > 1:
             yield "round(x, n)", "write math.floor(x * scale + 0.5) / scale", False
 

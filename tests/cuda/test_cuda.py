@@ -94,11 +94,23 @@ USER = "import math as usr_math\n@uc_user\ndef usr_f(x, i):\n    {}\n"
         ("return round(x)", r"round\(\)"),
         ("return pow(x, 2.0)", r"pow\(\)"),
         ("return x.sum()", r"x\.sum"),
+        ("return 1.0 if x is i else 2.0", "uses is"),
+        ("own = lambda y: y\n    return x", "a function inside"),
+        ("if x > 0.0:\n        worth = x\n    return worth", "reads worth, which may have no value"),
+        ("for y in range(i):\n        x += y\n    return x - y", "reads y"),
+        ("while x > 0.0:\n        x, k = x - 1.0, x\n    return k", "reads k"),
+        ("if x > 0.0:\n        total += x\n    return x", "reads total"),
     ],
 )
 def test_what_may_differ_is_refused_by_name(line: str, word: str) -> None:
     with pytest.raises(NotOnDevice, match=word):
         measuring_text(USER.format(line))
+
+
+def test_names_that_have_a_value_on_every_way_are_taken() -> None:
+    ways = "if x > 0.0:\n        q = x\n    elif i < 0:\n        return 0.0\n    else:\n        q = -x\n    "
+    loop = "for k in range(3):\n        w = q + k\n        q = w\n    return q if i is None else q + 1.0"
+    assert "return q if" in measuring_text(USER.format(ways + loop))
 
 
 def test_the_users_code_is_spelled_out_for_the_device() -> None:

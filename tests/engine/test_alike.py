@@ -210,6 +210,13 @@ def by_text(s: Any, a: float, y: float, p: Any) -> float:
     return 1.0 if str(a + 0.5) == "1.5" else -y
 
 
+def by_inner(s: Any, a: float, y: float, p: Any) -> float:
+    def worth(x: float) -> float:
+        return 2.0 * x
+
+    return worth(s[0]) - a
+
+
 def by_harmless(s: Any, a: float, y: float, p: Any) -> float:
     """Fields that have names of narrow kinds, powers of floats, counts without NumPy, an enum."""
     late = (a > 1.0) + (a > 2.0)
@@ -256,6 +263,7 @@ ODD = {
     "bits": (task_of(worth=by_shift), Level(1.0), "by_shift uses <<"),
     "a try": (task_of(worth=by_try), Level(1.0), "by_try uses try"),
     "a text": (task_of(worth=by_text), Level(1.0), "by_text uses str"),
+    "a function inside": (task_of(worth=by_inner), Level(1.0), "by_inner defines a function inside, worth"),
 }
 
 

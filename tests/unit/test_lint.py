@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from ucsearch.lint import Finding, lint_function, lint_task
@@ -82,8 +83,14 @@ def builtin_sum(s, a):
     return sum(s.q)
 
 
-def test_an_array_s_sum_is_numpy_s_own_affair() -> None:
-    assert found(array_sum) == []
+def numpy_exponential(s, a):
+    return np.exp(a) + math.exp(a)
+
+
+def test_numpy_sums_and_rounds_otherwise() -> None:
+    """Nine numbers and more are summed in pairs, and exp is a vector's."""
+    assert found(array_sum) == [(1, "sum of NumPy (other last digits)", True)]
+    assert found(numpy_exponential) == [(1, "exp of NumPy (other last digits)", True)]
     assert [what for _, what, _ in found(builtin_sum)] == ["sum() (compensated on Python 3.12 and later)"]
 
 

@@ -109,6 +109,11 @@ def _check_code(function: types.FunctionType, held: dict[str, Any]) -> None:
     name = function.__name__
     codes = list(_codes(function.__code__))
     names = {found for code in codes for found in code.co_names}
+    for code in codes[1:]:
+        if not code.co_name.endswith(
+            ("comp>", "expr>")
+        ):  # numba pastes it in, whether the line that defines it was reached or not
+            raise Unalike(f"{name} defines a function inside, {code.co_name}; write it at the level of the module")
     for code in codes:
         before = None
         for step in dis.get_instructions(code):

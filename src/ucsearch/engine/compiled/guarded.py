@@ -25,6 +25,10 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.errors import UnsupportedError
 from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
+from numba.core.untyped_passes import ReconstructSSA
+
+from ucsearch.engine.compiled.assigned import AssignedFirst
+from ucsearch.engine.compiled.known import refuse_function, refuse_kind, refuse_method, refuse_on_arrays
 
 __all__ = ["GUARDED_ONLY", "GuardedLowering", "guarded"]
 
@@ -37,6 +41,8 @@ _GROW = {operator.add: "sadd_with_overflow", operator.sub: "ssub_with_overflow",
 _DIVIDE = (operator.truediv, operator.floordiv, operator.mod)
 _COMPARE = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
 _SHIFT = (operator.lshift, operator.rshift)
+_SAME_OBJECT = (operator.is_, operator.is_not)
+_FINDING = ("index", "count", "remove")  # methods of lists and tuples
 _BITS = 64
 _MATH = frozenset(f for f in vars(math).values() if callable(f))
 # What a kernel computes otherwise than Python in numbers that are no exception: such rules stay with Python.
@@ -58,14 +64,23 @@ class _Guards(Lower):
     """Every operation on plain numbers, with what it takes for Python's answer looked at first or last."""
 
     def lower_assign(self, ty: Any, inst: Any) -> Any:
+        refuse_kind(ty)
         if isinstance(inst.value, numba.core.ir.Var):
             self._becomes(inst.value, ty)
         return super().lower_assign(ty, inst)
 
     def lower_expr(self, resty: Any, expr: Any) -> Any:
+        if expr.op == "arrayexpr":
+            refuse_on_arrays(expr.expr, self._kind)
         if expr.op in ("binop", "inplace_binop"):
             op, given = _PLAIN.get(expr.fn, expr.fn), [expr.lhs, expr.rhs]
+            kinds = [self.typeof(v.name) for v in given]
+            if any(isinstance(kind, types.Array) for kind in kinds):
+                refuse_on_arrays((op, given), self._kind)
+            _refuse_operator(op, kinds)
             self._before(op, given)
+            if op in _COMPARE or op is operator.contains:
+                self._no_nan_within(given)
             if op is not operator.pow:
                 return super().lower_expr(resty, expr)
             result = self._raised(expr) if self._by_whole(expr) else super().lower_expr(resty, expr)
@@ -73,6 +88,12 @@ class _Guards(Lower):
             return result
         if expr.op == "unary" and expr.fn is operator.neg:
             self._no_least(expr.value)
+        if (
+            expr.op == "unary"
+            and expr.fn is operator.invert
+            and isinstance(self.typeof(expr.value.name), types.Boolean)
+        ):
+            raise UnsupportedError("~ of a truth value, which is -1 or -2 in Python; write not")
         if expr.op == "cast":
             self._becomes(expr.value, resty)
         if expr.op != "call":
@@ -81,11 +102,42 @@ class _Guards(Lower):
         name = function.typing_key if isinstance(function, types.Function) else None
         given = [v for v in expr.args if isinstance(self.typeof(v.name), types.Number)]
         _refuse(name, [self.typeof(v.name) for v in expr.args])
+        if name is not None:
+            refuse_function(name)
+        elif isinstance(function, types.BoundFunction):
+            refuse_method(function.this, function.typing_key)
+            if str(function.typing_key).strip("')").endswith(_FINDING):
+                self._no_nan_within(expr.args)
         self._before_call(name, isinstance(function, types.NumberClass), given, resty)
         result = super().lower_expr(resty, expr)
         if name in _MATH or name is pow:
             self._after(given, resty, result)
+        if name is np.sign and isinstance(resty, types.Float):
+            return self.builder.fadd(result, _F64(0.0))  # of -0.0 it is 0.0 in NumPy
         return result
+
+    def _kind(self, v: Any) -> Any:
+        return self.typeof(v.name) if isinstance(v, numba.core.ir.Var) else types.unknown
+
+    def _no_nan_within(self, given: list[Any]) -> None:
+        """Python takes what is compared inside tuples and lists for equal where it is the same object, which NaN is to
+        itself. And whole numbers there meet floats one by one."""
+        kinds = [self.typeof(v.name) for v in given]
+        if any(isinstance(kind, types.BaseTuple | types.List) for kind in kinds):
+            for v, kind in zip(given, kinds, strict=True):
+                self._no_nan(self.loadvar(v.name), kind)
+
+    def _no_nan(self, value: Any, kind: Any) -> None:
+        if isinstance(kind, types.BaseTuple):
+            for i, part in enumerate(kind):
+                self._no_nan(self.builder.extract_value(value, i), part)
+        elif isinstance(kind, types.Float):
+            made = self._float(value, kind)
+            self._unless(self.builder.fcmp_ordered("ord", made, made))
+        elif isinstance(kind, types.Integer):
+            self._exact_value(self.context.cast(self.builder, value, kind, types.int64))
+        elif isinstance(kind, types.List):
+            raise UnsupportedError("a list that is compared, which a kernel does item by item; use a tuple")
 
     def _by_whole(self, expr: Any) -> bool:
         """Whether a float is raised to a whole number: Python takes that as a float, numba multiplies so many times and
@@ -181,8 +233,11 @@ class _Guards(Lower):
     def _exact(self, given: list[Any]) -> None:
         for v in given:
             if isinstance(self.typeof(v.name), types.Integer):
-                moved = self.builder.add(self._as_int(v), _I64(_EXACT))
-                self._unless(self.builder.icmp_unsigned("<=", moved, _I64(2 * _EXACT)))
+                self._exact_value(self._as_int(v))
+
+    def _exact_value(self, value: Any) -> None:
+        moved = self.builder.add(value, _I64(_EXACT))
+        self._unless(self.builder.icmp_unsigned("<=", moved, _I64(2 * _EXACT)))
 
     def _inside(self, value: Any, limit: float) -> Any:
         """Whether a float is smaller than that, and a number."""
@@ -209,8 +264,19 @@ class _Guards(Lower):
         return self.context.cast(self.builder, value, kind, types.float64)
 
 
+def _refuse_operator(op: Any, kinds: list[Any]) -> None:
+    """Two numbers that are equal are one in a kernel; in Python they are two objects, and a type is another object."""
+    none, truths = types.NoneType | types.Omitted, types.Boolean
+    if op not in _SAME_OBJECT or any(isinstance(kind, none) for kind in kinds):
+        return
+    if not all(isinstance(types.unliteral(kind), truths) for kind in kinds):
+        raise UnsupportedError("'is' of something else than None, True and False; write ==")
+
+
 def _refuse(name: Any, given: list[Any]) -> None:
     told = _OTHERWISE.get(name)
+    if name is type:
+        told = "type(x), which is another object in a kernel; compare numbers"
     if name is round and len(given) > 1:
         told = "round(x, n), which is 2.68 for 2.675 in a kernel and 2.67 in Python; write math.floor(x * scale + 0.5)"
     if name is np.power and any(isinstance(kind, types.Integer) for kind in given):
@@ -232,8 +298,10 @@ def guarded(passes: Any) -> Any:
     """The passes of a function, not yet finalised, with guards."""
     before = passes.passes
     passes.passes = [(GuardedLowering if of is NativeLowering else of, why) for of, why in before]
-    if passes.passes == before:
+    told = [of for of, _ in before]
+    if passes.passes == before or ReconstructSSA not in told:
         raise UnsupportedError("this numba lowers functions in another way")
+    passes.passes.insert(told.index(ReconstructSSA), (AssignedFirst, "every name has a value where it is read"))
     return passes
 
 

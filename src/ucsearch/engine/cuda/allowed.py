@@ -6,6 +6,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ucsearch.engine.cuda.assigned import unassigned
+
 __all__ = ["NotOnDevice", "imported_names", "refuse"]
 
 
@@ -54,6 +56,9 @@ def refuse(tree: ast.Module, wraps: tuple[str, ...]) -> None:
             for what in _found(function, imports, own):
                 name = function.name.removeprefix("usr_").removeprefix("user_")
                 raise NotOnDevice(f"{name} uses {what}, which may differ in its last digits or not exist there")
+            for what in unassigned(function):
+                name = function.name.removeprefix("usr_").removeprefix("user_")
+                raise NotOnDevice(f"{name} reads {what.removeprefix('usr_')}, which may have no value yet")
 
 
 def _found(function: ast.FunctionDef, imports: dict[str, tuple[str, str]], own: set[str]) -> Iterator[str]:
@@ -62,6 +67,10 @@ def _found(function: ast.FunctionDef, imports: dict[str, tuple[str, str]], own: 
             yield f"the operator {_OPERATORS[type(node.op)]}"
         if isinstance(node, ast.Try):
             yield "try"
+        if isinstance(node, ast.Compare) and not isinstance(node.comparators[-1], ast.Constant):  # None, as a rule
+            yield from ("is" for op in node.ops if isinstance(op, ast.Is | ast.IsNot))
+        if isinstance(node, ast.Lambda | ast.FunctionDef) and node is not function:
+            yield "a function inside"
         if not isinstance(node, ast.Call):
             continue
         module, name = called(node, imports)
