@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import math
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -291,3 +293,24 @@ def test_all_else_is_compiled(task: uc.Task, state: Any) -> None:
     arguments = (task, task.layout(state), MODES["mean"], "beam", False)
     assert "def uc_panel" in kernel_text(*arguments)
     assert "uc_panel" in kernel_namespace(*arguments)
+
+
+def by_floor(s: Any, a: float, y: float, p: Any) -> float:
+    return float(math.floor(s[0] + a)) - max(a, y)
+
+
+@pytest.mark.parametrize(("module", "name"), [(math, "floor"), (builtins, "max")])
+def test_what_was_replaced_in_python_itself_stays_with_python(
+    module: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel, loaded before, went on with Python's own."""
+    task = task_of(worth=by_floor)
+    kernel_text(task, task.layout(Level(1.0)), MODES["mean"], "beam", False)
+    own = getattr(module, name)
+    before = uc.search(task, Level(1.0), TRACE, BEAM, engine="python").score
+    monkeypatch.setattr(module, name, lambda *given, **words: own(*given, **words) + (2 if given[0] == 2.0 else 0))
+    with pytest.warns(UncompilableWarning, match=f"by_floor uses {name}, which was replaced in {module.__name__}"):
+        fast = uc.search(task, Level(1.0), TRACE, BEAM, engine="compiled")
+    plain = uc.search(task, Level(1.0), TRACE, BEAM, engine="python")
+    monkeypatch.undo()
+    assert fast.score == plain.score != before

@@ -9,7 +9,9 @@ valued wrongly it would not see.
 
 from __future__ import annotations
 
+import builtins
 import dis
+import math
 import types
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
@@ -39,8 +41,11 @@ _ALIKE = ("f8", "i8")
 _EXACT = 2**53  # up to here whole numbers and floats compare alike
 _TEXTS = frozenset({"str", "repr", "format", "ascii"})  # a kernel writes 1.5 otherwise
 _FORMATS = ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC")  # of f-strings
+_ATTRIBUTE = ("LOAD_ATTR", "LOAD_METHOD")
 _OF_TYPES = frozenset({"astype", "view", "array", "asarray", "zeros", "ones", "empty", "full", "arange", "dtype"})
 _PLAIN = (float, int, tuple, list, np.ndarray)
+# What Python, math and NumPy had when we were loaded. A kernel has these, whatever somebody puts in their place.
+_PROVIDED = {module: dict(vars(module)) for module in (builtins, math, np)}
 
 
 class Unalike(Unsourced):
@@ -117,8 +122,13 @@ def _check_code(function: types.FunctionType, held: dict[str, Any]) -> None:
     for code in codes:
         before = None
         for step in dis.get_instructions(code):
-            of_numpy = before is not None and _is_numpy(held.get(before.argval))
-            if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and (of_numpy or step.argval in _NARROW):
+            module: Any = None if before is None or step.opname not in _ATTRIBUTE else held.get(before.argval)
+            of_numpy = _is_numpy(module)
+            if isinstance(module, types.ModuleType):
+                _check_provided(module, vars(module), str(step.argval), name)
+            elif step.opname == "LOAD_GLOBAL" and step.argval not in held:
+                _check_provided(builtins, getattr(function, "__builtins__", {}), str(step.argval), name)
+            if step.opname in _ATTRIBUTE and (of_numpy or step.argval in _NARROW):
                 _check_attribute(str(step.argval), name)
             elif step.opname == "LOAD_GLOBAL" and step.argval in _TEXTS and step.argval not in held:
                 raise Unalike(f"{name} uses {step.argval}, and a kernel writes numbers otherwise; compare numbers")
@@ -136,6 +146,14 @@ def _check_code(function: types.FunctionType, held: dict[str, Any]) -> None:
                 _check_width(_named(const), f"{name} names {const!r}, which")
     if any(_of_numpy(item) for item in held.values()) and adds_truths(function, held):
         raise Unalike(f"{name} adds up truth values, and NumPy's are or-ed in Python; use 1.0 and 0.0")
+
+
+def _check_provided(module: types.ModuleType, space: dict[str, Any], read: str, name: str) -> None:
+    provided = _PROVIDED.get(module, {})
+    own, before = space.get(read), provided.get(read)
+    replaced = read in provided and own is not before
+    if replaced or (module is not np and read in provided and isinstance(own, types.FunctionType)):
+        raise Unalike(f"{name} uses {read}, which was replaced in {module.__name__}; a kernel has the one of Python")
 
 
 def _named(text: str) -> np.dtype[Any]:
