@@ -266,3 +266,59 @@ def test_what_is_at_work_when_the_rest_makes_no_sense_leaves_no_trace(
     assert over.send(head + GOOD)[0] == 400
     time.sleep(0.2)
     assert [r for r in caplog.records if r.name == "asyncio"] == []
+
+
+BROKEN = {
+    "no request": (b"\x16\x03\x01\x02\x00", 400),
+    "a long header": (b"GET /healthz HTTP/1.1\r\nX-A: " + b"a" * 70_000 + b"\r\n\r\n", 413),
+    "a body in odd pieces": (b"POST /v1/outcomes HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_cannot_be_read_does_not_take_the_answer_of_what_came_before(over: Over, name: str) -> None:
+    """Its 400 was written at once, and who waited for a decision took it for his answer; his own was lost."""
+    tail, status = BROKEN[name]
+    held, go_on = threading.Event(), threading.Event()
+    over.service.writer.call(lambda _: (held.set(), go_on.wait(20.0)))
+    assert held.wait(20.0)
+    raws = [json.dumps(body(f"{name} {n}")).encode() for n in range(2)]
+    with over.connect() as wire:
+        wire.sendall(b"".join(over.head(f"{len(tail)}-{n}", raw) + raw for n, raw in enumerate(raws)) + tail)
+        time.sleep(0.2)
+        go_on.set()
+        found = [answer(wire) for _ in range(3)]
+        assert [s for s, _, _ in found] == [200, 200, status]
+        assert [json.loads(b)["items"][0]["series"] for _, _, b in found[:2]] == [f"{name} 0", f"{name} 1"]
+        assert b"connection: close" in found[2][1]
+        assert wire.recv(1) == b""
+
+
+@pytest.mark.parametrize("sent", [60, -1], ids=["half its headers", "half its body"])
+def test_half_a_request_behind_whole_ones_leaves_them_their_answers(over: Over, sent: int) -> None:
+    """What was written and not yet sent was lost when the other side had sent its last."""
+    health = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    half = (over.head("half", GOOD) + GOOD)[:sent]
+    with over.connect() as wire:
+        wire.sendall(over.head(f"whole{sent}", GOOD) + GOOD + over.head("bad", b"{") + b"{" + health + health + half)
+        wire.shutdown(socket.SHUT_WR)
+        assert [answer(wire)[0] for _ in range(4)] == [200, 400, 200, 200]
+        assert wire.recv(1) == b""
+
+
+def test_the_rest_of_a_body_that_was_refused_is_no_header(over: Over) -> None:
+    """It was counted as headers of the next request, and 413 was the answer to a request that nobody had sent."""
+    large = b" " * 200_000
+    with over.connect() as wire:
+        wire.sendall(over.head("large", large, "viewer"))
+        assert answer(wire)[0] == 403
+        wire.sendall(large)
+        wire.sendall(over.head("after-large", GOOD) + GOOD)
+        assert answer(wire)[0] == 200
+
+
+def test_who_is_still_sending_what_cannot_be_read_is_told_so(over: Over) -> None:
+    """Cut off at once he would get a reset, and lose this answer and the ones before."""
+    with over.connect() as wire:
+        wire.sendall(over.head("before", GOOD) + GOOD + b"NO\x00 " + b"a" * (2 << 20))
+        assert [answer(wire)[0] for _ in range(2)] == [200, 400]

@@ -87,9 +87,12 @@ def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Pr
         _taken = 0  # bytes since then
         _problem = ("bad_request", "not a request of HTTP")
         _skips = False  # the body of a request that was refused is still coming
-        _unread = False  # headers that were refused may still be coming
+        _unread = False  # what was refused may still be coming
+        _heard_all = False  # nothing more will come
+        _in_body = False  # headers have ended, what they announced has not
         _reads = False  # within data_received
         _held: tuple[Any, Any] | None = None  # a request that may be whole when all of the data is read
+        _at_last: bytes | None = None  # said once all that came whole is answered; nothing more is read
 
         def connection_made(self, transport: Any) -> None:
             crowd.came()
@@ -117,9 +120,9 @@ def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Pr
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
-            if self._too_many or self.transport.is_closing():
+            if self._too_many or self._at_last is not None or self.transport.is_closing():
                 return
-            if not self._within and not self._skips and (self.cycle is None or self.cycle.response_complete):
+            if not self._within and not self._in_body and (self.cycle is None or self.cycle.response_complete):
                 self._within, self._taken = True, 0  # the first byte of the next request
             self._taken += len(data)
             self._reads = True
@@ -128,7 +131,7 @@ def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Pr
             finally:
                 self._reads = False
                 self._let_go()
-            if self._skips and self._timer is None:  # most bodies have come with their headers
+            if self._is_left_over() and self._timer is None:  # most bodies have come with their headers
                 self._timer = self.loop.call_later(limits.body_s, self.transport.close)
             if not self._within:
                 return
@@ -153,12 +156,32 @@ def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Pr
 
         def eof_received(self) -> bool:  # type: ignore[override]
             """Whoever sends no more may still read: what came whole is answered before the connection ends."""
-            cycle = self.cycle
-            waits = cycle is not None and not cycle.response_complete and not cycle.more_body
-            if self._too_many or not waits or self.scheme != "http":  # TLS ends both ways
+            if self._too_many:
                 return False
-            cycle.keep_alive = False  # of several it is the last one
+            self._heard_all = True
+            if self.scheme != "http" or (self._at_last is None and not self._is_at_work()):  # TLS ends both ways
+                self.transport.close()  # after what is written and was not sent yet
+                return False
+            if self._at_last is None:
+                self._at_last = b""
+                self.cycle.keep_alive = False  # of several it is the last one
             return True
+
+        def _is_at_work(self) -> bool:
+            """Whether requests that came whole wait for their answers. One that did not is no longer among them."""
+            if self.cycle is None or self.cycle.response_complete:
+                return False
+            if self.cycle.more_body and not self.pipeline:
+                return False
+            if self.cycle.more_body:
+                self.pipeline.popleft()
+            return True
+
+        def on_response_complete(self) -> None:
+            was_last = not self.pipeline
+            super().on_response_complete()
+            if was_last and self._at_last is not None:
+                self._last_words(self._at_last)
 
         def on_message_begin(self) -> None:
             if not self._within:  # right behind the request before
@@ -170,7 +193,7 @@ def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Pr
                 super().on_header(name, value)
 
         def on_headers_complete(self) -> None:
-            self._within = False
+            self._within, self._in_body = False, True
             self._disarm()
             if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > _HEADERS:
                 self._problem = ("too_large", f"headers of more than {_HEADERS} bytes")
@@ -178,7 +201,6 @@ def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Pr
             if self.parser.should_upgrade() and any(name in _BODIES for name, _ in self.headers):
                 # The parser would not read the body, and take it for the next request.
                 self._problem = ("bad_request", "a body and a wish for another protocol (Upgrade): send HTTP/1.1 alone")
-                self._unread = True
                 raise ValueError("another protocol")
             if not self.url.startswith(b"/"):
                 self._take_host_of_target()
@@ -233,12 +255,17 @@ def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Pr
                 super().on_body(body)
 
         def on_message_complete(self) -> None:
+            self._in_body = False
+            self._disarm()
             if not self._skips:
                 super().on_message_complete()
                 return
             self._skips = False
-            self._disarm()
             self.on_response_complete()
+
+        def _is_left_over(self) -> bool:
+            """Whether what is coming is the body of a request that has its answer."""
+            return self._in_body and (self._skips or (self.cycle is not None and self.cycle.response_complete))
 
         def send_400_response(self, msg: str) -> None:
             self._disarm()
@@ -257,11 +284,17 @@ def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Pr
             self._refuse("too_slow", f"the headers did not arrive within {limits.header_s:g} s")
 
         def _is_coming(self) -> bool:
-            return self._unread or (self.cycle is not None and self.cycle.more_body)
+            return not self._heard_all and (self._unread or (self.cycle is not None and self.cycle.more_body))
 
         def _refuse(self, code: str, detail: str) -> None:
-            self._unread = self._unread or code == "too_large"
-            self._last_words(_raw(Refusal(code, detail).answer(""), last=True))
+            if self._at_last is not None:
+                return
+            self._unread = True
+            text = _raw(Refusal(code, detail).answer(""), last=True)
+            if self._is_at_work():  # else who waits for an answer would take this for it
+                self._at_last = text
+            else:
+                self._last_words(text)
 
         def _last_words(self, text: bytes) -> None:
             if self.transport is not None and not self.transport.is_closing():
