@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 from tests.service.kit import PLAN, body, item, make_folder, running
@@ -82,6 +83,26 @@ def test_64_equal_requests_at_once_are_one_row(tmp_path: Path) -> None:
     with AuditReader(tmp_path / "log/decisions.db") as log:
         assert log.count() == 65
         assert log.verify().ok
+
+
+def test_a_key_at_work_with_another_body_does_not_refuse_whoever_it_belongs_to(tmp_path: Path) -> None:
+    """What is recorded under a key decides, not what happens to be at work when it is asked again."""
+    held, go_on = threading.Event(), threading.Event()
+
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            first = await client.decide("A", key="mine")
+            client.service.writer.call(lambda _: (held.set(), go_on.wait(20.0)))
+            await asyncio.to_thread(held.wait, 20.0)
+            other = asyncio.create_task(client.decide("A", key="mine", level=5.0))
+            await asyncio.sleep(0.1)
+            again = asyncio.create_task(client.decide("A", key="mine"))
+            await asyncio.sleep(0.1)
+            go_on.set()
+            assert ((await other).status_code, (await other).json()["code"]) == (422, "key_reused")
+            assert ((await again).status_code, (await again).content) == (200, first.content)
+
+    asyncio.run(go())
 
 
 def test_one_bad_item_refuses_its_request_and_no_other(tmp_path: Path) -> None:

@@ -233,15 +233,14 @@ class Service:
 
     async def _once(self, request: Request, submit: Callable[[], Future[Any]]) -> Any:
         self._check_ready()
-        known = self._in_flight.get(request.key)
-        if known is not None:
-            if known[0] != request.body:
-                raise Refusal("key_reused", "the key is at work with another body")
-            try:
-                async with asyncio.timeout(self.config.limits.request_s):
-                    return await asyncio.shield(known[1])
-            except TimeoutError:
-                raise Refusal("in_flight", "a request with the same key is still at work") from None
+        try:
+            async with asyncio.timeout(self.config.limits.request_s):
+                while (known := self._in_flight.get(request.key)) is not None:
+                    if known[0] == request.body:
+                        return await asyncio.shield(known[1])
+                    await asyncio.wait((known[1],))  # with another body: which of them was recorded, the log knows
+        except TimeoutError:
+            raise Refusal("in_flight", "a request with the same key is still at work") from None
         return await self._finished(self._begun(request, submit))
 
     def begin(self, plan: Plan, rows: Sequence[Mapping[str, Any]], request: Request) -> asyncio.Future[bytes]:
