@@ -25,7 +25,12 @@ __all__ = [
 ]  # fmt: skip
 
 _PLACES = 20
+# A body of millions of wrong values must not become as many errors: they took 20 s and 4 GB to make.
+_MOST_PLACES = 1_000  # that are told one by one
+_MOST_ITEMS = 10_000  # of which limits.items may be set to
+_MOST_MEMBERS = 250_000  # of all objects of a body together
 Number = Annotated[float, Field(allow_inf_nan=False)]
+Numbers = Annotated[list[Number | None], Field(fail_fast=True)]
 Why = Annotated[str, Field(min_length=3, max_length=500)]
 Time = Annotated[str, Field(max_length=64)]
 
@@ -37,10 +42,10 @@ class _Body(BaseModel):
 class ForecastBody(_Body):
     """Members (J lists of H values), or mean and std, or quantiles by level; H values each."""
 
-    members: list[list[Number | None]] | None = None
-    mean: list[Number | None] | None = None
-    std: list[Number | None] | None = None
-    quantiles: dict[str, list[Number | None]] | None = None
+    members: Annotated[list[Numbers], Field(fail_fast=True)] | None = None
+    mean: Numbers | None = None
+    std: Numbers | None = None
+    quantiles: dict[str, Numbers] | None = None
     issued: Time | None = None
     cutoff: Time | None = None
     model: Annotated[str, Field(max_length=200)] | None = None
@@ -48,14 +53,14 @@ class ForecastBody(_Body):
 
 class DecideItem(_Body):
     series: Annotated[str, Field(min_length=1)]
-    state: dict[str, Number | str | list[Number | None] | None]
+    state: dict[str, Number | str | Numbers | None]
     forecast: ForecastBody
 
 
 class DecideBody(_Body):
     """Series to be decided together: all are recorded in one commit, or none."""
 
-    items: Annotated[list[DecideItem], Field(min_length=1)]
+    items: Annotated[list[DecideItem], Field(min_length=1, max_length=_MOST_ITEMS)]
 
 
 class OverrideBody(_Body):
@@ -77,7 +82,7 @@ class OutcomeItem(_Body):
 
 
 class OutcomesBody(_Body):
-    items: Annotated[list[OutcomeItem], Field(min_length=1)]
+    items: Annotated[list[OutcomeItem], Field(min_length=1, max_length=_MOST_ITEMS)]
 
 
 class PauseBody(_Body):
@@ -104,6 +109,8 @@ T = TypeVar("T", bound=BaseModel)
 def read_body(kind: type[T], raw: bytes) -> T:
     """The body as `kind`. Duplicate keys, bad UTF-8 and what is no JSON are found first; values are then judged on the
     raw bytes, because a float that was parsed does not show that it was 1e999."""
+    if raw.count(b":") > _MOST_MEMBERS:
+        raise Refusal("too_large", f"more than {_MOST_MEMBERS} members of objects")
     if kind is DecideBody and (quick := _plain_body(raw)) is not None:
         return cast(T, quick)
     try:
@@ -113,7 +120,11 @@ def read_body(kind: type[T], raw: bytes) -> T:
     try:
         return kind.model_validate_json(raw, strict=True)
     except ValidationError as error:
+        if (count := error.error_count()) > _MOST_PLACES:
+            raise Refusal("invalid", f"{count} places") from error
         found = error.errors(include_url=False, include_context=False, include_input=False)
+        if found[0]["type"] == "too_long" and found[0]["loc"] == ("items",):
+            raise Refusal("too_large", f"more than {_MOST_ITEMS} items") from error
         where = tuple(f"{shown(_place(e['loc']))}: {shown(e['msg'])}" for e in found[:_PLACES])
         raise Refusal("invalid", f"{len(found)} place{'' if len(found) == 1 else 's'}", where=where) from error
 
