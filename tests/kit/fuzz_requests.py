@@ -28,10 +28,10 @@ SERIES = 24
 WEIGHTS = {
     "POST /v1/plans/{plan}/decisions": 330, "POST /v1/outcomes": 110, "POST /v1/decisions/{id}/override": 90,
     "POST /v1/plans/{plan}/pause": 25, "POST /v1/plans/{plan}/resume": 45, "POST /v1/monitors/{plan}/rearm": 40,
-    "POST /v1/decisions/{id}/verify": 6, "GET /v1/decisions": 6, "GET /v1/decisions/{id}": 15,
-    "GET /v1/decisions/{id}/explain": 3, "GET /v1/series/{series}": 12, "GET /v1/monitors": 1,
-    "GET /v1/monitors/{plan}": 3, "GET /v1/monitors/{plan}/{series}": 10, "GET /v1/plans": 4,
-    "GET /v1/plans/{plan}/schema": 4, "GET /v1/log": 5, "GET /v1/log/checkpoint": 6, "GET /v1/log/export": 3,
+    "POST /v1/decisions/{id}/verify": 3, "GET /v1/decisions": 6, "GET /v1/decisions/{id}": 15,
+    "GET /v1/decisions/{id}/explain": 3, "GET /v1/series/{series}": 5, "GET /v1/monitors": 0.2,
+    "GET /v1/monitors/{plan}": 3, "GET /v1/monitors/{plan}/{series}": 10, "GET /v1/plans": 2,
+    "GET /v1/plans/{plan}/schema": 4, "GET /v1/log": 2, "GET /v1/log/checkpoint": 3, "GET /v1/log/export": 2,
     "GET /v1/healthz": 25, "GET /healthz": 25, "GET /v1/readyz": 8, "GET /readyz": 8, "GET /v1/metrics": 0.5,
     "GET /metrics": 0.5, "GET /v1/openapi.json": 0.05, "GET /openapi.json": 0.05,
 }  # fmt: skip
@@ -47,6 +47,7 @@ LARGE = (
     b'{"items":[{"series":"A","state":{' + b'"a":true,' * 400_000 + b'"b":1},"forecast":{}}]}', b"{" * 3_000_000,
 )  # fmt: skip
 RIGHT = {"decisions": "agent", "outcomes": "agent", "rearm": "admin"}
+SLOW_PAGES = ("/console", "/console/decisions", "/console/series", "/console/monitor")
 ROLES = ("viewer", "operator", "admin", "agent", "")
 
 
@@ -224,7 +225,7 @@ class Drawer:
             return query if rng.random() < 0.8 else query + b"&" + heads.odd_query(b"", rng)
         query = b""
         if path == "/v1/decisions":
-            query = rng.choice((b"limit=5", b"plan=orders&limit=3", b"series=orders-1&limit=2", b"before=9&limit=9",
+            query = rng.choice((b"limit=5", b"plan=orders&limit=3", b"series=orders-1.1&limit=2", b"before=9&limit=9",
                                 b"limit=2&kind=refusal", b"outcome=RELEASED&limit=2"))  # fmt: skip
         elif "series" in path and rng.random() < 0.5:
             query = b"plan=orders"
@@ -263,7 +264,9 @@ class Drawer:
             raw = changed(body, rng)
         else:
             raw = broken_bytes(body.text.encode() if rng.random() < 0.6 else changed(body, rng), rng)
-        if what == "outcomes":
+        if what == "decide" and about != "watched":  # more series than bodies, so that none is long
+            raw = raw.replace(b'"%b-' % about.encode(), b'"%b-%d.' % (about.encode(), rng.randrange(40)))
+        elif what == "outcomes":
             raw = raw.replace(ID.encode(), self._decision(rng).encode())
         elif what == "override":
             expected = self.known.expects.get(about, about) if rng.random() < 0.9 else self._decision(rng)
@@ -271,11 +274,16 @@ class Drawer:
         return raw
 
     def _page(self, number: int, rng: random.Random) -> Sent:
-        place, about = self._place(rng.choice(self.pages), rng)
+        page = rng.choice(self.pages)
+        if page in SLOW_PAGES and rng.random() < 0.9:
+            page = "/console/plans"
+        place, about = self._place(page, rng)
         query = b""
-        if place == "/console/series":
+        if place == "/console/decisions.csv":  # all of it is long
+            query = b"series=orders-1.1"
+        elif place == "/console/series":
             query = b"name=" + quote(rng.choice(self.known.decisions)[1] if self.known.decisions else "x").encode()
-        if rng.random() < 0.3:
+        if rng.random() < 0.3 and place != "/console/decisions.csv":
             query = heads.odd_query(query, rng)
         target = place.encode() + (b"?" + query if query else b"")
         headers = [(b"Host", b"127.0.0.1"), *self._cookie(rng.choice(("", "viewer", "operator", "admin")))]
