@@ -202,8 +202,8 @@ test-ray: $(VENV_RAY)/.stamp ## Decide on Ray Data, a worker killed, in .venv-ra
 bench-peers-setup: $(VENV_PEERS)/.stamp ## Create .venv-peers with the libraries the benchmark compares with
 
 .PHONY: bench-service
-bench-service: setup ## The decision service under load, over SQLite and PostgreSQL; SECONDS=60 MEMORY=100000 for the full run
-	$(VENV)/bin/python -m bench.service_bench --seconds $(or $(SECONDS),5) --memory $(or $(MEMORY),5000)
+bench-service: setup ## The decision service under load, over SQLite and PostgreSQL; SECONDS=60 MEMORY=100000 for the full run (ONLY=memory)
+	$(VENV)/bin/python -m bench.service_bench --seconds $(or $(SECONDS),5) --memory $(or $(MEMORY),5000) $(if $(ONLY),--only $(ONLY))
 
 .PHONY: bench
 bench: setup ## Print the benchmark table, with the peers where they can be installed

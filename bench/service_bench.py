@@ -111,6 +111,10 @@ class Service:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def log_mb(self) -> float:
+        """Of the files of a log of SQLite."""
+        return sum(path.stat().st_size for path in (self.folder / "log").glob("*")) / (1 << 20)
+
     def memory_mb(self) -> float:
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) / 1024.0  # type: ignore[index]
@@ -206,12 +210,32 @@ async def measure(load: Load, seconds: float, memory: int) -> dict[str, Any]:
     out["load_0.8"] = open_loop(load, min(seconds, 5.0), 0.8 * full)
     out["full_load"] = open_loop(load, min(seconds, 5.0), full)
     out["overload_5x"] = open_loop(load, min(seconds, 5.0), 5.0 * full)
-    kept, wires = 0, Wires(load.service.port)
-    while kept < memory:
-        status, _ = await wires.send(load.request(kept, 500))
-        kept += 500 if status == 200 else 0
+    await fill(load, memory)
     out["memory_mb"], out["memory_after"] = load.service.memory_mb(), memory
     return out
+
+
+async def fill(load: Load, decisions: int, *, looks: tuple[int, ...] = ()) -> None:
+    """So many decisions in requests of 500; at each of `looks` the memory is told."""
+    kept, wires, started, waiting = 0, Wires(load.service.port), time.perf_counter(), list(looks)
+    while kept < decisions:
+        status, _ = await wires.send(load.request(kept, 500))
+        kept += 500 if status == 200 else 0
+        if waiting and kept >= waiting[0]:
+            figures = f"{load.service.memory_mb():6.1f} MB, log {load.service.log_mb():7.1f} MB"
+            took = f"{time.perf_counter() - started:.0f} s, {load.service.cpu_s():.0f} s of its processor time"
+            print(f"  {waiting.pop(0):9,} decisions: {figures}, {took}", flush=True)
+
+
+def memory_only(decisions: int) -> None:
+    """Memory after 10,000, 100,000, 200,000, ... decisions, over SQLite."""
+    looks = (1_000, 10_000, *range(100_000, decisions + 1, 100_000))
+    service = Service("log/decisions.db")
+    try:
+        print(f"  ready: {service.memory_mb():.1f} MB")
+        asyncio.run(fill(Load(service), decisions, looks=tuple(n for n in looks if n < decisions) + (decisions,)))
+    finally:
+        service.stop()
 
 
 def run(seconds: float = 5.0, memory: int = 5_000) -> dict[str, Any]:
@@ -275,8 +299,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each part; the contract's figures need 60")
     parser.add_argument("--memory", type=int, default=5_000, help="decisions after which memory is looked at")
+    parser.add_argument("--only", choices=["memory"], help="this part alone, over SQLite")
     parser.add_argument("--json", type=Path, help="keep the figures there")
     given = parser.parse_args()
+    if given.only == "memory":
+        memory_only(given.memory)
+        return
     found = run(given.seconds, given.memory)
     for store, m in found.items():
         ready = f"ready after {m['ready_s']:.1f} s, {m['ready_cpu_s']:.1f} s of processor time"
