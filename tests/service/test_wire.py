@@ -143,6 +143,23 @@ def test_a_body_that_does_not_come_is_408(server: Server) -> None:
     assert (status, json.loads(content)["code"]) == (408, "too_slow")
 
 
+def test_the_rest_of_a_body_that_was_refused_is_timed_too(server: Server) -> None:
+    with server.connect() as wire:
+        wire.sendall(server.head("refused", 100_000).replace(server.tokens["agent"].encode(), b"nobody's"))
+        assert wire.recv(65536).startswith(b"HTTP/1.1 401")
+        until, is_cut_off = time.monotonic() + 8.0, False
+        while not is_cut_off and time.monotonic() < until:
+            try:
+                wire.sendall(b" ")
+                wire.settimeout(0.05)
+                is_cut_off = wire.recv(1) == b""
+            except TimeoutError:
+                pass
+            except OSError:
+                is_cut_off = True
+    assert is_cut_off
+
+
 @pytest.mark.parametrize("announced", [True, False])
 def test_a_body_without_end_is_413_and_not_kept(server: Server, announced: bool) -> None:
     with server.connect() as wire:
