@@ -200,3 +200,42 @@ def test_closed_panels_with_a_unit_per_window_and_trees_are_written_alike() -> N
             slow = decision_body(panel[w], names[w])
             assert (body.id, body.body, body.refs) == (slow.id, slow.body, slow.refs)
             assert set(body.refs) == set(body.blobs)
+
+
+PRICE = 2.0
+
+
+def priced(s: Tank, a: float, y: float, p: Any) -> float:
+    return -abs(s.level + a - y) - PRICE * a
+
+
+def test_what_was_decided_by_other_rules_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record named the rules of the time it was written: nobody could have derived it again."""
+    task = replace(tank, reward=priced)
+    traces = uc.Trace.from_members(np.full((2, 3, 2), 4.0))
+    panel = uc.decide_panel(task, [Tank(1.0), Tank(3.0)], traces, uc.Exact(depth=2), engine="python")
+    refused = uc.decide(task, Tank(1.0), [[float("nan")]], uc.Exact(depth=1), engine="python")
+    monkeypatch.setitem(globals(), "PRICE", 3.0)
+    for write in (
+        lambda: decision_record(panel[0]), lambda: panel_bodies(panel, ["A", "B"]), lambda: decision_record(refused)
+    ):  # fmt: skip
+        with pytest.raises(RecordError, match="'tank' have changed since the decision was made"):
+            write()
+    monkeypatch.undo()
+    assert len(panel_bodies(panel, ["A", "B"])) == 2
+
+
+def test_kept_writers_name_the_rules_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They wrote the hash of the rules of the first panel into records of all later ones."""
+    task, kept = replace(tank, reward=priced), writer.Writers()
+    traces = uc.Trace.from_members(np.full((3, 3, 2), 4.0))
+    policy, gate = uc.Exact(depth=2), uc.Gate()
+
+    def hashes() -> set[str]:
+        states = [Tank(1.0), Tank(3.0), Tank(2.0)]
+        panel = uc.decide_panel(task, states, traces, policy, gate=gate, engine="python")
+        return {(body.told or {})["task"]["source_hash"] for body in panel_bodies(panel, "ABC", writers=kept)}
+
+    assert hashes() == {task.source_hash}
+    monkeypatch.setitem(globals(), "PRICE", 3.0)
+    assert hashes() == {task.source_hash}

@@ -186,6 +186,7 @@ def decide_panel(
         fallbacks=fallbacks,
         now=moment,
         doubts=doubts,
+        rules=None if rules is None else task.reach().digests,  # as the last look and the fallback were asked
     )
     return panel if filing is None else dataclasses.replace(panel, records=filing.write(panel))
 
@@ -307,4 +308,5 @@ def refuse(
         fallback_cost=math.nan,
         now=moment,
         refused=Refused(task, state, p, tuple(grid.tolist())),
+        rules=task.reach().digests,
     )

@@ -27,7 +27,7 @@ from ucsearch.records.requests import Request, Under
 from ucsearch.task import Task
 from ucsearch.trace import Trace
 
-__all__ = ["SCHEMA", "as_value", "decision_record", "measured", "outcome_part", "unsealed_record"]
+__all__ = ["SCHEMA", "as_value", "check_rules", "decision_record", "measured", "outcome_part", "unsealed_record"]
 
 SCHEMA = "ucsearch.decision/2"
 REFUSAL_SCHEMA = "ucsearch.refusal/2"
@@ -63,6 +63,7 @@ def unsealed_record(
     plan = c.plan
     blobs: Blobs = {}
     task, layout, settings = plan.task, plan.layout, plan.settings
+    check_rules(task, decision.rules)
     w = plan.window
     c.member_feasible  # noqa: B018 - computed on demand; from here on one of the claims below
     skipped = ("plan", "rivals", "action", "node_budget", "closed")
@@ -115,6 +116,15 @@ def unsealed_record(
     if recalibration is not None:
         record["recalibration"] = {k: as_value(v) for k, v in recalibration.items()}
     return record, blobs
+
+
+def check_rules(task: Task, made_by: Mapping[str, str] | None) -> None:
+    """A record names the rules in force. Of a decision made by others it would say what nobody can derive again."""
+    if made_by is not None and made_by != task.reach().digests:
+        raise RecordError(
+            f"the rules of task {task.name!r} have changed since the decision was made; record decisions before "
+            "(`decide(log=...)` does), or decide again"
+        )
 
 
 # Members that records have only where a service watches the forecaster.
@@ -183,6 +193,7 @@ def _refusal(decision: Decision, series: str, where: str, asked: dict[str, Any])
     known = decision.refused
     if known is None:
         raise RecordError("a decision without a certificate says nothing of what was refused; make it with `refuse`")
+    check_rules(known.task, decision.rules)
     record: dict[str, Any] = {
         "schema": REFUSAL_SCHEMA,
         "kind": "refusal",

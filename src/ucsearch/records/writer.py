@@ -19,7 +19,7 @@ from ucsearch.errors import RecordError
 from ucsearch.layout import own_row
 from ucsearch.records.blobs import blob_id, encode_array
 from ucsearch.records.canonical import digest_bytes, seal_bytes
-from ucsearch.records.decisions import as_value, measured, outcome_part, unsealed_record
+from ucsearch.records.decisions import as_value, check_rules, measured, outcome_part, unsealed_record
 from ucsearch.records.requests import Request, Under
 from ucsearch.records.texts import around, json_text, key_text, list_text, object_text, value_text
 from ucsearch.trace import Trace
@@ -90,6 +90,7 @@ def panel_bodies(
     for field, given in (("series", series), ("requests", asked), ("recalibrated", extra)):
         if len(given) != len(chosen):
             raise RecordError(f"{field}: saw {len(given)} items, expected {len(chosen)}, one per decision")
+    check_rules(panel.certified.plan.task, panel.rules)
     panel.fallbacks.prepare(chosen)
     if len(chosen) == 1 and writers is None:  # what all windows have in common is not worth writing once
         return [decision_body(panel[chosen[0]], series[0], where, asked[0], extra[0], under)]
@@ -126,8 +127,8 @@ class Writers:
             plan.settings, plan.layout.lengths, None if params is None else params.lengths, c.kind, c.eps_m,
             c.node_budget, c.closed is None, plan.trace.node is None, decision.last_look,
         )  # fmt: skip
-        # What the rules reach is an object of its own once any of it has changed, and so is their hash in the record.
-        of = (plan.task, plan.policy, decision.gate, plan.task.reach())
+        # Digests of the rules are an object of their own once any of these has changed, as is their hash in the record.
+        of = (plan.task, plan.policy, decision.gate, decision.rules)
         key = (*map(id, of), where, repr(said))
         if (found := self._known.get(key)) is None:
             if len(self._known) >= _WRITERS:

@@ -14,6 +14,7 @@ from ucsearch.engine.arrays import Col, OutI
 from ucsearch.errors import RecordError
 from ucsearch.law import RATIO_STEPS
 from ucsearch.records.canonical import canonical
+from ucsearch.records.decisions import check_rules
 from ucsearch.segments.rows import COLUMNS, Batch, normal, step_digests, trace_hashes
 from ucsearch.segments.shared import Keep
 from ucsearch.task import Task
@@ -152,6 +153,7 @@ def panel_batch(
             axis=1,
         ).astype(np.int64),
     }
+    check_rules(plan.task, panel.rules)
     text = task_text(plan.task, where, plan.layout.lengths)
     texts = {
         "series": list(series),
