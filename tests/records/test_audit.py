@@ -48,6 +48,24 @@ def verified(path: Path, checkpoint: Checkpoint | None = None) -> ChainReport:
 # Receipts and reading
 
 
+def test_a_series_is_found_without_looking_through_its_plan(tmp_path: Path) -> None:
+    """By the index of its plan an override of a series without a refusal took as long as the plan is."""
+    asked: list[str] = []
+    with AuditLog(tmp_path / "log.db") as log:
+        log.append_batch([{**decision(n), "series": f"S{n}", "plan": "orders"} for n in range(20)])
+    with AuditReader(tmp_path / "log.db") as reader, closing(sqlite3.connect(tmp_path / "log.db")) as beside:
+        reader._connection.set_trace_callback(asked.append)
+        found = reader.newest("S3", "orders")
+        assert found is not None
+        assert found.seq == 4
+        assert [r.seq for r in reader.list(series="S5", plan="orders", outcome="RELEASED", reason="none")] in ([], [6])
+        assert [r.seq for r in reader.list(kind=("decision", "refusal"), limit=2, newest_first=True)] == [20, 19]
+        texts = [text for text in asked if text.startswith("SELECT") and "series = " in text]
+        plans = [row[3] for text in texts for row in beside.execute(f"EXPLAIN QUERY PLAN {text}")]
+    assert len(plans) >= 2
+    assert all("entries_series" in plan for plan in plans)
+
+
 def test_a_receipt_is_what_the_documentation_says(tmp_path: Path) -> None:
     with AuditLog(tmp_path / "log.db") as log:
         first = log.append(decision(0))

@@ -22,7 +22,7 @@ from ucsearch.records.entries import Entry
 from ucsearch.service import chores as module
 from ucsearch.service.chores import Chores
 from ucsearch.service.metrics import JsonLines, Lines
-from ucsearch.service.server import Together
+from ucsearch.service.together import Together
 
 
 def until(holds: Callable[[], object], seconds: float = 20.0) -> None:

@@ -43,6 +43,7 @@ _WORDS = (
     ("json_extract(asked.value, '$[0]')", "(asked.value ->> 0)"),
     ("json_extract(asked.value, '$[1]')", "(asked.value ->> 1)::bigint"),
     ("entries INDEXED BY entries_decision", "entries"),
+    (" AND +", " AND "),
     ("coalesce(?, seq)", "coalesce(?::bigint, seq)"),
     ("BEGIN IMMEDIATE", f"BEGIN; SELECT pg_advisory_xact_lock({_WRITERS})"),
 )

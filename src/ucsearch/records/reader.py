@@ -20,6 +20,7 @@ __all__ = ["AuditReader", "find_head"]
 
 _COLUMNS = "seq, id, digest, head, written_at, CAST(body AS BLOB)"
 _RARE_KINDS = {kind: kind for kind in ("override", "control", "monitor", "segment", "allocation", "rotation")}
+_OFTEN = frozenset({"decision", "refusal", "outcome"})
 _CHUNK = 500  # rows read at a time, so that a long walk neither holds a lock nor the whole log
 
 
@@ -132,26 +133,29 @@ class AuditReader(Connected):
         outcome: str | None = None,
         reason: str | None = None,
         series: str | None = None,
-        kind: str | None = None,
+        kind: str | tuple[str, ...] | None = None,
         plan: str | None = None,
         before: int | None = None,
         newest_first: bool = False,
     ) -> tuple[Row, ...]:
-        """Entries whose members `outcome`, `reason`, `series`, `kind`, `plan` equal those given, with numbers below
-        `before`."""
+        """Entries whose members `outcome`, `reason`, `series`, `kind` (one of several), `plan` equal those given, with
+        numbers below `before`."""
         for field, value in (("limit", limit), ("offset", offset)):
             if not 0 <= value < 2**53:
                 raise InputError(field, value, "0 or more")
-        wanted: dict[str, str | None] = {"outcome": outcome, "reason": reason, "series": series, "kind": kind}
         if plan is not None and self.format < 2:
             return ()
-        wanted["plan"] = plan
+        wanted = {"series": series, "outcome": outcome, "reason": reason, "plan": plan}
         named = {name: value for name, value in wanted.items() if value is not None}
-        rare = kind not in (None, "decision", "refusal", "outcome") and self.format > 1
+        kinds = (kind,) if isinstance(kind, str) else kind or ()
+        rare = bool(kinds) and _OFTEN.isdisjoint(kinds) and self.format > 1
         asked = [RARE] if rare else []
-        asked += [f"{name} = ?" for name in named] + ([] if before is None else ["seq < ?"])
+        # A series is found by its own index: that of its plan, which SQLite may take instead, leads through all of it.
+        asked += [f"{'+' if series is not None and name != 'series' else ''}{name} = ?" for name in named]
+        asked += [f"kind IN ({', '.join('?' * len(kinds))})" if len(kinds) > 1 else "kind = ?"] if kinds else []
+        asked += [] if before is None else ["seq < ?"]
         where = " AND ".join(asked) or "TRUE"
-        bound = () if before is None else (before,)
+        bound = (*kinds, *(() if before is None else (before,)))
         order = "DESC" if newest_first else "ASC"
 
         def found(limit: int, offset: int) -> builtins.list[Row]:
@@ -194,9 +198,8 @@ class AuditReader(Connected):
 
     def newest(self, series: str, plan: str | None = None) -> Row | None:
         """The newest decision or refusal of a series."""
-        kinds = ("decision", "refusal")
-        found = [self.list(series=series, plan=plan, kind=kind, limit=1, newest_first=True) for kind in kinds]
-        return max((rows[0] for rows in found if rows), key=lambda row: row.seq, default=None)
+        found = self.list(series=series, plan=plan, kind=("decision", "refusal"), limit=1, newest_first=True)
+        return found[0] if found else None
 
     def has_all(self, ids: Sequence[str]) -> bool:
         """Whether every one of these records is in the log."""

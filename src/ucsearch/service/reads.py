@@ -211,14 +211,12 @@ def decisions(
 ) -> DecisionPage:  # fmt: skip
     """Newest first; `before` is the number at which the page before ended."""
     kinds = _KINDS if kind is None else (kind,)
-    found: list[Row] = []
-    for one in kinds:
-        found += reader.list(
-            plan=plan, series=series, outcome=outcome, reason=reason, kind=one, before=before, limit=limit + 1,
-            newest_first=True,
-        )  # fmt: skip
-    rows = sorted(found, key=lambda row: -row.seq)
-    more, rows = len(rows) > limit, rows[:limit]
+    # Both kinds at once: of one that is rare all of a long log would be looked through.
+    found = reader.list(
+        plan=plan, series=series, outcome=outcome, reason=reason, kind=kinds, before=before, limit=limit + 1,
+        newest_first=True,
+    )  # fmt: skip
+    more, rows = len(found) > limit, found[:limit]
     standing = reader.effective(rows)
     items = tuple(_line(row, standing[row.seq]) for row in rows if row.seq in standing)
     return DecisionPage(items, rows[-1].seq if more and rows else None)
@@ -315,7 +313,7 @@ class Tally:
     def __init__(self, most: int = 2_000) -> None:
         self._most, self._lock = most, threading.Lock()
         self._day = ""
-        self._seen: dict[tuple[str, str], int] = {}  # newest entry that was counted, by plan and kind
+        self._seen: dict[str, int] = {}  # newest entry that was counted, by plan
         self._counts: dict[str, Counter[tuple[str, str]]] = {}
         self._whole: dict[str, bool] = {}  # nothing of the day was left out
 
@@ -326,26 +324,23 @@ class Tally:
             if day != self._day:
                 self._day, self._seen, self._counts, self._whole = day, {}, {}, {}
             counts = self._counts.setdefault(plan, Counter())
-            whole = True
-            for kind in _KINDS:
-                last = newest = self._seen.get((plan, kind), 0)
-                fresh, before, done = 0, None, False
-                while not done and fresh < self._most:
-                    rows = reader.list(
-                        plan=plan, kind=kind, newest_first=True, before=before, limit=16 if before is None else 256
-                    )
-                    done = not rows
-                    for row in rows:
-                        record = row.record if row.seq > last else {}
-                        if not record or not record["gate"]["now"] >= day:
-                            done = True
-                            break
-                        counts[record["outcome"]["outcome"], record["outcome"]["reason"]] += 1
-                        fresh, newest = fresh + 1, max(newest, row.seq)
-                    before = rows[-1].seq if rows else None
-                whole &= done
-                self._seen[plan, kind] = newest
-            self._whole[plan] = self._whole.get(plan, True) and whole
+            last = newest = self._seen.get(plan, 0)
+            fresh, before, done = 0, None, False
+            while not done and fresh < self._most:
+                rows = reader.list(
+                    plan=plan, kind=_KINDS, newest_first=True, before=before, limit=16 if before is None else 256
+                )
+                done = not rows
+                for row in rows:
+                    record = row.record if row.seq > last else {}
+                    if not record or not record["gate"]["now"] >= day:
+                        done = True
+                        break
+                    counts[record["outcome"]["outcome"], record["outcome"]["reason"]] += 1
+                    fresh, newest = fresh + 1, max(newest, row.seq)
+                before = rows[-1].seq if rows else None
+            self._seen[plan] = newest
+            self._whole[plan] = self._whole.get(plan, True) and done
             return dict(sorted(counts.items())), self._whole[plan]
 
 

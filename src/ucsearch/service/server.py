@@ -25,6 +25,7 @@ from ucsearch.service.front import Front
 from ucsearch.service.loop import FACTORY
 from ucsearch.service.metrics import gather_lines
 from ucsearch.service.problems import Answered, Refusal
+from ucsearch.service.together import Together
 
 __all__ = ["make_server"]
 
@@ -33,12 +34,10 @@ _DRAIN_S = 10
 _HEADERS = 64 << 10  # bytes of a request's line and headers
 _BACKLOG = 2_048  # connections that wait to be accepted
 _ACCEPTED = 32  # of them in one turn of the loop: a crowd must not keep those waiting that are there already
-_PIECE = 64 << 10  # bytes that are sent at once
 _COMING_S = 1.0  # after which nobody is on his way in
 _TURNED, _TURNED_S = 32, 0.5  # connections beyond the limit that are heard out, and how long
 _BODIES = frozenset({b"content-length", b"transfer-encoding"})  # headers that announce one
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
-_LINGER_S = 2.0  # that a refused request may still be sent: a client that is cut off meanwhile never sees why
 
 
 class Crowd:
@@ -302,53 +301,6 @@ def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Pr
                 self.transport.close()
 
     return Timed
-
-
-class Together:
-    """A transport that sends what is written during one turn of the loop in one piece. Headers and body are written one
-    after the other, and with each sending another thread may take the interpreter, for which the loop then waits.
-
-    Closed while a request `is_coming`, it takes the rest for a while and throws it away: the system would answer what
-    nobody reads with a reset, and the client would lose the answer that it did not come to read yet."""
-
-    def __init__(
-        self, inner: asyncio.Transport, loop: asyncio.AbstractEventLoop, is_coming: Callable[[], bool] = lambda: False
-    ) -> None:
-        self._inner, self._loop, self._is_coming = inner, loop, is_coming
-        self._ends = False
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def write(self, data: bytes) -> None:
-        if self._ends:  # the last word is said; a task that was at work does not know yet
-            return
-        if not self._parts:
-            self._loop.call_soon(self._send)
-        self._parts.append(data)
-        self._size += len(data)
-        if self._size > _PIECE:  # whoever writes much must feel it
-            self._send()
-
-    def _send(self) -> None:
-        parts, self._parts, self._size = self._parts, [], 0
-        if parts:
-            self._inner.write(b"".join(parts))
-
-    def is_closing(self) -> bool:
-        return self._ends or self._inner.is_closing()
-
-    def close(self) -> None:
-        self._send()
-        if self._ends or self._inner.is_closing() or not self._is_coming() or not self._inner.can_write_eof():
-            self._inner.close()
-            return
-        self._ends = True
-        self._inner.write_eof()
-        self._inner.resume_reading()
-        self._loop.call_later(_LINGER_S, self._inner.close)
 
 
 def _raw(made: Answered, *, last: bool = False, more: Sequence[tuple[bytes, bytes]] = ()) -> bytes:
