@@ -183,3 +183,29 @@ def test_what_is_written_in_one_turn_is_sent_in_one_piece() -> None:
         assert len(inner.sent) == 4
 
     asyncio.run(go())
+
+
+def test_who_has_gone_when_the_last_word_is_said_is_no_bug() -> None:
+    """The system says so when the sending side is shut, and that was told as a bug."""
+
+    class Gone:
+        closed = False
+
+        def can_write_eof(self) -> bool:
+            return True
+
+        def is_closing(self) -> bool:
+            return self.closed
+
+        def write_eof(self) -> None:
+            raise OSError(107, "Transport endpoint is not connected")
+
+        def close(self) -> None:
+            self.closed = True
+
+    async def go() -> None:
+        inner = Gone()
+        Together(inner, asyncio.get_running_loop(), lambda: True).close()  # type: ignore[arg-type]
+        assert inner.closed
+
+    asyncio.run(go())

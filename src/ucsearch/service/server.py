@@ -99,7 +99,8 @@ def protocol_of(service: Service, front: Front, crowd: Crowd) -> type[asyncio.Pr
                 self._too_many = True
                 transport.write(crowd.answer)
                 if crowd.hears_out and transport.can_write_eof():
-                    transport.write_eof()
+                    with suppress(OSError):  # he may have gone
+                        transport.write_eof()
                     crowd.turned_away.add(id(self))  # what it says is thrown away: cut off, it would not read why
                     self._timer = self.loop.call_later(_TURNED_S, transport.close)
                 else:

@@ -54,6 +54,10 @@ class Together:
             self._inner.close()
             return
         self._ends = True
-        self._inner.write_eof()
+        try:
+            self._inner.write_eof()
+        except OSError:  # he has gone
+            self._inner.close()
+            return
         self._inner.resume_reading()
         self._loop.call_later(_LINGER_S, self._inner.close)
