@@ -32,6 +32,10 @@ from bench.open_loop_client import OpenLoop
 
 ROOT = Path(__file__).resolve().parents[1]
 MEMBERS, STEPS, CLIENTS = 50, 14, 64
+LOOKS = (
+    "/v1/decisions", "/v1/decisions?plan=orders", "/v1/decisions?outcome=HOLD", "/v1/decisions?kind=refusal",
+    "/v1/series/S1", "/v1/plans", "/v1/plans", "/v1/monitors", "/v1/log", "/v1/log/checkpoint", "/metrics", "/readyz",
+)  # fmt: skip
 PLAN = """
 units = "pieces"
 [task]
@@ -227,13 +231,26 @@ async def fill(load: Load, decisions: int, *, looks: tuple[int, ...] = ()) -> No
             print(f"  {waiting.pop(0):9,} decisions: {figures}, {took}", flush=True)
 
 
+async def look(load: Load) -> None:
+    """What it takes to look at a long log."""
+    wires, who = Wires(load.service.port), f"Host: 127.0.0.1\r\nAuthorization: Bearer {load.service.token}"
+    for path in LOOKS:
+        before, began = load.service.cpu_s(), time.perf_counter()
+        status, content = await wires.send(f"GET {path} HTTP/1.1\r\n{who}\r\n\r\n".encode())
+        took, cpu = time.perf_counter() - began, load.service.cpu_s() - before
+        print(f"  {1e3 * took:8.0f} ms, {1e3 * cpu:6.0f} of processor time: {status}, {len(content)} bytes, {path}")
+
+
 def memory_only(decisions: int) -> None:
-    """Memory after 10,000, 100,000, 200,000, ... decisions, over SQLite."""
+    """Memory after 10,000, 100,000, 200,000, ... decisions, over SQLite; then what it takes to look at them."""
     looks = (1_000, 10_000, *range(100_000, decisions + 1, 100_000))
     service = Service("log/decisions.db")
     try:
-        print(f"  ready: {service.memory_mb():.1f} MB")
-        asyncio.run(fill(Load(service), decisions, looks=tuple(n for n in looks if n < decisions) + (decisions,)))
+        print(f"  ready: {service.memory_mb():.1f} MB", flush=True)
+        load = Load(service)
+        asyncio.run(fill(load, decisions, looks=(*(n for n in looks if n < decisions), decisions)))
+        asyncio.run(look(load))
+        print(f"  {service.memory_mb():.1f} MB at the end", flush=True)
     finally:
         service.stop()
 
