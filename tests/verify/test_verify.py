@@ -489,7 +489,7 @@ def doctored(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any, Any], Any],
 
     monkeypatch.setattr(api, "certify_panel", certify_panel)
     if blind:
-        monkeypatch.setattr(api, "last_look", lambda *_: {})
+        monkeypatch.setattr(api, "last_look", lambda *_, **__: {})
 
 
 def beaten(e: Any, paths: Any) -> Any:
