@@ -21,7 +21,7 @@ EARLY = frozenset({"bad_request", "bad_host", "too_large", "too_slow", "queue_fu
 FIELDS = {"type", "title", "status", "code", "detail", "where", "request"}
 _ECHOED = (MARK * 41).encode()
 _MOST_WORDS, _MOST_PLACES = 400, 20
-_HEALTH = re.compile(r"^(/v1)?/(healthz|readyz|metrics)$")
+_HEALTH = re.compile(r"^(/v1)?/(healthz|readyz|metrics)\Z")
 _ROLES = {
     "viewer": {"viewer"}, "operator": {"viewer", "operator"}, "admin": {"viewer", "operator", "admin"},
     "agent": {"viewer", "agent"}, "": set[str](),
@@ -43,7 +43,7 @@ class Declared:
         for path, operations in description["paths"].items():
             text = re.sub(r"\{(\w+)\}", lambda m: ".*" if m[1] == "series" else "[^/]+", path)
             codes = {m.upper(): frozenset(map(int, o["responses"])) for m, o in operations.items()}
-            self._known.append((re.compile(f"^{text}$"), codes))
+            self._known.append((re.compile(rf"^{text}\Z"), codes))
             self.routes += [(method, path) for method in codes]
 
     def codes(self, method: str, path: str) -> frozenset[int]:
@@ -71,7 +71,7 @@ def wrong_with(sent: Any, answer: Answer, declared: Declared, secrets: tuple[byt
     if any(secret in body for secret in secrets):
         return "a secret in the answer"
     path = unquote(sent.target.partition(b"?")[0].decode("latin-1"))
-    is_page = path == "/" or path.startswith("/console")
+    is_page = path == "/" or path.startswith("/console") or (sent.ends and "/console" in path)
     code = ""
     if status >= 400 and not sent.headless:
         text = _problem(answer, is_page)

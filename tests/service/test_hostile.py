@@ -227,6 +227,9 @@ def test_addresses_are_what_they_say(tmp_path: Path) -> None:
             assert (await client.get("/v1/series/a%2F.%2Fb")).json()["series"] == "a/./b"
             for path in ("/v1/decisions/", "/v1/plans/", "/healthz/"):  # not a word about another address
                 assert (await client.get(path)).status_code == 404, path
+            for path in ("/metrics", "/v1/plans", "/v1/series/a%2F.%2Fb", "/console/login", "/"):
+                assert (await client.get(f"{path}%0A")).status_code == 404, path
+            assert (await client.post("/v1/plans/orders/decisions%0A", body())).status_code == 404
             assert (await client.post("/v1/plans/orders/decisions/", body())).status_code == 404
             for query in ("serie=A", "outcome=released", "kind=outcome", "kind=", "reason=weather", "plan=a&x=1"):
                 assert (await client.get(f"/v1/decisions?{query}")).status_code == 422, query

@@ -88,6 +88,10 @@ class Front:
                 await problem(Refusal("bad_host", "the Host header is not in server.hosts"), name)(scope, receive, out)
             elif twice:
                 await problem(Refusal("bad_request", f"the header {twice} is there twice"), name)(scope, receive, out)
+            elif (
+                "\n" in scope["path"]
+            ):  # at an end routes would not see it, and a proxy that keeps /metrics to itself does
+                await problem(Refusal("not_found"), name)(scope, receive, out)
             elif asked is not None:
                 await (await self._decided(asked[1], scope, receive, name))(scope, receive, out)
             else:
