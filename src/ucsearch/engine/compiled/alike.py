@@ -115,9 +115,8 @@ def _check_code(function: types.FunctionType, held: dict[str, Any]) -> None:
     codes = list(_codes(function.__code__))
     names = {found for code in codes for found in code.co_names}
     for code in codes[1:]:
-        if not code.co_name.endswith(
-            ("comp>", "expr>")
-        ):  # numba pastes it in, whether the line that defines it was reached or not
+        # numba pastes it in, whether the line that defines it was reached or not.
+        if not code.co_name.endswith(("comp>", "expr>")):
             raise Unalike(f"{name} defines a function inside, {code.co_name}; write it at the level of the module")
     for code in codes:
         before = None
