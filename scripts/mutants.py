@@ -71,6 +71,7 @@ TESTS = {
         "tests/engine/test_closed.py",
     ],
     "certificate": [
+        "tests/certificate/test_blocks.py",
         "tests/certificate/test_tolerance.py",
         "tests/certificate/test_member_feasible.py",
         "tests/certificate/test_edges_of_rounding.py",
