@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 
@@ -24,13 +23,13 @@ class Wire:
         self.out, self.came = b"", bytearray()
         self.ends = self.half_closes = False  # nothing more is sent; and the service is told so
         self.said_close = self.is_over = False  # the service announced its end; it came
-        self.since = time.monotonic()
+        self.silences = 0  # looks since the last byte
 
     def put(self, burst: Sequence[Sent], *, half_closes: bool) -> None:
         self.awaited.extend(burst)
         self.out = b"".join([sent.raw for sent in burst])
         self.ends, self.half_closes = burst[-1].ends, half_closes
-        self.since = time.monotonic()
+        self.silences = 0
         self.send()
 
     def send(self) -> None:
@@ -49,7 +48,7 @@ class Wire:
         try:
             while part := self.socket.recv(1 << 18):
                 self.came += part
-                self.since = time.monotonic()
+                self.silences = 0
             self.is_over = True
         except BlockingIOError:
             return
