@@ -1,7 +1,8 @@
 """One thread decides, one commits, in the order in which requests came; nothing is answered before its commit.
 
-Requests wait in a bounded queue. The deciding thread takes what is there, up to a batch, without waiting for more; and
-while its records are synced by the committing thread, the next batch is decided. Where nobody waits it commits itself.
+Requests wait in a bounded queue. The deciding thread takes what is there, up to a batch, without waiting for more. Where
+the disk is slow its records are synced by the committing thread while the next batch is decided (`handover.py`); else,
+and where nobody waits, it commits itself.
 Whatever must see the log as it is (an override, outcomes, a pause) runs alone between two batches.
 """
 
@@ -27,6 +28,7 @@ from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request
 from ucsearch.records.writer import Body
 from ucsearch.service.answers import answers
+from ucsearch.service.handover import Handover
 from ucsearch.service.jobs import Call, Desk, Job, Meter, Standings
 from ucsearch.service.plans import Item, Plan
 from ucsearch.service.problems import Refusal, shown
@@ -62,6 +64,7 @@ class Writer:
         self._confirm, self._seen = confirm, Checkpoint(0, GENESIS)
         self._stale = False  # the log was reopened, or a call failed half-way: what is known comes from the log again
         self._pending: Future[None] | None = None
+        self._handover = Handover()
         self._pool = ThreadPoolExecutor(1, "ucsearch-commit")
         self._thread = threading.Thread(target=self._work, name="ucsearch-decide", daemon=True)
         # Told how many items are decided next, and whether others were refused since the batch before.
@@ -211,15 +214,15 @@ class Writer:
         batch = [job for job in batch if job.future.set_running_or_notify_cancel()]
         if not batch:
             return
+        refused, self.queue.has_refused = self.queue.has_refused, False
         self.queue.deciding = sum(job.items for job in batch)
-        self.on_batch(self.queue.deciding, self.queue.has_refused)
-        self.queue.has_refused = False
+        self.on_batch(self.queue.deciding, refused)
         try:
-            self._run_taken(batch, started)
+            self._run_taken(batch, started, refused)
         finally:
             self.queue.deciding = 0
 
-    def _run_taken(self, batch: list[Job], started: float) -> None:
+    def _run_taken(self, batch: list[Job], started: float, refused: bool) -> None:
         items = self.queue.deciding
         if self._log is None or self._stale:
             self._settle()
@@ -238,10 +241,12 @@ class Writer:
         self._meter.batch(items, started - batch[0].since, ended - started)
         self._settle()
         self.queue.deciding, self.queue.committing = 0, sum(len(own) for _, own in made.jobs)
-        if made.jobs and self.queue:
+        if made.jobs and self.queue and self._handover.pays(ended - started, refused):
             self._pending = self._pool.submit(self._commit, made)
         elif made.jobs:
+            begun, worked = time.monotonic(), time.thread_time()
             self._commit(made)
+            self._handover.waited(time.monotonic() - begun - (time.thread_time() - worked))
         self.queue.took(items, time.monotonic() - started)
 
     def _repeats(self, batch: list[Job]) -> list[Job]:
