@@ -1,8 +1,8 @@
 """One thread decides, one commits, in the order in which requests came; nothing is answered before its commit.
 
-Requests wait in a bounded queue. The deciding thread takes what is there, up to a batch, without waiting for more. Where
-the disk is slow its records are synced by the committing thread while the next batch is decided (`handover.py`); else,
-and where nobody waits, it commits itself.
+Requests wait in a bounded queue. The deciding thread takes what is there, up to a batch, without waiting for more.
+Where the disk is slow its records are synced by the committing thread while the next batch is decided (`handover.py`);
+else, and where nobody waits, it commits itself.
 Whatever must see the log as it is (an override, outcomes, a pause) runs alone between two batches.
 """
 
