@@ -194,6 +194,21 @@ def open_loop(load: Load, seconds: float, rate: float, null: bool = False) -> di
     return {**found, "service_cpu_s": load.service.cpu_s() - before}
 
 
+def syncs(folder: Path, count: int = 200, every_s: float = 0.005) -> dict[str, float]:
+    """What the disk takes for a sync of two pages, at the pace of 200 a second: no answer that is on disk can be
+    earlier."""
+    took = []
+    with (folder / "sync-probe").open("wb", buffering=0) as file:
+        for _ in range(count):
+            file.write(bytes(8192))
+            began = time.perf_counter()
+            os.fdatasync(file.fileno())
+            took.append(time.perf_counter() - began)
+            time.sleep(max(0.0, every_s - took[-1]))
+    p50, p99 = 1e3 * np.quantile(took, [0.5, 0.99])
+    return {"p50_ms": p50, "p99_ms": p99}
+
+
 def refusal_ms(m: dict[str, Any]) -> float:
     """Processor time of a refusal, on connections and at the door together: what the service took under overload beyond
     what its decisions take with 64 clients."""
@@ -208,6 +223,7 @@ async def measure(load: Load, seconds: float, memory: int) -> dict[str, Any]:
     out["alone"] = await closed_loop(load, min(seconds, 5.0), 1)
     out["clients_64"] = await closed_loop(load, seconds, CLIENTS)
     out["batches_of_500"] = await closed_loop(load, min(seconds, 10.0), 1, 500)
+    out["sync"] = syncs(load.service.folder)
     out["null_200"] = open_loop(load, seconds, 200.0, null=True)
     out["open_200"] = open_loop(load, seconds, 200.0)
     full = out["clients_64"]["per_s"]
@@ -338,6 +354,7 @@ def main() -> None:
         for what, name in (("", "p99_ms"), (", from sending", "sent_p99_ms")):
             full, less = (m["overload_5x"][name] / m[at][name] for at in ("full_load", "load_0.8"))
             print(f"  p99 under 5x overload is {full:.1f} times that at full load, {less:.1f} that at 0.8{what}")
+        print(f"  a sync of two pages alone: p50 {m['sync']['p50_ms']:.1f}, p99 {m['sync']['p99_ms']:.1f} ms")
         print(f"  a refusal under 5x overload takes {refusal_ms(m):.2f} ms of the service's processor time")
         print(f"  memory          {m['memory_mb']:.0f} MB after {m['memory_after']} more decisions")
     if len(found) == 2:
