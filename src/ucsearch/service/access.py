@@ -6,28 +6,34 @@ import base64
 import hashlib
 import hmac
 import json
+import logging
 import os
 import re
 import secrets
 import stat
-import threading
 import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from ucsearch.errors import InputError, RecordError
-from ucsearch.records.files import whole_file
+from ucsearch.records.files import regular_file, whole_file
 
 __all__ = ["ROLES", "Principal", "TokenBook", "TokenInfo", "allows"]
 
+_log = logging.getLogger("ucsearch.service")
 FILE = "tokens.toml"
 ROLES = ("viewer", "operator", "admin", "agent")
 _PREFIX = "ucs_"
 _AGAIN_S = 1.0  # between looks at the file; a revoked token is gone well within five seconds
 _NAME = re.compile(r"[\w.@ -]{1,100}")
+_MOST_BYTES = 1 << 24  # of the file
+_TRIES, _TRY_S = 250, 0.02  # for a turn to change it
+_KNOWN = frozenset({"name", "role", "sha256", "expires"})
 # What each role may do: an agent decides and reports, and must not override.
 _GRANTS = {
     "viewer": frozenset({"viewer"}),
@@ -67,34 +73,25 @@ class TokenBook:
     def __init__(self, path: str | Path, clock: Callable[[], datetime] | None = None) -> None:
         self.path = Path(path)
         self._clock = clock or (lambda: datetime.now(UTC))
-        self._lock = threading.Lock()
         self._tokens: tuple[TokenInfo, ...] = ()
-        self._seen: tuple[int, int] = (0, 0)
+        self._seen: tuple[int, ...] = ()
         self._looked = 0.0
+        self._wrong = ""  # what was said last about a file that cannot be used
         self.reload()
 
     def reload(self) -> None:
-        """Read the file again; what cannot be read, or can be read by others, is refused."""
+        """Read the file again; what cannot be read, or can be read by others, is refused. Without a lock: a signal may
+        ask for it in the midst of itself."""
         try:
-            found = self.path.stat()
-            if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
-                raise RecordError(f"{self.path}: others may read it; chmod 600 it")
-            content = tomllib.loads(self.path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            with regular_file(self.path) as file:
+                found = os.fstat(file.fileno())
+                if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
+                    raise RecordError(f"{self.path}: others may read it; chmod 600 it")
+                content = tomllib.loads(file.read(_MOST_BYTES).decode("utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise RecordError(f"{self.path}: cannot be read ({error})") from error
-        tokens = []
-        for i, item in enumerate(content.get("token", [])):
-            try:
-                made = TokenInfo(item["name"], item["role"], item["sha256"], item.get("expires", ""))
-                right = made.role in ROLES and re.fullmatch("[0-9a-f]{64}", made.sha256) and made.name
-                if not right or (made.expires and datetime.fromisoformat(made.expires).utcoffset() is None):
-                    raise ValueError
-            except (KeyError, TypeError, ValueError) as error:
-                raise RecordError(f"{self.path}: token {i + 1} is not one of `ucsearch service token add`") from error
-            tokens.append(made)
-        with self._lock:
-            self._tokens = tuple(tokens)
-            self._seen, self._looked = (found.st_ctime_ns, found.st_size), time.monotonic()
+        self._tokens, self._seen = _tokens_of(content, self.path), _mark(found)
+        self._looked, self._wrong = time.monotonic(), ""
 
     def find(self, text: str) -> Principal | None:
         """Whose token it is; None when it is nobody's, or has expired."""
@@ -123,14 +120,15 @@ class TokenBook:
         if time.monotonic() - self._looked < _AGAIN_S:
             return
         try:
-            found = self.path.stat()
-            if (found.st_ctime_ns, found.st_size) != self._seen:
+            if _mark(self.path.stat()) != self._seen:
                 self.reload()
             self._looked = time.monotonic()
-        except (OSError, RecordError):
+        except (OSError, RecordError) as error:
             # A file that is gone, half written or open to others: nobody is recognised until it is right again.
-            with self._lock:
-                self._tokens, self._seen = (), (0, 0)
+            self._tokens, self._seen = (), ()
+            if str(error) != self._wrong:  # once: everybody who asks is refused for it
+                self._wrong = str(error)
+                _log.error("nobody is recognised: %s", error)
 
     def list(self) -> tuple[TokenInfo, ...]:
         self._look()
@@ -149,30 +147,105 @@ class TokenBook:
                 dated = False
             if not dated:
                 raise InputError("expires", repr(expires), "a time with its offset, such as 2027-01-01T00:00:00+00:00")
-        self.reload()
-        if any(t.name == name for t in self._tokens):
-            raise InputError("name", repr(name), "a name that no token has yet; revoke that one first")
         text = _PREFIX + base64.urlsafe_b64encode(secrets.token_bytes(32)).rstrip(b"=").decode()
-        self._write((*self._tokens, TokenInfo(name, role, hashlib.sha256(text.encode()).hexdigest(), expires)))
+        with _alone(self.path):
+            self.reload()
+            if any(t.name == name for t in self._tokens):
+                raise InputError("name", repr(name), "a name that no token has yet; revoke that one first")
+            made = TokenInfo(name, role, hashlib.sha256(text.encode()).hexdigest(), expires)
+            self._write((*self._tokens, made))
         return text
 
     def revoke(self, name: str) -> None:
-        self.reload()
-        rest = tuple(t for t in self._tokens if t.name != name)
-        if len(rest) == len(self._tokens):
-            raise InputError("name", repr(name), f"one of {', '.join(t.name for t in self._tokens) or 'none'}")
-        self._write(rest)
+        with _alone(self.path):
+            self.reload()
+            rest = tuple(t for t in self._tokens if t.name != name)
+            if len(rest) == len(self._tokens):
+                raise InputError("name", repr(name), f"one of {', '.join(t.name for t in self._tokens) or 'none'}")
+            self._write(rest)
 
     def _write(self, tokens: tuple[TokenInfo, ...]) -> None:
         write_tokens(self.path, tokens)
         self.reload()
 
 
+def _mark(found: os.stat_result) -> tuple[int, ...]:
+    """What is another one once a file was written or replaced, and when others may read it."""
+    return found.st_dev, found.st_ino, found.st_ctime_ns, found.st_size
+
+
+def _tokens_of(content: dict[str, Any], path: Path) -> tuple[TokenInfo, ...]:
+    """What the file says, all of it: a misspelt `expires` would be a token without an end."""
+    tables = content.get("token", [])
+    if not isinstance(tables, list) or set(content) - {"token"}:
+        raise RecordError(f"{path}: expected nothing but [[token]] tables, as `ucsearch service token add` writes them")
+    tokens = []
+    for i, item in enumerate(tables):
+        try:
+            if set(item) - _KNOWN or not all(isinstance(value, str) for value in item.values()):
+                raise ValueError
+            made = TokenInfo(item["name"], item["role"], item["sha256"], item.get("expires", ""))
+            right = made.role in ROLES and re.fullmatch("[0-9a-f]{64}", made.sha256)
+            if not right or not made.name.strip() or not made.name.isprintable():
+                raise ValueError
+            if made.expires and datetime.fromisoformat(made.expires).utcoffset() is None:
+                raise ValueError
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise RecordError(f"{path}: token {i + 1} is not one of `ucsearch service token add`") from error
+        tokens.append(made)
+    return tuple(tokens)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One process at a time changes the file: of two that do, one would bring back what the other revoked."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system; two at once are then the user's to avoid
+        yield
+        return
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)  # the lock itself: nothing is left behind
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read ({error.strerror})") from error
+    try:
+        for left in reversed(range(_TRIES)):
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not left:
+                    raise RecordError(f"{path}: another process is changing it; try again") from None
+                time.sleep(_TRY_S)
+            except OSError:  # a file system without locks
+                break
+        yield
+    finally:
+        os.close(folder)
+
+
 def write_tokens(path: Path, tokens: tuple[TokenInfo, ...] = ()) -> None:
-    """The whole file, its owner's alone to read."""
+    """The whole file, its owner's alone to read; whoever writes it, it stays his to whom it belonged."""
     lines = ["# Tokens of the service, as hashes; written by `ucsearch service token`."]
     for t in tokens:
         lines += ["", "[[token]]", f"name = {json.dumps(t.name)}", f'role = "{t.role}"', f'sha256 = "{t.sha256}"']
         lines += [f'expires = "{t.expires}"'] if t.expires else []
+    owner = _other_owner(path)
     with whole_file(path, private=True) as file:
         file.write(("\n".join(lines) + "\n").encode("utf-8"))
+        if owner is not None:
+            os.fchown(file.fileno(), *owner)
+
+
+def _other_owner(path: Path) -> tuple[int, int] | None:
+    """User and group of a file that is not ours: an administrator's would be one that the service cannot read, and
+    nobody would be recognised any more."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    if not hasattr(os, "geteuid") or found.st_uid == os.geteuid():
+        return None
+    if os.geteuid() != 0:
+        raise RecordError(f"{path}: belongs to another user; run this as that user, or as root")
+    return found.st_uid, found.st_gid

@@ -193,7 +193,11 @@ def run(
     check_certificate(config, place)
     config = _within_limits(config)
     started = time.monotonic()
+    if hasattr(signal, "SIGHUP"):  # which would end it while kernels are made; the tokens are read in any case
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     service = Service.open(config, place)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda *_: _reload(service))
     ready_plans(service.plans)
     service.start()
     server = make_server(service, ready)
@@ -205,8 +209,6 @@ def run(
     # turn: with Python's 5 ms a few hundred connections were a second.
     sys.setswitchinterval(_TURN_S)
     service.writer.on_batch = lambda items, refused: sys.setswitchinterval(turn_s(items, refused))
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, lambda *_: _reload(service))
     scheme = "https" if config.server.tls_cert else "http"
     fields = {"address": f"{scheme}://{config.server.bind}", "pid": os.getpid()}
     _log.info("start", extra={"fields": {**fields, "after_s": round(time.monotonic() - started, 2)}})
