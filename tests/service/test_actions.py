@@ -9,9 +9,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.service.kit import Client, Clock, body, running
+from tests.service.kit import CONFIG, START, Client, Clock, body, running
 from ucsearch.errors import RecordError
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.reader import AuditReader
@@ -289,3 +290,97 @@ def test_a_decision_can_be_looked_at_explained_verified_and_exported(tmp_path: P
         assert point["head"] == made["head"]
 
     run(tmp_path, go)
+
+
+def test_whether_a_decision_was_followed_is_told_as_it_was_answered(tmp_path: Path) -> None:
+    """What a person said after the report is nothing that could have been followed then."""
+
+    async def go(client: Client) -> None:
+        made = await one(client)
+        about = {"decision": made["id"], "value": 4.0, "observed_at": START.isoformat()}
+        path = f"/v1/decisions/{made['id']}/override"
+        told = []
+        for step, action in enumerate((10.0, 15.0, None), 1):
+            item = {**about, "step": step, "taken": made["action"]}
+            told += (await client.post("/v1/outcomes", {"items": [item]})).json()["items"]
+            asked = {"action": action, "why": "a delivery is late", "expects": (await _expected(client))}
+            assert (await client.post(path, asked, role="operator")).status_code == 201
+        told += (await client.post("/v1/outcomes", {"items": [{**about, "step": 4, "taken": 15.0}]})).json()["items"]
+        assert [item["followed"] for item in told] == [True, False, False, False]
+        seen = (await client.get("/v1/series/A")).json()["outcomes"]
+        assert [(o["id"], o["followed"]) for o in seen] == [(o["id"], o["followed"]) for o in told]
+
+    run(tmp_path, go)
+
+
+async def _expected(client: Client) -> str:
+    return str((await client.get("/v1/series/A")).json()["expects"])
+
+
+def test_what_a_person_asked_for_can_be_reported_as_taken(tmp_path: Path) -> None:
+    """The rules allow orders that no forecast could name."""
+
+    async def go(client: Client) -> None:
+        made = await one(client)
+        asked = {"action": 1e17, "why": "a test of limits", "expects": made["id"]}
+        assert (await client.post(f"/v1/decisions/{made['id']}/override", asked, role="operator")).status_code == 201
+        about = {"decision": made["id"], "value": 4.0, "observed_at": START.isoformat()}
+        for taken, status in ((1e17, 201), (2e17, 422)):
+            told = await client.post("/v1/outcomes", {"items": [{**about, "taken": taken}]})
+            assert told.status_code == status, told.text
+            assert status != 201 or told.json()["items"][0]["followed"] is True
+
+    run(tmp_path, go)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/decisions?plna=orders", "/decisions?plan=orders&plan=other", "/series/A?plna=orders", "/series/A?plan=a&plan=b",
+     "/log/export?form=2", "/log/export?from=1&from=2"],
+)  # fmt: skip
+def test_a_parameter_that_is_misspelt_or_there_twice_is_refused(tmp_path: Path, path: str) -> None:
+    async def go(client: Client) -> None:
+        await one(client)
+        told = await client.get(f"/v1{path}")
+        assert (told.status_code, told.json()["code"]) == (422, "invalid")
+
+    run(tmp_path, go)
+
+
+def test_an_export_of_a_log_that_cannot_be_read_is_no_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def go(client: Client) -> None:
+        await one(client)
+        monkeypatch.setattr("ucsearch.service.telling._EXPORTED", 1)
+        await client.decide("B")
+        whole = await client.get("/v1/log/export")
+        assert (whole.status_code, len(whole.text.splitlines())) == (200, 2)
+        monkeypatch.setattr(AuditReader, "rows", _no_space)
+        told = await client.get("/v1/log/export")
+        assert (told.status_code, told.json()["code"]) == (503, "audit_unavailable")
+
+    run(tmp_path, go)
+
+
+def test_users_whom_a_proxy_names_are_signed_with_their_names(tmp_path: Path) -> None:
+    config = (
+        CONFIG + '[server]\nproxy_user_header = "X-Remote-User"\nproxies = ["127.0.0.1"]\nproxy_role = "operator"\n'
+    )
+    path = "/v1/plans/orders/"
+
+    async def go() -> None:
+        async with running(tmp_path, config) as client:
+
+            async def act(what: str, name: bytes) -> httpx.Response:
+                headers = [(b"x-remote-user", name), (b"idempotency-key", (what + name[:9].hex()).encode()),
+                           (b"content-type", b"application/json")]  # fmt: skip
+                return await client.http.post(path + what, content=b'{"why": "a test"}', headers=headers)
+
+            for name in ("Łukasz Żak", "jürgen@example.com", "x" * 254):
+                told = await act("pause", name.encode())
+                assert (told.status_code, told.json().get("who")) == (201, name)
+                assert (await act("resume", name.encode())).status_code == 201
+            # Not said in UTF-8, invisible, nobody, or longer than what can be kept: nobody is guessed at.
+            for odd in (b"j\xfcrgen", "a\u0085b".encode(), b" ", b"", b"x" * 255):
+                assert (await act("pause", odd)).status_code == 401
+
+    asyncio.run(go())

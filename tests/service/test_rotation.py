@@ -27,6 +27,7 @@ from ucsearch.records.place import copy_log, open_log
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.rotation import check_files, files_of, newest_file
 from ucsearch.service.standing import journal_of
+from ucsearch.service.telling import export_part
 from ucsearch.verify import verify_files
 
 LOG = "log/decisions.db"
@@ -88,6 +89,15 @@ def test_a_live_service_goes_on_in_the_next_file(tmp_path: Path) -> None:
             assert same.content == old["paused"]
             other = await client.post("/v1/plans/orders/decisions", {"items": []}, key="before")
             assert other.status_code == 422
+            # What stands for a series still does, and whoever would change it is told what to do.
+            stands = await client.get("/v1/series/A")
+            assert (stands.status_code, stands.json()["effective"], stands.json()["certified"]) == (200, 10.0, False)
+            more = {**old["held"], "expects": stands.json()["expects"]}
+            late = await client.post(old["where"], more, role="operator")
+            assert (late.status_code, late.json()["code"]) == (409, "not_newest")
+            assert "decide the series anew" in late.json()["detail"]
+            never = f"/v1/decisions/{'0' * 64}/override"
+            assert (await client.post(never, more, role="operator")).status_code == 404
             # The outcome of a decision in the old file counts, once.
             clock.now += timedelta(days=1)
             report = {"items": [{"decision": old["id"], "value": 20.0, "observed_at": clock.now.isoformat()}]}
@@ -111,6 +121,22 @@ def test_a_live_service_goes_on_in_the_next_file(tmp_path: Path) -> None:
     assert statuses(files[1:]) == {"valid", "weaker"}  # right, as far as one file can tell
     assert check_files(files[0]) == ""
     assert Checkpoint.read(tmp_path / "checkpoint/decisions.json").count > 8
+
+
+def test_an_export_does_not_go_on_with_another_file(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            await client.decide("A")
+            first = client.service._open_reader()
+            _, head = export_part(first, 1, None, "")
+            rotate(tmp_path)
+            for series in ("B", "C"):
+                await client.decide(series)
+            with client.service._open_reader() as second, pytest.raises(RecordError, match="another file"):
+                export_part(second, 2, None, head)
+            first.close()
+
+    asyncio.run(go())
 
 
 def test_a_service_starts_on_the_next_file_under_the_checkpoint_of_the_one_before(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ recorded, so that a repeated key gets the same one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -106,7 +106,13 @@ async def override(
     why = words(body.why)
 
     def write(desk: Desk) -> Entry:
-        row = find_row(desk.log, id)
+        try:
+            row = find_row(desk.log, id)
+        except Refusal:
+            if _is_earlier(service, id):
+                text = "it is in an earlier file of the log, which is closed; decide the series anew"
+                raise Refusal("not_newest", text) from None
+            raise
         record = row.record
         newest = desk.log.newest(record["series"], record.get("plan"))
         if newest is None or newest.seq != row.seq:
@@ -141,6 +147,16 @@ async def override(
         }  # fmt: skip
 
     return await _recorded(service, request, write, told)
+
+
+def _is_earlier(service: Service, id: str) -> bool:
+    """Whether a decision is in a file before the one that is written to."""
+    with ExitStack() as stack:
+        for reader in [stack.enter_context(reader) for reader in service.earlier_files()]:
+            with suppress(Refusal):
+                find_row(reader, id)
+                return True
+    return False
 
 
 async def pause(service: Service, principal: Principal, request: Request | None, plan: str, body: PauseBody) -> Done:

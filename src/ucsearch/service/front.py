@@ -26,6 +26,7 @@ __all__ = ["Front", "Rates", "as_refusal", "bug", "principal_of", "problem", "pr
 
 _log = logging.getLogger("ucsearch.service")
 PROXIED = "proxy:"  # of principals that have no token of ours
+_LONGEST_NAME = 254  # characters of a user whom a proxy names: an address of mail may have as many
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PORT = re.compile(r":\d+$")
 _ONCE = frozenset({b"authorization", b"content-encoding", b"content-type", b"host", b"idempotency-key", b"origin"})
@@ -252,13 +253,16 @@ def proxy_principal(request: Request, service: Service) -> Principal | None:
     """The user whom a proxy of ours names; None where there is no such proxy, or it names nobody."""
     server = service.config.server
     if server.proxy_user_header and request.client is not None:
-        name = request.headers.get(server.proxy_user_header, "")
         try:
+            # As proxies write it; the framework reads one character for each byte, and it is signed with for ever.
+            name = request.headers.get(server.proxy_user_header, "").encode("latin-1").decode("utf-8").strip()
             address = ipaddress.ip_address(request.client.host)
         except ValueError:
             return None
-        if name and name.isprintable() and any(address in ipaddress.ip_network(p) for p in server.proxies):
-            return Principal(name[:100], server.proxy_role, f"{PROXIED}{name[:100]}")
+        # Not cut: two people with long names would be one.
+        right = 0 < len(name) <= _LONGEST_NAME and name.isprintable()
+        if right and any(address in ipaddress.ip_network(p) for p in server.proxies):
+            return Principal(name, server.proxy_role, f"{PROXIED}{name}")
     return None
 
 

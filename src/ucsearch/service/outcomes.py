@@ -90,9 +90,12 @@ class _Report:
         return row
 
     def _check_value(self, item: OutcomeItem, row: Row, i: int) -> None:
-        """As large as a forecast may say at most (sums of larger ones end nowhere), and of as many fields."""
+        """As large as a forecast may say at most (sums of larger ones end nowhere), and of as many fields. What was
+        taken may be larger where a person has asked for it."""
         values = item.value if isinstance(item.value, list) else [item.value]
-        for name, numbers in (("value", values), ("taken", [] if item.taken is None else [item.taken])):
+        overrides = self._home(row).overrides(row.seq) if item.taken is not None else ()
+        is_asked = item.taken in [row.record["outcome"]["action"], *(o.record["action"] for o in overrides)]
+        for name, numbers in (("value", values), ("taken", [] if item.taken is None or is_asked else [item.taken])):
             if not all(abs(x) <= LARGEST for x in numbers):
                 raise Refusal("invalid", f"at most {LARGEST:g} either way", where=(f"items[{i}].{name}",))
         trace = row.record.get("inputs", {}).get("trace", {})

@@ -15,6 +15,7 @@ from typing import Any
 
 from ucsearch.errors import RecordError
 from ucsearch.records.chain import Row
+from ucsearch.records.entries import effective_of
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.answers import answer, label_of, order_of
 from ucsearch.service.plans import Plan
@@ -236,13 +237,15 @@ def outcomes_of(reader: AuditReader, row: Row) -> tuple[OutcomeView, ...]:
     """Reports about a decision, in order; the first of a step counts."""
     first: dict[int, str] = {}
     out = []
-    effective = reader.effective([row])[row.seq].action
+    overrides = reader.overrides(row.seq)
     for found in reader.reports(row.id):
         o = found.record
         if o.get("entry", row.seq) != row.seq:
             continue
         step = int(o["step"])
         taken = o.get("taken")
+        # What counted when it was said, as its answer has it: nobody can follow what came later.
+        effective = effective_of(row, [other for other in overrides if other.seq < found.seq]).action
         out.append(
             OutcomeView(
                 found.id,

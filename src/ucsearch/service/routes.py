@@ -20,7 +20,7 @@ from ucsearch.service.problems import Refusal, shown
 from ucsearch.service.schemas import body_of, problems
 from ucsearch.service.watching import plain_stream
 
-__all__ = ["Limit", "router", "service_of"]
+__all__ = ["Limit", "check_query", "router", "service_of"]
 
 router = APIRouter(tags=["decisions"])
 Text = Annotated[str | None, Query(max_length=1_000)]
@@ -31,6 +31,17 @@ Before = Annotated[int | None, Query(ge=1, le=2**53)]
 def service_of(request: Request) -> Service:
     found: Service = request.app.state.service
     return found
+
+
+def check_query(request: Request, *known: str) -> None:
+    """Refuse a name that is misspelt, or there twice: it would show something else than was asked, and somebody would
+    take it for that."""
+    given = [name for name, _ in request.query_params.multi_items()]
+    for name in given:
+        if name not in known:
+            raise Refusal("invalid", "a parameter that is not known", where=(f"query.{shown(name)}",))
+        if given.count(name) > 1:
+            raise Refusal("invalid", "a parameter that is there twice", where=(f"query.{name}",))
 
 
 def as_json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -62,9 +73,7 @@ async def list_decisions(
 ) -> Response:  # fmt: skip
     principal_of(request, "viewer")
     asked = {"plan": plan, "series": series, "outcome": outcome, "reason": reason, "kind": kind}
-    # A name that is misspelt would show everything, and somebody would take it for what was asked.
-    if strange := [name for name in request.query_params if name not in (*asked, "before", "limit")]:
-        raise Refusal("invalid", "a parameter that is not known", where=(f"query.{shown(strange[0])}",))
+    check_query(request, *asked, "before", "limit")
     given = {k: str(v) for k, v in asked.items() if v is not None}
 
     def run(reader: Any) -> reads.DecisionPage:
@@ -105,8 +114,10 @@ async def verify(request: Request, id: str) -> Response:
 @router.get("/series/{series:path}", summary="A series as it stands", responses=problems(401, 403, 404, 429, 503))
 async def one_series(request: Request, series: str, plan: Text = None) -> Response:
     principal_of(request, "viewer")
+    check_query(request, "plan")
     service = service_of(request)
-    found = await service.read(reads.series, series, service.clock(), plan)
+    # Where the log was rotated since, what counts is in the file before.
+    found = await service.read_one(reads.series, series, service.clock(), plan)
     name = found.newest.plan
     own = {
         "monitor": plain_stream(service, name, series),

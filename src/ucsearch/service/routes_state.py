@@ -17,7 +17,7 @@ from ucsearch.service import bodies, reads, telling
 from ucsearch.service.front import principal_of
 from ucsearch.service.logbook import log_view
 from ucsearch.service.problems import Refusal
-from ucsearch.service.routes import as_json, service_of
+from ucsearch.service.routes import as_json, check_query, service_of
 from ucsearch.service.schemas import PROBLEM, problems
 
 __all__ = ["describe", "health", "state_router"]
@@ -74,16 +74,16 @@ async def checkpoint(request: Request) -> Response:
 )
 async def export(request: Request, first: First = 1, last: Last = None) -> Response:
     principal_of(request, "viewer")
+    check_query(request, "from", "to")
     service = service_of(request)
+    begun = await service.read(telling.export_part, first, last, "")  # a log that cannot be read is still a 503 here
 
     async def lines() -> AsyncIterator[bytes]:
-        at, previous = first, ""
-        while True:
-            part, previous = await service.read(telling.export_part, at, last, previous)
-            if not part:
-                return
+        at, (part, previous) = first, begun
+        while part:
             yield b"".join(line + b"\n" for line in part)
             at += len(part)
+            part, previous = await service.read(telling.export_part, at, last, previous)
 
     return StreamingResponse(lines(), media_type="application/x-ndjson")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from ucsearch.errors import RecordError
 from ucsearch.pipeline.explain import explain_row
 from ucsearch.records.chain import GENESIS
 from ucsearch.records.export import jsonl_line
@@ -47,7 +48,10 @@ def _several(value: Any) -> bool:
 
 
 def export_part(reader: AuditReader, first: int, last: int | None, previous: str) -> tuple[list[bytes], str]:
-    """Some exported lines from entry `first` on, and the head after them."""
+    """Some exported lines from entry `first` on, and the head after them. `previous` is the head before them, where
+    some were exported already: a log that was rotated since has other entries under these numbers."""
+    if previous and reader.get(first - 1).head != previous:
+        raise RecordError("the log goes on in another file")
     rows = list(islice(reader.rows(first, last), _EXPORTED))
     before = previous or (GENESIS if first == 1 else reader.get(first - 1).head if rows else "")
     out = []
