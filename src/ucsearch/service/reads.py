@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import WithJsonSchema
 
 from ucsearch.errors import RecordError
 from ucsearch.records.chain import Row
@@ -26,6 +28,7 @@ __all__ = [
     "DecisionLine",
     "DecisionPage",
     "DecisionView",
+    "Figure",
     "LogView",
     "OutcomeView",
     "OverrideView",
@@ -42,6 +45,8 @@ __all__ = [
 ]
 
 _KINDS = ("decision", "refusal")
+# A number as records have it.
+Figure = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}]})]
 
 
 def plain(value: Any) -> Any:
@@ -49,6 +54,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(v) for v in value]
     return asdict(value) if hasattr(value, "__dataclass_fields__") else value
+
+
+Reported = Annotated[
+    Any, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]})
+]
 
 
 @dataclass(frozen=True)
@@ -60,7 +70,7 @@ class OverrideView:
     who: str
     why: str
     at: str
-    action: Any  # None: withdrawn
+    action: Figure  # None: withdrawn
     label: str
     off_grid: bool
     order: float | None  # units, where they differ from the action
@@ -77,9 +87,9 @@ class DecisionLine:
     series: str
     outcome: str
     reason: str
-    action: Any
+    action: Figure
     label: str
-    effective: Any  # what counts: the action, or the last override's
+    effective: Figure  # what counts: the action, or the last override's
     overridden: bool
     sentence: str
     now: str  # when it was decided
@@ -100,10 +110,10 @@ class OutcomeView:
     seq: int
     decision: str
     step: int
-    value: Any
+    value: Reported
     observed_at: str
     reported_by: str
-    taken: Any
+    taken: Figure
     followed: bool | None  # None: nobody said
     replaces: str  # id of the first report; "" where it is the first, which counts
 
@@ -132,7 +142,7 @@ class SeriesView:
     series: str
     newest: DecisionLine
     expects: str  # what an override must expect
-    effective: Any
+    effective: Figure
     effective_label: str
     effective_order: float | None
     certified: bool  # the action that counts is the released one

@@ -15,6 +15,7 @@ from ucsearch.records.canonical import canonical
 from ucsearch.service import reads, telling
 from ucsearch.service.bodies import DecideBody, read_body, rows_of
 from ucsearch.service.core import Service, request_of
+from ucsearch.service.described import told
 from ucsearch.service.front import principal_of, raw_body
 from ucsearch.service.problems import Refusal, shown
 from ucsearch.service.schemas import body_of, problems
@@ -23,6 +24,7 @@ from ucsearch.service.watching import plain_stream
 __all__ = ["Limit", "check_query", "router", "service_of"]
 
 router = APIRouter(tags=["decisions"])
+_TAG = {"ETag": {"description": "digest of the record", "required": True, "schema": {"type": "string"}}}
 Text = Annotated[str | None, Query(max_length=1_000)]
 Limit = Annotated[int, Query(ge=1, le=500)]
 Before = Annotated[int | None, Query(ge=1, le=2**53)]
@@ -52,7 +54,8 @@ def as_json(content: Any, status: int = 200, headers: dict[str, str] | None = No
 
 @router.post(
     "/plans/{plan}/decisions", summary="Decide series; every answer is on disk before it is given",
-    openapi_extra=body_of(DecideBody), responses=problems(400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503),
+    openapi_extra=body_of(DecideBody),
+    responses={**told("Answers"), **problems(400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503)},
 )  # fmt: skip
 async def decide(request: Request, plan: str) -> Response:
     principal = principal_of(request, "agent")
@@ -65,7 +68,10 @@ async def decide(request: Request, plan: str) -> Response:
     return as_json(await service.decide(found, rows, asked))
 
 
-@router.get("/decisions", summary="Decisions, newest first", responses=problems(401, 403, 422, 429, 503))
+@router.get(
+    "/decisions", summary="Decisions, newest first",
+    responses={**told("Decisions"), **problems(401, 403, 422, 429, 503)},
+)  # fmt: skip
 async def list_decisions(
     request: Request, plan: Text = None, series: Text = None, outcome: Outcome | None = None,
     reason: Reason | None = None, kind: Literal["decision", "refusal"] | None = None, before: Before = None,
@@ -86,32 +92,44 @@ async def list_decisions(
 
 @router.get(
     "/decisions/{id}", summary="A record's canonical bytes",
-    responses={**problems(401, 403, 404, 429, 503), 304: {"description": "as If-None-Match has it"}},
+    responses={**told("Record", headers=_TAG), 304: {"description": "as If-None-Match has it", "headers": _TAG},
+               **problems(401, 403, 404, 429, 503)},
+    openapi_extra={"parameters": [{"name": "If-None-Match", "in": "header", "schema": {"type": "string"}}]},
 )  # fmt: skip
 async def one_decision(request: Request, id: str) -> Response:
     principal_of(request, "viewer")
     row = await service_of(request).read_one(reads.find_row, id)
     tag = f'"{row.digest}"'
-    if request.headers.get("if-none-match") == tag:
+    known = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
+    if known & {tag, "*"}:  # proxies that compress make weak tags of ours
         return Response(status_code=304, headers={"ETag": tag})
     return as_json(row.body, headers={"ETag": tag})
 
 
-@router.get("/decisions/{id}/explain", summary="Words and a picture", responses=problems(401, 403, 404, 429, 503))
+@router.get(
+    "/decisions/{id}/explain", summary="Words and a picture",
+    responses={**told("Explained"), **problems(401, 403, 404, 429, 503)},
+)  # fmt: skip
 async def explain(request: Request, id: str) -> Response:
     principal_of(request, "viewer")
     service = service_of(request)
     return as_json(reads.plain(await service.read_one(telling.explain, id, service.plans)))
 
 
-@router.post("/decisions/{id}/verify", summary="Derive it again", responses=problems(401, 403, 404, 429, 503))
+@router.post(
+    "/decisions/{id}/verify", summary="Derive it again",
+    responses={**told("Verified"), **problems(401, 403, 404, 429, 503)},
+)  # fmt: skip
 async def verify(request: Request, id: str) -> Response:
     principal_of(request, "viewer")
     service = service_of(request)
     return as_json(reads.plain(await service.verify(id)))
 
 
-@router.get("/series/{series:path}", summary="A series as it stands", responses=problems(401, 403, 404, 429, 503))
+@router.get(
+    "/series/{series:path}", summary="A series as it stands",
+    responses={**told("Series"), **problems(401, 403, 404, 429, 503)},
+)  # fmt: skip
 async def one_series(request: Request, series: str, plan: Text = None) -> Response:
     principal_of(request, "viewer")
     check_query(request, "plan")

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from ucsearch.service import actions, outcomes, watching
 from ucsearch.service.bodies import OutcomesBody, OverrideBody, PauseBody, RearmBody, ResumeBody, T, read_body
 from ucsearch.service.core import request_of
+from ucsearch.service.described import told
 from ucsearch.service.front import principal_of, raw_body
 from ucsearch.service.reads import plain
 from ucsearch.service.routes import as_json, service_of
@@ -35,8 +36,8 @@ def _told(done: actions.Done) -> Response:
 
 
 @action_router.post(
-    "/decisions/{id}/override", status_code=201, summary="A person's action instead", responses=_WRITES,
-    openapi_extra=body_of(OverrideBody),
+    "/decisions/{id}/override", status_code=201, summary="A person's action instead",
+    responses={**told("Overridden", 201), **_WRITES}, openapi_extra=body_of(OverrideBody),
 )  # fmt: skip
 async def override(request: Request, id: str) -> Response:
     who, asked, body = await _asked(request, "operator", f"override/{id}", OverrideBody)
@@ -45,7 +46,7 @@ async def override(request: Request, id: str) -> Response:
 
 @action_router.post(
     "/outcomes", status_code=201, summary="What came of decisions", openapi_extra=body_of(OutcomesBody),
-    responses={**_WRITES, 200: {"description": "all of it was known already"}},
+    responses={**_WRITES, **told("Reports", 201), **told("Reports", says="all of it was known already")},
 )  # fmt: skip
 async def report(request: Request) -> Response:
     who, asked, body = await _asked(request, "agent", "outcomes", OutcomesBody)
@@ -53,16 +54,17 @@ async def report(request: Request) -> Response:
 
 
 @action_router.post(
-    "/plans/{plan}/pause", status_code=201, summary="Stop releases", responses=_WRITES, openapi_extra=body_of(PauseBody)
-)
+    "/plans/{plan}/pause", status_code=201, summary="Stop releases", openapi_extra=body_of(PauseBody),
+    responses={**told("Controlled", 201), **_WRITES},
+)  # fmt: skip
 async def pause(request: Request, plan: str) -> Response:
     who, asked, body = await _asked(request, "operator", f"pause/{plan}", PauseBody)
     return _told(await actions.pause(service_of(request), who, asked, plan, body))
 
 
 @action_router.post(
-    "/plans/{plan}/resume", status_code=201, summary="Release again", responses=_WRITES,
-    openapi_extra=body_of(ResumeBody),
+    "/plans/{plan}/resume", status_code=201, summary="Release again", openapi_extra=body_of(ResumeBody),
+    responses={**told("Controlled", 201), **_WRITES},
 )  # fmt: skip
 async def resume(request: Request, plan: str) -> Response:
     who, asked, body = await _asked(request, "operator", f"resume/{plan}", ResumeBody)
@@ -70,28 +72,34 @@ async def resume(request: Request, plan: str) -> Response:
 
 
 @action_router.post(
-    "/monitors/{plan}/rearm", status_code=201, summary="Start a tripped stream anew", responses=_WRITES,
-    openapi_extra=body_of(RearmBody),
+    "/monitors/{plan}/rearm", status_code=201, summary="Start a tripped stream anew",
+    responses={**told("Rearmed", 201), **_WRITES}, openapi_extra=body_of(RearmBody),
 )  # fmt: skip
 async def rearm(request: Request, plan: str) -> Response:
     who, asked, body = await _asked(request, "admin", f"rearm/{plan}", RearmBody)
     return _told(await actions.rearm(service_of(request), who, asked, plan, body))
 
 
-@action_router.get("/monitors", summary="All monitors", responses=problems(401, 403, 429, 503))
+@action_router.get("/monitors", summary="All monitors", responses={**told("Monitors"), **problems(401, 403, 429, 503)})
 async def monitors(request: Request) -> Response:
     principal_of(request, "viewer")
     service = service_of(request)
     return as_json({"items": [plain(m) for m in await watching.monitors(service)]})
 
 
-@action_router.get("/monitors/{plan}", summary="A plan's monitor", responses=problems(401, 403, 404, 429, 503))
+@action_router.get(
+    "/monitors/{plan}", summary="A plan's monitor",
+    responses={**told("MonitorView"), **problems(401, 403, 404, 429, 503)},
+)  # fmt: skip
 async def monitor(request: Request, plan: str) -> Response:
     principal_of(request, "viewer")
     return as_json(plain(await watching.monitor(service_of(request), plan)))
 
 
-@action_router.get("/monitors/{plan}/{series:path}", summary="One stream", responses=problems(401, 403, 404, 429, 503))
+@action_router.get(
+    "/monitors/{plan}/{series:path}", summary="One stream",
+    responses={**told("StreamView"), **problems(401, 403, 404, 429, 503)},
+)  # fmt: skip
 async def stream(request: Request, plan: str, series: str) -> Response:
     principal_of(request, "viewer")
     return as_json(plain(await watching.stream(service_of(request), plan, series)))

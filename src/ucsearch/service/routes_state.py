@@ -13,7 +13,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from ucsearch.pipeline.cases import state_columns
-from ucsearch.service import bodies, reads, telling
+from ucsearch.service import bodies, described, reads, telling
+from ucsearch.service.config import Limits
+from ucsearch.service.described import told
 from ucsearch.service.front import principal_of
 from ucsearch.service.logbook import log_view
 from ucsearch.service.problems import Refusal
@@ -29,7 +31,7 @@ Last = Annotated[int | None, Query(ge=1, le=2**53, alias="to")]
 health = APIRouter(tags=["health"])
 
 
-@state_router.get("/plans", summary="All plans", responses=problems(401, 403, 429, 503))
+@state_router.get("/plans", summary="All plans", responses={**told("Plans"), **problems(401, 403, 429, 503)})
 async def list_plans(request: Request) -> Response:
     principal_of(request, "viewer")
     service = service_of(request)
@@ -37,17 +39,22 @@ async def list_plans(request: Request) -> Response:
     return as_json({"items": reads.plain(found)})
 
 
-@state_router.get("/log", summary="How far the log has come", responses=problems(401, 403, 429, 503))
+@state_router.get(
+    "/log", summary="How far the log has come", responses={**told("LogView"), **problems(401, 403, 429, 503)}
+)
 async def log(request: Request) -> Response:
     principal_of(request, "viewer")
     service = service_of(request)
     return as_json(reads.plain(await log_view(service)))
 
 
-@state_router.get("/plans/{plan}/schema", summary="What a request to a plan may say", responses=_READS)
+@state_router.get(
+    "/plans/{plan}/schema", summary="What a request to a plan may say", responses={**told("PlanSchema"), **_READS}
+)
 async def plan_schema(request: Request, plan: str) -> Response:
     principal_of(request, "viewer")
-    found = service_of(request).plan(plan)
+    service = service_of(request)
+    found = service.plan(plan)
     columns = state_columns(found.settings.task)
     return as_json(
         {
@@ -57,12 +64,22 @@ async def plan_schema(request: Request, plan: str) -> Response:
                 "lists": list(columns.several), "parameters": sorted(columns.numbers), "words": sorted(columns.words),
             },
             "steps": max(found.settings.policy.depth, int(getattr(found.settings.task, "lead_time", 0)) + 1),
-            "body": bodies.DecideBody.model_json_schema(),
+            "body": _limited(service.config.limits),
         }
     )  # fmt: skip
 
 
-@state_router.get("/log/checkpoint", summary="Count and head, to be kept elsewhere", responses=_READS)
+def _limited(limits: Limits) -> dict[str, Any]:
+    """The body of a request to decide, with the limits of this service."""
+    schema = bodies.DecideBody.model_json_schema()
+    described.limit({"DecideBody": schema, **schema["$defs"]}, limits)
+    return schema
+
+
+@state_router.get(
+    "/log/checkpoint", summary="Count and head, to be kept elsewhere",
+    responses={**told("CheckpointTold"), **problems(401, 403, 429, 503)},
+)  # fmt: skip
 async def checkpoint(request: Request) -> Response:
     principal_of(request, "viewer")
     found = await service_of(request).read(lambda reader: reader.checkpoint(max_marks=0))
@@ -70,8 +87,9 @@ async def checkpoint(request: Request) -> Response:
 
 
 @state_router.get(
-    "/log/export", summary="Entries as JSON lines", responses={**_READS, 200: {"content": {"application/x-ndjson": {}}}}
-)
+    "/log/export", summary="Entries as JSON lines", response_class=PlainTextResponse,
+    responses={**told("Lines", media="application/x-ndjson"), **problems(401, 403, 422, 429, 503)},
+)  # fmt: skip
 async def export(request: Request, first: First = 1, last: Last = None) -> Response:
     principal_of(request, "viewer")
     check_query(request, "from", "to")
@@ -98,13 +116,13 @@ def _open_here(request: Request) -> None:
         principal_of(request, "viewer")
 
 
-@health.get("/healthz", summary="The loop is alive", responses=problems(401, 403, 429))
+@health.get("/healthz", summary="The loop is alive", responses={**told("State"), **problems(401, 403, 429)})
 async def healthz(request: Request) -> Response:
     _open_here(request)
     return as_json({"status": "ok"})
 
 
-@health.get("/readyz", summary="Decisions can be made", responses=problems(401, 403, 429, 503))
+@health.get("/readyz", summary="Decisions can be made", responses={**told("State"), **problems(401, 403, 429, 503)})
 async def readyz(request: Request) -> Response:
     _open_here(request)
     if why := service_of(request).not_ready():
@@ -112,7 +130,10 @@ async def readyz(request: Request) -> Response:
     return as_json({"status": "ready"})
 
 
-@health.get("/metrics", summary="Prometheus", response_class=PlainTextResponse, responses=problems(401, 403, 429))
+@health.get(
+    "/metrics", summary="Prometheus", response_class=PlainTextResponse,
+    responses={**told("Text", media="text/plain"), **problems(401, 403, 429)},
+)  # fmt: skip
 async def metrics(request: Request) -> Response:
     _open_here(request)
     service = service_of(request)
@@ -120,7 +141,7 @@ async def metrics(request: Request) -> Response:
     return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-@health.get("/openapi.json", summary="This description", responses=problems(401, 403, 429))
+@health.get("/openapi.json", summary="This description", responses={**told("Description"), **problems(401, 403, 429)})
 async def openapi(request: Request) -> Response:
     principal_of(request, "viewer")
     return as_json(describe(request.app))
@@ -130,11 +151,15 @@ def describe(app: Any) -> dict[str, Any]:
     """The OpenAPI description, with bodies, problems and limits."""
     made: dict[str, Any] = get_openapi(title=app.title, version=app.version, routes=app.routes)
     schemas = made.setdefault("components", {}).setdefault("schemas", {})
+    for name in ("HTTPValidationError", "ValidationError"):  # the framework's, which nobody is answered with
+        schemas.pop(name, None)
+    schemas |= described.answer_schemas()
     schemas["Problem"] = PROBLEM
     for kind in bodies.ALL:
         schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
         schemas.update(schema.pop("$defs", {}))
         schemas[kind.__name__] = schema
+    described.limit(schemas, app.state.service.config.limits)
     for path, operations in made["paths"].items():
         for operation in operations.values():
             _told_of(operation, path, sorted(app.state.service.plans))
@@ -148,7 +173,11 @@ def _told_of(operation: dict[str, Any], path: str, plans: list[str]) -> None:
     """What every route may answer besides, and which plans there are."""
     if path.rpartition("/")[2] in ("healthz", "readyz", "metrics"):
         operation["security"] = [{}, {"token": []}]  # none is asked for on loopback
-    operation["responses"] |= {str(k): v for k, v in problems(405, 422).items()}
+    for content in [answer["content"] for answer in operation["responses"].values() if "content" in answer]:
+        for media in [m for m, how in content.items() if not how.get("schema") or how["schema"] == {"type": "string"}]:
+            del content[media]  # the framework's guess
+    # Headers that are doubled, late or too long, and connections that are too many, are refused before any route.
+    operation["responses"] |= {str(k): v for k, v in problems(400, 405, 408, 413, 422, 503).items()}
     if "requestBody" not in operation and "{" not in path and not operation.get("parameters"):
         operation["responses"].pop("422")
     for parameter in operation.get("parameters", ()):

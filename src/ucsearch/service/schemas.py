@@ -15,6 +15,7 @@ KEY_HEADER = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]{1,128}$"},
     "description": "names the request: the same key gives the same answer, whatever happened in between",
 }  # fmt: skip
+RETRY_AFTER = {"description": "seconds", "required": True, "schema": {"type": "integer", "minimum": 0}}
 PROBLEM = {
     "type": "object",
     "required": ["type", "title", "status", "code", "detail", "where", "request"],
@@ -29,8 +30,7 @@ PROBLEM = {
 
 def body_of(kind: type[BaseModel], *, keyed: bool = True) -> dict[str, Any]:
     """What FastAPI would have written, had it read the body itself."""
-    schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
-    schema.pop("$defs", None)
+    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
     body = {"required": True, "content": {"application/json": {"schema": schema}}}
     return {"requestBody": body, **({"parameters": [KEY_HEADER]} if keyed else {})}
 
@@ -44,4 +44,6 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
             "description": ", ".join(codes),
             "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}},
         }
+        if status in (429, 503):
+            out[status]["headers"] = {"Retry-After": RETRY_AFTER}
     return out

@@ -15,6 +15,7 @@ from ucsearch.records.canonical import encode_number
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.core import Service
 from ucsearch.service.problems import Refusal
+from ucsearch.service.reads import Figure
 from ucsearch.service.realised import RealisedView
 from ucsearch.service.standing import Standing, events
 
@@ -29,7 +30,7 @@ class StreamView:
 
     series: str  # "" for the pool
     state: str  # armed or tripped
-    evidence: Any
+    evidence: Figure
     limit: float
     about: str  # what carries the evidence
     outcomes: int  # since it was armed
@@ -41,7 +42,7 @@ class EventView:
     at: str
     series: str
     event: str
-    evidence: Any
+    evidence: Figure
     about: str
     by: str  # "" where it followed from the outcomes
     why: str
