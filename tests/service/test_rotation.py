@@ -328,3 +328,43 @@ def test_a_database_goes_on_in_another_one_by_way_of_files(tmp_path: Path, postg
     copy_log(new, following)  # and the archive follows
     assert check_files(archive) == ""
     assert statuses(files_of(archive)) == {"valid"}
+
+
+def test_what_is_counted_goes_on_in_the_next_file(tmp_path: Path) -> None:
+    """Numbers of entries begin anew there: what is new was taken for what was counted already, and a decision of the
+    old file for another one that has its number in the new file."""
+    clock = Clock()
+
+    async def report(client: Client, made: dict[str, Any]) -> None:
+        told = {"decision": made["id"], "value": 6.0, "observed_at": clock.now.isoformat(), "taken": made["action"]}
+        assert (await client.post("/v1/outcomes", {"items": [told]})).status_code == 201
+
+    async def worth(client: Client) -> dict[str, Any]:
+        return (await client.get("/v1/monitors/orders")).json()["realised"]  # type: ignore[no-any-return]
+
+    async def go() -> None:
+        async with running(tmp_path, clock=clock) as client:
+            old = [(await client.decide(f"S{i}")).json()["items"][0] for i in range(12)]
+            await report(client, old[0])
+            first = await worth(client)
+            assert first["decisions"] == 1
+            plans = (await client.get("/v1/plans")).json()["items"][0]
+            assert (sum(plans["today"].values()), plans["whole"]) == (12, True)
+            clock.now = AT  # another day
+            rotate(tmp_path)
+            # Under the number that the old decision has: one with another stock, and so another worth.
+            new = [(await client.decide(f"N{i}", on_hand=9.0)).json()["items"][0] for i in range(4)]
+            await report(client, old[1])
+            found = await worth(client)
+            assert (found["decisions"], found["expected"]) == (2, first["expected"])
+            await report(client, new[0])
+            assert (await worth(client))["decisions"] == 3
+            plans = (await client.get("/v1/plans")).json()["items"][0]
+            # Of the file before some of today may not have been looked at, and that is said.
+            assert (sum(plans["today"].values()), plans["whole"]) == (4, False)
+            clock.now += timedelta(days=1)
+            await client.decide("S1")
+            plans = (await client.get("/v1/plans")).json()["items"][0]
+            assert (sum(plans["today"].values()), plans["whole"]) == (1, True)
+
+    asyncio.run(go())

@@ -107,7 +107,7 @@ class Service:
         self._local = threading.local()
         self.verifying = asyncio.Semaphore(1)
         self.tally = Tally()
-        self.realised = Realised(self.task_of)
+        self.realised = Realised(self.task_of, self.earlier_files)
         self.writer = Writer(
             self._open_log, self._open_reader, self.standing, self.clock, self.metrics,
             queue_items=config.limits.queue_items, queue_s=config.limits.queue_s,

@@ -19,6 +19,7 @@ from ucsearch.errors import RecordError
 from ucsearch.records.chain import Row
 from ucsearch.records.entries import effective_of
 from ucsearch.records.reader import AuditReader
+from ucsearch.records.rotation import opening
 from ucsearch.service.answers import answer, label_of, order_of
 from ucsearch.service.plans import Plan
 from ucsearch.service.problems import Refusal
@@ -326,7 +327,7 @@ class Tally:
     def __init__(self, most: int = 2_000) -> None:
         self._most, self._lock = most, threading.Lock()
         self._day = ""
-        self._seen: dict[str, int] = {}  # newest entry that was counted, by plan
+        self._seen: dict[tuple[str, str], int] = {}  # newest entry that was counted, by file and plan
         self._counts: dict[str, Counter[tuple[str, str]]] = {}
         self._whole: dict[str, bool] = {}  # nothing of the day was left out
 
@@ -336,8 +337,11 @@ class Tally:
             day = now.date().isoformat()
             if day != self._day:
                 self._day, self._seen, self._counts, self._whole = day, {}, {}, {}
+            place = (str(reader.path), plan)  # numbers begin anew in another file of the log
+            if place not in self._seen and (opening(reader) or {}).get("at", "") >= day:
+                self._whole[plan] = False  # of the file before some may not have been looked at
             counts = self._counts.setdefault(plan, Counter())
-            last = newest = self._seen.get(plan, 0)
+            last = newest = self._seen.get(place, 0)
             fresh, before, done = 0, None, False
             while not done and fresh < self._most:
                 rows = reader.list(
@@ -352,7 +356,7 @@ class Tally:
                     counts[record["outcome"]["outcome"], record["outcome"]["reason"]] += 1
                     fresh, newest = fresh + 1, max(newest, row.seq)
                 before = rows[-1].seq if rows else None
-            self._seen[plan] = newest
+            self._seen[place] = newest
             self._whole[plan] = self._whole.get(plan, True) and done
             return dict(sorted(counts.items())), self._whole[plan]
 

@@ -11,6 +11,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -91,33 +92,42 @@ def worth(record: Mapping[str, Any], task: Task, value: Any, blob: Callable[[str
 class Realised:
     """The last worths by plan. Every look reads only the outcomes that are new."""
 
-    def __init__(self, task_of: TaskOf) -> None:
-        self._task_of, self._lock = task_of, threading.Lock()
-        self._seen: dict[str, int] = {}
+    def __init__(self, task_of: TaskOf, earlier: Callable[[], list[AuditReader]] = list) -> None:
+        """`earlier` opens the files of the log before the one that is looked at."""
+        self._task_of, self._earlier, self._lock = task_of, earlier, threading.Lock()
+        self._seen: dict[tuple[str, str], int] = {}  # newest outcome that was looked at, by file and plan
         self._known: dict[str, deque[Worth]] = {}
 
     def look(self, reader: AuditReader, plan: str) -> RealisedView:
         with self._lock:
-            seen = self._seen.get(plan, 0)
+            place = (str(reader.path), plan)  # numbers begin anew in another file of the log
+            seen = self._seen.get(place, 0)
             rows = reader.list(plan=plan, kind="outcome", newest_first=True, limit=RECENT)
             known = self._known.setdefault(plan, deque(maxlen=RECENT))
             for row in reversed([row for row in rows if row.seq > seen]):
                 if (found := self._worth(reader, row.record)) is not None:
                     known.append(found)
             if rows:
-                self._seen[plan] = rows[0].seq
+                self._seen[place] = rows[0].seq
             return _view(known)
 
     def _worth(self, reader: AuditReader, outcome: Mapping[str, Any]) -> Worth | None:
         if outcome["step"] != 1 or "replaces" in outcome or outcome.get("taken") is None:
             return None
+        if "log" not in outcome:
+            return self._worth_in(reader, outcome)
+        with ExitStack() as stack:  # the decision is in a file before; its number is another entry's here
+            files = [stack.enter_context(file) for file in self._earlier()]
+            return next((w for file in files if (w := self._worth_in(file, outcome)) is not None), None)
+
+    def _worth_in(self, reader: AuditReader, outcome: Mapping[str, Any]) -> Worth | None:
         try:
-            decision = reader.get(outcome["entry"]).record
+            row = reader.get(outcome["entry"])
         except (UCSearchError, KeyError):
             return None
-        if outcome["taken"] != decision["outcome"]["action"]:
+        if row.id != outcome["decision"] or outcome["taken"] != row.record["outcome"]["action"]:
             return None
-        task = self._task_of(decision)
+        decision, task = row.record, self._task_of(row.record)
         return None if task is None else worth(decision, task, outcome["value"], reader.blob)
 
 
