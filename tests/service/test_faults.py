@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +16,9 @@ import pytest
 from tests.service.kit import CONFIG, PLAN, START, Clock, body, item, make_folder, running
 from ucsearch.monitor.journal import period_key
 from ucsearch.records.reader import AuditReader
+from ucsearch.service.core import Service
 from ucsearch.service.metrics import JsonLines
+from ucsearch.service.reads import Verified
 from ucsearch.verify import verify_log
 
 
@@ -210,3 +213,48 @@ def test_figures_and_the_text_log(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     assert "ucs_" not in text
     assert "SECRET-SERIES" not in text
     assert "4.0625" not in text
+
+
+def test_many_who_verify_do_not_take_all_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To verify takes seconds of a plan that is large, and a viewer may ask for it."""
+    go_on, begun = threading.Event(), list[str]()
+
+    def slow(self: Service, reader: object, id: str) -> Verified:
+        begun.append(id)
+        assert go_on.wait(60.0)
+        return Verified("valid", "", "")
+
+    monkeypatch.setattr(Service, "_verified", slow)
+
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            id = (await client.decide("A")).json()["items"][0]["id"]
+            path = f"/v1/decisions/{id}/verify"
+            asked = [asyncio.create_task(client.post(path, {}, role="viewer")) for _ in range(30)]
+            told = []
+            for task in asyncio.as_completed(asked, timeout=30.0):
+                told.append(await task)
+                if len(told) == 21:
+                    break
+            assert {(t.status_code, t.json()["code"]) for t in told} == {(503, "queue_full")}
+            assert all(int(t.headers["retry-after"]) > 1 for t in told)
+            waiting = [task for task in asked if not task.done()]
+            assert (len(waiting), len(begun)) == (9, 1)  # one at a time
+            assert (await client.decide("B")).status_code == 200
+            go_on.set()
+            assert [(await task).status_code for task in waiting] == [200] * 9
+            assert (await client.post(path, {}, role="viewer")).status_code == 200
+
+    asyncio.run(go())
+
+
+def test_whoever_waits_too_long_to_verify_is_told(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path, limits("request_s = 0.05")) as client:
+            async with client.service.verifying:
+                told = await client.post(f"/v1/decisions/{'0' * 64}/verify", {}, role="viewer")
+            assert (told.status_code, told.json()["code"]) == (503, "queue_full")
+            told = await client.post(f"/v1/decisions/{'0' * 64}/verify", {}, role="viewer")
+            assert told.status_code == 404
+
+    asyncio.run(go())

@@ -44,6 +44,7 @@ T = TypeVar("T")
 _log = logging.getLogger("ucsearch.service")
 _KEY = re.compile(r"[\x21-\x7e]{1,128}")
 _READERS = 4
+_VERIFIERS = 8  # who wait while one is at work
 # Bytes that hashlib works off without letting another thread take the interpreter, for which the loop would then wait.
 _UNSHARED, _SHORT = 2_000, 64_000
 _STANDBY_S = (0.02, 1.0)  # between two looks, from and to
@@ -105,7 +106,7 @@ class Service:
         self._in_flight: dict[str, tuple[str, asyncio.Future[Any]]] = {}
         self._readers = ThreadPoolExecutor(_READERS, "ucsearch-read")
         self._local = threading.local()
-        self.verifying = asyncio.Semaphore(1)
+        self.verifying, self._verifiers = asyncio.Semaphore(1), 0
         self.tally = Tally()
         self.realised = Realised(self.task_of, self.earlier_files)
         self.writer = Writer(
@@ -287,9 +288,23 @@ class Service:
         return self._free
 
     async def verify(self, id: str) -> Verified:
-        """Derive a decision again; one at a time, because it takes a processor."""
-        async with self.verifying:
-            return await self.read_one(self._verified, id)
+        """Derive a decision again; one at a time, because it takes a processor for seconds. Few wait for it: the
+        connections of many who do would be all there are, and nobody could decide."""
+        if self._verifiers > _VERIFIERS:
+            raise Refusal("queue_full", f"{self._verifiers} verifications are not done", retry_after=10)
+        self._verifiers += 1
+        try:
+            try:
+                async with asyncio.timeout(self.config.limits.request_s):
+                    await self.verifying.acquire()
+            except TimeoutError:
+                raise Refusal("queue_full", "others are still being verified", retry_after=10) from None
+            try:
+                return await self.read_one(self._verified, id)
+            finally:
+                self.verifying.release()
+        finally:
+            self._verifiers -= 1
 
     def _verified(self, reader: AuditReader, id: str) -> Verified:
         from ucsearch.verify import NoTask, verify_record
