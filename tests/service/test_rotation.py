@@ -4,6 +4,7 @@ verifier follows from the first file to the last."""
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sqlite3
 from datetime import UTC, datetime, timedelta
@@ -368,3 +369,17 @@ def test_what_is_counted_goes_on_in_the_next_file(tmp_path: Path) -> None:
             assert (sum(plans["today"].values()), plans["whole"]) == (1, True)
 
     asyncio.run(go())
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+def test_a_log_that_root_rotates_goes_on_in_a_file_of_the_service(tmp_path: Path) -> None:
+    """Its own would be one that the service cannot open, with the file before closed for ever."""
+    make_folder(tmp_path)
+    (tmp_path / "log").mkdir()
+    AuditLog(tmp_path / LOG).close()
+    os.chown(tmp_path / LOG, 1234, 1235)
+    for _ in range(2):
+        found = rotate(tmp_path).stat()
+        assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (1234, 1235, 0o600)
+    assert {p.stat().st_uid for p in (tmp_path / "log").iterdir()} == {1234}
+    assert check_files(tmp_path / LOG) == ""

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from ucsearch.errors import RecordError
 
-__all__ = ["LONGEST", "read_whole", "regular_file", "sync_folder", "whole_file"]
+__all__ = ["LONGEST", "other_owner", "read_whole", "regular_file", "sync_folder", "whole_file"]
 
 LONGEST = 1 << 30  # bytes of a file that is read at once
 
@@ -61,6 +61,20 @@ def read_whole(path: str | os.PathLike[str], most: int = LONGEST) -> bytes:
         if os.fstat(file.fileno()).st_size > most:
             raise OSError(errno.EFBIG, f"more than {most:,} bytes", str(path))
         return file.read(most)
+
+
+def other_owner(path: Path) -> tuple[int, int] | None:
+    """User and group of a file that is not ours, for the one that takes its place or goes on after it: an
+    administrator's would be one that the service cannot read. Only root can give it away; others are refused."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    if not hasattr(os, "geteuid") or found.st_uid == os.geteuid():
+        return None
+    if os.geteuid() != 0:
+        raise RecordError(f"{path}: belongs to another user; run this as that user, or as root")
+    return found.st_uid, found.st_gid
 
 
 def sync_folder(folder: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ucsearch.errors import RecordError
 from ucsearch.records.audit import AuditLog
-from ucsearch.records.files import sync_folder
+from ucsearch.records.files import other_owner, sync_folder, whole_file
 from ucsearch.records.notes import Tree
 from ucsearch.records.reader import AuditReader
 
@@ -62,6 +62,9 @@ def rotate(
             pins = {"previous": old.name, "count": count, "head": head, "root": tree.root().hex()}
             first = {**said, "event": "opened", **pins}
             records = [first, *carry(reader)]
+        if (owner := other_owner(old)) is not None:
+            with whole_file(new, private=True) as file:  # before SQLite opens it: what it adds is the same user's
+                os.fchown(file.fileno(), *owner)
         # Synced by the commit; with the same clock, so that times do not jump.
         with AuditLog(new, timeout_s=timeout_s) as log:
             log.append_batch(records)

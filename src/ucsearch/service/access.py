@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.errors import InputError, RecordError
-from ucsearch.records.files import regular_file, whole_file
+from ucsearch.records.files import other_owner, regular_file, whole_file
 
 __all__ = ["ROLES", "Principal", "TokenBook", "TokenInfo", "allows"]
 
@@ -230,22 +230,8 @@ def write_tokens(path: Path, tokens: tuple[TokenInfo, ...] = ()) -> None:
     for t in tokens:
         lines += ["", "[[token]]", f"name = {json.dumps(t.name)}", f'role = "{t.role}"', f'sha256 = "{t.sha256}"']
         lines += [f'expires = "{t.expires}"'] if t.expires else []
-    owner = _other_owner(path)
+    owner = other_owner(path)
     with whole_file(path, private=True) as file:
         file.write(("\n".join(lines) + "\n").encode("utf-8"))
         if owner is not None:
             os.fchown(file.fileno(), *owner)
-
-
-def _other_owner(path: Path) -> tuple[int, int] | None:
-    """User and group of a file that is not ours: an administrator's would be one that the service cannot read, and
-    nobody would be recognised any more."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    if not hasattr(os, "geteuid") or found.st_uid == os.geteuid():
-        return None
-    if os.geteuid() != 0:
-        raise RecordError(f"{path}: belongs to another user; run this as that user, or as root")
-    return found.st_uid, found.st_gid
