@@ -20,6 +20,7 @@ __all__ = ["Config", "ConfigError", "Limits", "MonitorTable", "PlanTable", "Serv
 FILE = "service.toml"
 _CENTURY_S = 3.2e9  # longer times end after the calendar does
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 
 
 class ConfigError(InputError):
@@ -70,6 +71,9 @@ class Server(_Table):
         host, _, port = self.bind.rpartition(":")
         if not host or not port.isdecimal() or not int(port) < 65536:
             raise ValueError(f"bind: saw {self.bind!r}, expected an address and a port, such as 127.0.0.1:8411")
+        for name in self.hosts or ("",):  # others would be compared for ever, and everybody refused
+            if _HOST.fullmatch(name) is None:
+                raise ValueError(f"hosts: saw {name!r}, expected names without scheme and port, IPv6 as '[::1]'")
         if bool(self.tls_cert) != bool(self.tls_key):
             raise ValueError("tls_cert and tls_key: expected both or neither")
         if self.proxy_user_header and not self.proxies:
