@@ -131,7 +131,8 @@ async def _everything(client: Client, held: Held, clock: Clock) -> None:
         "/v1/decisions", "/v1/decisions?limit=1&plan=orders", "/v1/decisions?limit=0", "/v1/series/A",
         "/v1/series/A?plan=other", "/v1/series/B", "/v1/series/C", "/v1/series/nobody", "/v1/plans", "/v1/log",
         "/v1/log/checkpoint", "/v1/log/export", "/v1/log/export?from=0", "/v1/monitors", "/v1/monitors/orders",
-        "/v1/monitors/other", "/v1/monitors/orders/A", "/v1/monitors/other/A", "/v1/plans/orders/schema",
+        "/v1/monitors/other", "/v1/monitors/orders/A", "/v1/monitors/other/A", "/v1/monitors/orders/nobody",
+        "/v1/plans/orders/schema",
         "/v1/plans/nothing/schema", f"/v1/decisions/{id}", f"/v1/decisions/{id}/explain", "/v1/decisions/nothing",
         *(f"{prefix}/{name}" for prefix in ("", "/v1") for name in ("healthz", "readyz", "metrics", "openapi.json")),
     ):  # fmt: skip

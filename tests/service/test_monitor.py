@@ -182,3 +182,18 @@ def test_a_monitor_without_reports_is_starved(tmp_path: Path) -> None:
             assert (await client.get("/v1/monitors/orders")).json()["overdue"] >= 2
 
     asyncio.run(whole())
+
+
+def test_a_series_that_nobody_decided_has_no_monitor(tmp_path: Path) -> None:
+    """A name that is misspelt would look like a series whose forecasts are good."""
+
+    async def go() -> None:
+        async with running(tmp_path, WATCHED) as client:
+            await client.decide("A")
+            found = await client.get("/v1/monitors/orders/A")
+            assert (found.status_code, found.json()["state"], found.json()["outcomes"]) == (200, "armed", 0)
+            told = await client.get("/v1/monitors/orders/a")
+            assert (told.status_code, told.json()["code"]) == (404, "not_found")
+            assert (await client.get("/v1/monitors/orders/")).json()["series"] == ""  # all together
+
+    asyncio.run(go())

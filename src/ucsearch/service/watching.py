@@ -97,7 +97,15 @@ async def stream(service: Service, plan: str, series: str) -> StreamView:
     watched = service.standing.journal.plans.get(service.plan(plan).name)
     if watched is None:
         raise Refusal("not_found", "the plan has no monitor")
-    return _stream(watched.monitor.status(series), watched.monitor.settings.limit)
+    status = watched.monitor.status(series)
+    if series != POOL and not status.outcomes and not status.tripped:  # a misspelt name would look like a good one
+        await service.read_one(_check_known, series, plan)
+    return _stream(status, watched.monitor.settings.limit)
+
+
+def _check_known(reader: AuditReader, series: str, plan: str) -> None:
+    if reader.newest(series, plan) is None:
+        raise Refusal("not_found", "there is no decision of this series")
 
 
 def plain_stream(service: Service, plan: str, series: str) -> dict[str, Any] | None:
