@@ -23,10 +23,11 @@ from ucsearch.pipeline.scaffold import write_scaffold
 from ucsearch.records.backup import restore
 from ucsearch.records.chain import Checkpoint
 from ucsearch.service.arming import arm, replayed
+from ucsearch.service.backups import backup_log
 from ucsearch.service.config import PlanTable, load_config
 from ucsearch.service.ground import room_for_connections
 from ucsearch.service.plans import load_plan
-from ucsearch.service.start import backup_log, init, run
+from ucsearch.service.start import init, run
 
 
 def command(*arguments: str) -> tuple[int, str]:

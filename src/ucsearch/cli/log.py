@@ -319,10 +319,15 @@ def backup(
 
     with reported():
         done = copied(log, to, replace=replace)
-        if checkpoint is not None:
-            with AuditReader(to) as reader:
+        with AuditReader(to) as reader:
+            following = reader.closed_by()
+            if checkpoint is not None:
                 reader.checkpoint().write(checkpoint)
     typer.echo(f"{done.count} entries, head {done.head}, in {done.path}, sha256 {done.sha256}")
+    if following:
+        typer.echo(
+            f"{plain(log)} is closed: the log goes on in {plain(following)}, which is not in this copy.", err=True
+        )
 
 
 @log_app.command()

@@ -113,9 +113,10 @@ def backup(
 ) -> None:
     """Copy the log, with every decision that was answered, to a file; beside it its checkpoint and its SHA-256.
 
+    Of a log that was rotated, earlier files that are still there are copied beside it under their names.
     The service may run meanwhile. Exit codes: 0 copied and verified, 1 something is not right.
     """
-    from ucsearch.service.start import backup_log
+    from ucsearch.service.backups import backup_log
 
     for line in backup_log(folder, to, store=store):
         typer.echo(line)

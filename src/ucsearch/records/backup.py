@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ucsearch.errors import RecordError
+from ucsearch.records.audit import AuditLog
 from ucsearch.records.chain import ChainReport, Checkpoint
-from ucsearch.records.files import sync_folder
+from ucsearch.records.files import new_file, sync_folder
+from ucsearch.records.place import copy_log
 from ucsearch.records.reader import AuditReader, find_head
+from ucsearch.records.rotation import next_name, opening
 from ucsearch.records.store import check_links, dial, explain, tail
 
-__all__ = ["Copied", "backup", "restore"]
+__all__ = ["Copied", "backup", "backup_database", "restore"]
 
 _BESIDE = ("-wal", "-shm", "-journal")
 
@@ -58,6 +61,25 @@ def backup(
             raise
 
 
+def backup_database(address: str, to: str | os.PathLike[str]) -> Copied:
+    """Copy a log out of a database to a new file; it gets its name when it is complete."""
+    target = Path(to)
+    _check_target(None, target, replace=False)
+    part = _part(target)
+    try:
+        copy_log(address, part)
+        with AuditLog(part) as log:
+            log.settle()
+        with _still(part, 5.0) as made:
+            report = made.verify()
+            _right(report, f"{target}: the copy is not right")
+        return _placed(part, target, report, replace=False)
+    except BaseException:
+        for end in ("", *_BESIDE):
+            part.with_name(part.name + end).unlink(missing_ok=True)
+        raise
+
+
 def restore(
     copy: str | os.PathLike[str],
     log: str | os.PathLike[str],
@@ -70,6 +92,12 @@ def restore(
     _check_target(source, target, replace=False)
     with AuditReader(source, timeout_s=timeout_s) as reader:
         _right(reader.verify(checkpoint), f"{source}: not restored")
+        first = opening(reader)
+        if first is not None and first["previous"] == target.name:
+            raise RecordError(
+                f"{target}: the copy is of the file after that one; restore it as {next_name(target).name}, and name "
+                f"that in store.log where {target.name} is not there"
+            )
     part = _copied(source, target, timeout_s)
     try:
         with _still(part, timeout_s) as made:
@@ -81,10 +109,10 @@ def restore(
         raise
 
 
-def _check_target(source: Path, target: Path, replace: bool) -> None:
-    check_links(source)
-    check_links(target)
-    if target.exists() and source.exists() and target.samefile(source):
+def _check_target(source: Path | None, target: Path, replace: bool) -> None:
+    for path in filter(None, (source, target)):
+        check_links(path)
+    if source is not None and target.exists() and source.exists() and target.samefile(source):
         raise RecordError(f"{target}: a log is not copied onto itself")
     if target.exists() and not replace:
         raise RecordError(f"{target}: there is a file already; move it away first")
@@ -98,9 +126,9 @@ def _check_target(source: Path, target: Path, replace: bool) -> None:
 
 def _copied(source: Path, target: Path, timeout_s: float) -> Path:
     """One consistent state of the source, in a private file beside the target."""
-    part = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
+    part = _part(target)
     try:
-        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        os.close(new_file(part, 0o600, like=target if target.exists() else target.absolute().parent))
         with closing(_source(source, timeout_s)) as old, closing(dial(part, "mode=rw", timeout_s)) as new:
             old.backup(new, pages=-1)  # all pages in one step, under one read lock: writers go on meanwhile
             new.execute("PRAGMA journal_mode = DELETE").fetchall()  # one file, nothing beside it
@@ -111,6 +139,10 @@ def _copied(source: Path, target: Path, timeout_s: float) -> Path:
         part.unlink(missing_ok=True)
         raise RecordError(f"{target}: cannot be written ({error.strerror})") from error
     return part
+
+
+def _part(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
 
 
 def _source(source: Path, timeout_s: float) -> sqlite3.Connection:

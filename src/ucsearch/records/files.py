@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -13,15 +14,25 @@ from typing import BinaryIO
 
 from ucsearch.errors import RecordError
 
-__all__ = ["LONGEST", "other_owner", "read_whole", "regular_file", "sync_folder", "whole_file"]
+__all__ = [
+    "LONGEST",
+    "check_is_file",
+    "check_owner",
+    "new_file",
+    "read_whole",
+    "regular_file",
+    "sync_folder",
+    "whole_file",
+]
 
+_ADDRESS = re.compile(r"postgres(ql)?:/", re.IGNORECASE)  # a Path has one slash of them
 LONGEST = 1 << 30  # bytes of a file that is read at once
 
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[BinaryIO]:
     """A binary file to write; on a clean exit it is durable under `path`, otherwise `path` is as before. A private one
-    is its owner's alone to read, and does not take the place of a symbolic link."""
+    is its owner's alone to read, and does not take the place of a symbolic link. `path` keeps the owner it has."""
     target = Path(path)
     if private and target.is_symlink():
         raise RecordError(f"{target}: saw a symbolic link, expected a file or nothing")
@@ -29,7 +40,7 @@ def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterat
     part = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
     try:
         mode = 0o600 if private else 0o666
-        file = os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), mode), "wb")
+        file = os.fdopen(new_file(part, mode, like=target if target.is_file() else None), "wb")
     except OSError as error:
         raise RecordError(f"{target}: cannot be written ({error.strerror})") from error
     try:
@@ -44,6 +55,29 @@ def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterat
         if isinstance(error, OSError):
             raise RecordError(f"{target}: cannot be written ({error.strerror})") from error
         raise
+
+
+def check_is_file(path: Path) -> None:
+    """Refuse a database's address in a file's place without repeating it: it may hold a password."""
+    if _ADDRESS.match(str(path)):
+        raise RecordError(
+            "postgresql://...: saw a database's address, expected a file; `ucsearch log copy ADDRESS FILE` makes one"
+        )
+
+
+def new_file(path: Path, mode: int, like: Path | None = None) -> int:
+    """A descriptor of a file that was not there before. Made by root it belongs to the owner of `like`: a service that
+    runs as somebody else must still read its tokens, and write its log, after root has looked after them."""
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), mode)
+    if like is not None and os.name == "posix" and os.geteuid() == 0:
+        try:
+            found = like.stat()
+            os.fchown(descriptor, found.st_uid, found.st_gid)
+        except BaseException:
+            os.close(descriptor)
+            path.unlink(missing_ok=True)
+            raise
+    return descriptor
 
 
 def regular_file(path: str | os.PathLike[str]) -> BinaryIO:
@@ -63,18 +97,15 @@ def read_whole(path: str | os.PathLike[str], most: int = LONGEST) -> bytes:
         return file.read(most)
 
 
-def other_owner(path: Path) -> tuple[int, int] | None:
-    """User and group of a file that is not ours, for the one that takes its place or goes on after it: an
-    administrator's would be one that the service cannot read. Only root can give it away; others are refused."""
+def check_owner(path: Path) -> None:
+    """Refuse to put a file in the place of another user's, or after it: that user could not read ours. Root gives it
+    to him (`new_file`)."""
     try:
         found = path.stat()
     except OSError:
-        return None
-    if not hasattr(os, "geteuid") or found.st_uid == os.geteuid():
-        return None
-    if os.geteuid() != 0:
+        return
+    if hasattr(os, "geteuid") and os.geteuid() not in (0, found.st_uid):
         raise RecordError(f"{path}: belongs to another user; run this as that user, or as root")
-    return found.st_uid, found.st_gid
 
 
 def sync_folder(folder: Path) -> None:

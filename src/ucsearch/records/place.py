@@ -48,15 +48,15 @@ def copy_log(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> 
     with open_reader(source) as old:
         report = old.verify()
         if not report.ok:
-            raise RecordError(f"{source}: {report}; not copied")
+            raise RecordError(f"{old.path}: {report}; not copied")
         with open_log(target) as new:
             begun = new.count()
             if begun and (begun > report.count or new.get(begun).head != old.get(begun).head):
-                raise RecordError(f"{target}: holds another log; nothing was copied")
+                raise RecordError(f"{new.path}: holds another log; nothing was copied")
             rows = old.rows(begun + 1, report.count)
             while part := list(islice(rows, _CHUNK)):
                 new.take_over(part, {k: v for row in part for k, v in old.blobs_of(row).items()})
             made = new.verify(old.checkpoint())
             if not made.ok or (made.count, made.head) != (report.count, report.head):
-                raise RecordError(f"{target}: the copy is not right: {made}")
+                raise RecordError(f"{new.path}: the copy is not right: {made}")
     return CopiedLog(report.count, report.head, report.count - begun)

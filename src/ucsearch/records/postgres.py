@@ -17,7 +17,6 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from ucsearch.errors import RecordError
 from ucsearch.records.audit import AuditLog
@@ -112,6 +111,7 @@ class PostgresReader(AuditReader):
         with self._words():
             real = psycopg.connect(
                 url, autocommit=True, connect_timeout=max(2, int(timeout_s)), application_name="ucsearch",
+                client_encoding="UTF8",
                 options=f"-c search_path=ucsearch -c lock_timeout={int(1000 * timeout_s)}",
             )  # fmt: skip
             self._connection: Any = _Connection(real)
@@ -149,6 +149,27 @@ class PostgresReader(AuditReader):
         with self._guarded() as connection:
             found = connection.execute("SELECT to_regclass('ucsearch.format') IS NOT NULL").fetchone()
         return bool(found[0])
+
+    def _check_server(self) -> None:
+        with self._guarded() as connection:
+            for name, allowed in (
+                ("fsync", {"on"}), ("full_page_writes", {"on"}), ("synchronous_commit", {"on", "remote_apply"}),
+            ):  # fmt: skip
+                (found,) = connection.execute(f"SHOW {name}").fetchone()
+                if found not in allowed:
+                    raise RecordError(f"{self.path}: {name} is {found}; what it confirms could be lost")
+            (found,) = connection.execute("SHOW server_encoding").fetchone()
+            if found != "UTF8":  # a name that it has no letters for would be refused at the first decision about it
+                raise RecordError(f"{self.path}: the database's encoding is {found}, expected UTF8")
+
+    @classmethod
+    def is_at(cls, url: str, *, timeout_s: float = 5.0) -> bool:
+        """Whether there is a log; a server that would be refused for writing is refused here."""
+        made = cls.__new__(cls)
+        made._connect(url, timeout_s)
+        with made:
+            made._check_server()
+            return made._has_tables()
 
     @property
     def format(self) -> int:
@@ -197,15 +218,6 @@ class PostgresLog(PostgresReader, AuditLog):
         except BaseException:
             self.close()
             raise
-
-    def _check_server(self) -> None:
-        with self._guarded() as connection:
-            for name, allowed in (
-                ("fsync", {"on"}), ("full_page_writes", {"on"}), ("synchronous_commit", {"on", "remote_apply"}),
-            ):  # fmt: skip
-                (found,) = connection.execute(f"SHOW {name}").fetchone()
-                if found not in allowed:
-                    raise RecordError(f"{self.path}: {name} is {found}; what it confirms could be lost")
 
     def _stand_alone(self) -> None:
         with self._guarded() as connection:
@@ -265,5 +277,19 @@ def columns_of(body: bytes) -> tuple[Any, ...]:
 
 
 def _label(url: str) -> str:
-    parts = urlsplit(url)
-    return f"postgresql:{parts.hostname or 'local'}:{parts.port or 5432}{parts.path}"
+    """Which database an address names, without its password. PostgreSQL's own words about an address that it cannot
+    read quote it, and where a mark in a password is not encoded they take a part of it for a host or a port."""
+    from psycopg import Error
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        parts = conninfo_to_dict(url)
+    except Error:
+        parts = {"port": "?"}
+    host, port = str(parts.get("host") or "local"), str(parts.get("port") or 5432)
+    if "@" in host or not re.fullmatch("[0-9,]+", port):
+        raise RecordError(
+            "postgresql://...: the address cannot be read; write marks such as / @ : # % and spaces of a password as "
+            "%2F %40 %3A %23 %25 %20, or keep it in a file (PGPASSFILE)"
+        )
+    return f"postgresql:{host}:{port}/{parts.get('dbname') or ''}"

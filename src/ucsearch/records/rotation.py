@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
+import stat
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -18,11 +20,22 @@ from typing import Any, NamedTuple
 
 from ucsearch.errors import RecordError
 from ucsearch.records.audit import AuditLog
-from ucsearch.records.files import other_owner, sync_folder, whole_file
+from ucsearch.records.files import check_owner, new_file, sync_folder
 from ucsearch.records.notes import Tree
 from ucsearch.records.reader import AuditReader
+from ucsearch.records.store import check_links, dial, format_of
 
-__all__ = ["ROTATION_SCHEMA", "Rotated", "check_files", "earlier_files", "files_of", "newest_file", "opening", "rotate"]
+__all__ = [
+    "ROTATION_SCHEMA",
+    "Rotated",
+    "check_files",
+    "earlier_files",
+    "files_of",
+    "newest_file",
+    "next_name",
+    "opening",
+    "rotate",
+]
 
 ROTATION_SCHEMA = "ucsearch.rotation/1"
 _NUMBERED = re.compile(r"(.+)\.([0-9]{4})")
@@ -55,16 +68,19 @@ def rotate(
     made: list[Rotated] = []
 
     def build(count: int, head: str) -> None:
-        _remove(new)  # of a rotation that was cut off: nobody was sent there
         with AuditReader(old, timeout_s=timeout_s) as reader:
+            if not _is_left_over(new, reader):
+                raise RecordError(f"{new}: there is a file already that holds entries of its own; move it away first")
+            _remove(new)
             tree = _tree(reader)
             tree.add(bytes.fromhex(head))
             pins = {"previous": old.name, "count": count, "head": head, "root": tree.root().hex()}
             first = {**said, "event": "opened", **pins}
             records = [first, *carry(reader)]
-        if (owner := other_owner(old)) is not None:
-            with whole_file(new, private=True) as file:  # before SQLite opens it: what it adds is the same user's
-                os.fchown(file.fileno(), *owner)
+        check_owner(old)
+        # As the old one: who writes to that must be able to write to this.
+        os.close(new_file(new, 0o600, like=old))
+        new.chmod(stat.S_IMODE(old.stat().st_mode) & 0o666)
         # Synced by the commit; with the same clock, so that times do not jump.
         with AuditLog(new, timeout_s=timeout_s) as log:
             log.append_batch(records)
@@ -80,6 +96,30 @@ def next_name(path: Path) -> Path:
     found = _NUMBERED.fullmatch(path.stem)
     stem, number = (found[1], int(found[2])) if found else (path.stem, 1)
     return path.with_name(f"{stem}.{number + 1:04d}{path.suffix}")
+
+
+def _is_left_over(path: Path, old: AuditReader) -> bool:
+    """Whether there is nothing, or what a rotation made before it was cut off: nobody was sent there, and all it holds
+    was carried over. After an older copy of `old` was restored, the file may be the one with the newer decisions."""
+    check_links(path)
+    if not path.exists():
+        return True
+    with closing(dial(path, "mode=rw", 5.0)) as connection:  # it may have to be recovered first
+        try:
+            if format_of(connection) == "empty":
+                return True
+        except sqlite3.Error as error:
+            raise RecordError(f"{path}: {error}; move it away first") from error
+    with AuditReader(path) as found:
+        for row in found:
+            record = row.record
+            kind, event = record.get("kind"), record.get("event")
+            if kind == "control":
+                if not old.has_all([row.id]):
+                    return False
+            elif (row.seq, kind, event) != (1, "rotation", "opened") and (kind, event) != ("monitor", "carried"):
+                return False
+    return True
 
 
 def _remove(path: Path) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records.chain import GENESIS
-from ucsearch.records.files import sync_folder
+from ucsearch.records.files import check_is_file, new_file, sync_folder
 
 __all__ = [
     "APPLICATION_ID",
@@ -177,6 +177,7 @@ def connect(path: Path, *, timeout_s: float, read_only: bool, max_pages: int | N
 def check_links(path: Path) -> None:
     """A link in the log's place, or in that of the files SQLite keeps beside it, would have it read or written
     somewhere else."""
+    check_is_file(path)
     for name in (path.name, *(path.name + end for end in ("-wal", "-shm", "-journal"))):
         try:
             mode = path.with_name(name).lstat().st_mode
@@ -268,9 +269,9 @@ def _open_to_write(path: Path, timeout_s: float, max_pages: int | None) -> sqlit
 
 
 def _create_private(path: Path) -> None:
-    # Made here, because SQLite would leave it to the umask; the files it adds take their mode from this one.
+    # Made here, because SQLite would leave it to the umask; the files it adds take mode and owner from this one.
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        os.close(new_file(path, 0o600, like=path.parent))
     except FileExistsError:
         return
     except OSError as error:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ucsearch.errors import InputError, RecordError
-from ucsearch.records.files import other_owner, regular_file, whole_file
+from ucsearch.records.files import check_owner, regular_file, whole_file
 
 __all__ = ["ROLES", "Principal", "TokenBook", "TokenInfo", "allows"]
 
@@ -230,8 +230,6 @@ def write_tokens(path: Path, tokens: tuple[TokenInfo, ...] = ()) -> None:
     for t in tokens:
         lines += ["", "[[token]]", f"name = {json.dumps(t.name)}", f'role = "{t.role}"', f'sha256 = "{t.sha256}"']
         lines += [f'expires = "{t.expires}"'] if t.expires else []
-    owner = other_owner(path)
+    check_owner(path)
     with whole_file(path, private=True) as file:
         file.write(("\n".join(lines) + "\n").encode("utf-8"))
-        if owner is not None:
-            os.fchown(file.fileno(), *owner)

@@ -19,6 +19,7 @@ __all__ = ["Config", "ConfigError", "Limits", "MonitorTable", "PlanTable", "Serv
 
 FILE = "service.toml"
 _CENTURY_S = 3.2e9  # longer times end after the calendar does
+_SCHEME = re.compile(r"[a-z0-9+.-]+://|postgres(ql)?:", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 
@@ -103,6 +104,13 @@ class Store(_Table):
     @property
     def is_postgres(self) -> bool:
         return self.log.startswith(("postgresql://", "postgres://"))
+
+    @field_validator("log")
+    @classmethod
+    def _placed(cls, value: str) -> str:
+        if not value.startswith(("postgresql://", "postgres://")) and _SCHEME.match(value):
+            raise ValueError("expected a file, or postgresql://user@host/database")
+        return value
 
 
 class Limits(_Table):
@@ -213,5 +221,7 @@ def load_config(folder: str | Path, *, store: str | None = None) -> tuple[Config
 
 def _line(error: Any) -> str:
     place = ".".join(str(x) for x in error["loc"])
-    seen = "" if isinstance(error["input"], dict | list) else f" (saw {error['input']!r})"
+    # An address may hold a password.
+    hidden = isinstance(error["input"], dict | list) or _SCHEME.match(str(error["input"])) is not None
+    seen = "" if hidden else f" (saw {error['input']!r})"
     return f"{place}: {error['msg']}{seen}" if place else f"{error['msg']}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import hashlib
 import json
 import logging
 import os
@@ -11,24 +10,23 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError, RecordError, UCSearchError
 from ucsearch.records.audit import AuditLog
-from ucsearch.records.backup import backup
-from ucsearch.records.chain import Checkpoint
 from ucsearch.records.files import whole_file
-from ucsearch.records.place import copy_log
+from ucsearch.records.rotation import check_files
 from ucsearch.service.access import FILE as TOKENS
 from ucsearch.service.access import TokenBook, write_tokens
-from ucsearch.service.config import FILE, Config, load_config
+from ucsearch.service.config import FILE, Config, Store, load_config
 from ucsearch.service.core import Service
 from ucsearch.service.ground import check_address, check_certificate, check_folders, room_for_connections
 from ucsearch.service.plans import Plan, coarse, load_plan
-from ucsearch.service.store import confirm, open_reader
+from ucsearch.service.store import confirm, is_there, open_earlier, open_reader
 
-__all__ = ["Finding", "backup_log", "check", "init", "run"]
+__all__ = ["Finding", "check", "init", "run"]
 
 _log = logging.getLogger("ucsearch.service")
 _COLLECT_AFTER = 50_000  # new objects; a batch of 500 decisions makes about as many
@@ -137,35 +135,25 @@ def check(folder: str | Path, *, store: str | None = None) -> Iterator[Finding]:
         if text := check_folders(config, place):
             yield Finding(1, text)
         confirm(config.store, place)
-        with open_reader(config.store, place) as reader:
-            report = reader.verify()
-        yield Finding(0 if report.ok else 2, f"log: {report}")
+        yield from _verified(config.store, place)
     except UCSearchError as error:
         yield Finding(2, str(error))
 
 
-def backup_log(folder: str | Path, to: str | Path, *, store: str | None = None) -> list[str]:
-    """A verified copy of the log in one file, its checkpoint in another and its SHA-256 in a third."""
-    config, place = load_config(folder, store=store)
-    target = Path(to)
-    if config.store.is_postgres:
-        if target.exists():
-            raise RecordError(f"{target}: there is a file already; move it away first")
-        copied = copy_log(config.store.log, target)
-        with AuditLog(target) as log:
-            log.settle()
-        count, head = copied.entries, copied.head
-        with target.open("rb") as file:
-            sha = hashlib.file_digest(file, "sha256").hexdigest()
-    else:
-        made = backup(place / config.store.log, target)
-        count, head, sha = made.count, made.head, made.sha256
-    beside = target.with_name(target.name + ".checkpoint")
-    Checkpoint(count, head).write(beside)
-    sums = target.with_name(target.name + ".sha256")
-    with whole_file(sums) as sum_file:
-        sum_file.write(f"{sha}  {target.name}\n".encode())
-    return [f"{target}: {count} entries, head {head}", f"{beside}: its checkpoint", f"{sums}: {sha}"]
+def _verified(store: Store, place: Path) -> Iterator[Finding]:
+    """Every file of the log, and what links them."""
+    if not is_there(store, place):
+        yield Finding(1, "log: there is none yet; the first start makes one")
+        return
+    with ExitStack() as stack:
+        readers = [stack.enter_context(reader) for reader in reversed(open_earlier(store, place))]
+        readers.append(stack.enter_context(open_reader(store, place)))
+        for reader in readers:
+            report = reader.verify()
+            name = f"log, {reader.path.name}" if len(readers) > 1 else "log"
+            yield Finding(0 if report.ok else 2, f"{name}: {report}")
+    if len(readers) > 1 and (wrong := check_files(place / store.log)):
+        yield Finding(2, f"log: {wrong}")
 
 
 def ready_plans(plans: dict[str, Plan]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -12,13 +12,14 @@ from ucsearch.errors import RecordError
 from ucsearch.records import place
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.chain import Checkpoint
-from ucsearch.records.postgres import AnotherService
+from ucsearch.records.files import new_file
+from ucsearch.records.postgres import AnotherService, PostgresReader
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.rotation import check_files, earlier_files, newest_file
 from ucsearch.service.chores import NET
 from ucsearch.service.config import Store
 
-__all__ = ["confirm", "confirm_seen", "open_earlier", "open_log", "open_reader"]
+__all__ = ["confirm", "confirm_seen", "is_there", "open_earlier", "open_log", "open_reader"]
 
 
 def open_log(store: Store, folder: Path, clock: Callable[[], datetime]) -> AuditLog:
@@ -71,6 +72,8 @@ def _lock_path(log: Path) -> Path:
 def _alone(path: Path) -> int:
     """A lock beside the log, let go with the process that holds it."""
     try:
+        with suppress(FileExistsError):
+            os.close(new_file(_lock_path(path), 0o600, like=path.parent))
         handle = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise RecordError(f"{path}: its folder cannot be written ({error.strerror})") from error
@@ -89,6 +92,11 @@ def _alone(path: Path) -> int:
 def open_reader(store: Store, folder: Path) -> AuditReader:
     """Of the file that is written to now, where the log has several."""
     return place.open_reader(store.log if store.is_postgres else newest_file(folder / store.log))
+
+
+def is_there(store: Store, folder: Path) -> bool:
+    """Whether there is a log; of a database also whether it may be written to."""
+    return PostgresReader.is_at(store.log) if store.is_postgres else (folder / store.log).exists()
 
 
 def open_earlier(store: Store, folder: Path) -> list[AuditReader]:
