@@ -44,6 +44,7 @@ def test_every_figure_that_is_drawn_or_watched_exists() -> None:
         assert metrics_in(expression) or 'up{job="ucsearch"}' in expression
     rules = (DEPLOY / "prometheus" / "alerts.yaml").read_text()
     assert metrics_in(rules) <= known
+    assert "ucsearch_monitor_evidence >= ucsearch_monitor_limit" in rules  # every plan has its own
     drawn = set().union(*map(metrics_in, expressions))
     families = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name in drawn}
     # A figure that nobody sees is not worth its price.

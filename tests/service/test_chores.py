@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 from tests.kit.logged import decide
 from tests.service.kit import CONFIG, running
+from ucsearch.pipeline.rotating import rotate_log
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.chain import Checkpoint
 from ucsearch.records.entries import Entry
@@ -209,3 +211,51 @@ def test_who_has_gone_when_the_last_word_is_said_is_no_bug() -> None:
         assert inner.closed
 
     asyncio.run(go())
+
+
+def test_what_was_recorded_last_gets_a_checkpoint_although_nobody_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_OLD_S", 0.05)
+    chores = Chores(tmp_path / "checkpoint.json", 1_000_000, pages=0)
+    with AuditLog(tmp_path / "log.db") as log:
+        last = fill(log, chores, 7)
+        until(lambda: Checkpoint.read(tmp_path / "checkpoint.json").count == last.seq)
+    until(lambda: chores.age_s() == 0.0)  # however long nothing happens
+    chores.stop()
+
+
+def test_entries_wait_for_a_checkpoint_from_the_first_on(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    chores = Chores(tmp_path / "file" / "checkpoint.json", 1_000, pages=0)  # a folder that cannot be
+    assert chores.age_s() == 0.0
+    with AuditLog(tmp_path / "log.db") as log:
+        fill(log, chores, 1)
+        until(lambda: chores.age_s() > 0.0)
+        chores._path = tmp_path / "checkpoint.json"
+        fill(log, chores, 1)
+        assert chores.age_s() == 0.0
+    chores.stop()
+
+
+def test_figures_of_a_log_that_was_rotated_and_of_one_that_was_there_before(tmp_path: Path) -> None:
+    def figure(text: str, name: str) -> float:
+        return next(float(line.split()[1]) for line in text.splitlines() if line.startswith(f"ucsearch_{name} "))
+
+    tokens: dict[str, str] = {}
+
+    async def once(rotated: bool) -> tuple[float, float, float]:
+        async with running(tmp_path, tokens=tokens or None) as client:
+            tokens.update(client.tokens)
+            entries = figure((await client.get("/metrics")).text, "log_entries")
+            before = figure((await client.get("/metrics")).text, "log_bytes")
+            if rotated:
+                rotate_log(tmp_path / "log/decisions.db", at=datetime(2026, 3, 9, tzinfo=UTC), by="a", why="a test")
+            await client.decide(*(f"S{i}" for i in range(40)))
+            return entries, before, figure((await client.get("/metrics")).text, "log_bytes")
+
+    assert asyncio.run(once(False))[0] == 0
+    entries, before, after = asyncio.run(once(True))
+    assert entries == 40
+    newest = tmp_path / "log/decisions.0002.db"
+    assert after >= before + newest.stat().st_size

@@ -24,6 +24,7 @@ _log = logging.getLogger("ucsearch.service")
 _ENTRIES = 100  # between two looks at the pages
 NET = 4  # times as many pages as wanted: then a commit moves them, should nobody else
 _STOP_S = 10.0
+_OLD_S = 3_600.0  # a checkpoint of this age is written anew where the log has gone on, however little
 
 
 class Chores:
@@ -37,6 +38,8 @@ class Chores:
         self._writing = threading.Lock()
         self._changed = threading.Condition()
         self._due: Checkpoint | None = None
+        self._newest: Entry | None = None  # of the last commit
+        self._begun_at = 0.0  # time.monotonic() of the first
         self._crowded: Path | None = None  # the file whose pages are to be moved
         self._looked = 0  # the last entry when they were looked at
         self._few_left = False
@@ -45,6 +48,10 @@ class Chores:
 
     def after(self, log: AuditLog, entry: Entry) -> None:
         """A commit ended with this entry."""
+        now = time.monotonic()
+        if self._newest is None:
+            self._begun_at = now
+        self._newest = entry
         if entry.seq < self.count or not self.count:  # the first of this process, or of the log's next file
             self._looked = entry.seq
             self._try_writing(Checkpoint(entry.seq, entry.head))
@@ -55,9 +62,9 @@ class Chores:
                 log.move_pages()
             except RecordError as error:
                 _log.warning("pages not moved: %s", error)
-        due = entry.seq - self.count >= self._every
+        due = entry.seq - self.count >= self._every or now - self.written_at >= _OLD_S
         crowded = self._pages > 0 and entry.seq - self._looked >= _ENTRIES
-        if due or crowded:
+        if due or crowded or self._thread is None:
             self._looked = entry.seq if crowded else self._looked
             with self._changed:
                 self._due = Checkpoint(entry.seq, entry.head) if due else self._due
@@ -66,6 +73,14 @@ class Chores:
                     self._thread = threading.Thread(target=self._work, name="ucsearch-chores", daemon=True)
                     self._thread.start()
                 self._changed.notify()
+
+    def age_s(self) -> float:
+        """How long entries have waited for a checkpoint, at most: since the last one, or the first entry without one; 0
+        while there is nothing that it does not hold."""
+        newest = self._newest
+        if newest is None or newest.seq == self.count:
+            return 0.0
+        return time.monotonic() - (self.written_at or self._begun_at)
 
     def stop(self) -> None:
         with self._changed:
@@ -92,7 +107,11 @@ class Chores:
         while True:
             with self._changed:
                 while not (self._due or self._crowded or self._stopping):
-                    self._changed.wait()
+                    self._changed.wait(_OLD_S)
+                    newest = self._newest
+                    # Nobody may come for days: what was recorded last must not wait for the next.
+                    if self._due is None and newest is not None and newest.seq != self.count and self.age_s() >= _OLD_S:
+                        self._due = Checkpoint(newest.seq, newest.head)
                 if self._stopping:
                     break
                 due, crowded = self._due, self._crowded

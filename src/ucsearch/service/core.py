@@ -34,7 +34,7 @@ from ucsearch.service.problems import Refusal
 from ucsearch.service.reads import Tally, Verified, find_row
 from ucsearch.service.realised import Realised
 from ucsearch.service.standing import Standing
-from ucsearch.service.store import confirm, confirm_seen, open_earlier, open_log, open_reader
+from ucsearch.service.store import confirm, confirm_seen, open_earlier, open_log, open_reader, size_of
 from ucsearch.service.writer import Desk, Writer
 from ucsearch.task import Task
 
@@ -76,13 +76,6 @@ def name_of(principal: Principal, route: str, key: str | None) -> str:
 
 def takes_long() -> Refusal:
     return Refusal("not_ready", "it takes longer than expected; ask again with the same key")
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:  # SQLite takes its files away when it is done with them
-        return 0
 
 
 class Service:
@@ -136,6 +129,8 @@ class Service:
                 standing_by = True
                 time.sleep(pause_s)  # short at first: whoever was killed a moment ago is gone in the next
                 pause_s = min(2.0 * pause_s, _STANDBY_S[1])
+        with self._open_reader() as reader:
+            self.metrics.entries.set(reader.count())
         self.started = True
 
     def stop(self) -> None:
@@ -338,17 +333,16 @@ class Service:
         m = self.metrics
         m.queue.set(self.writer.queue.waiting)
         m.free.set(self.free_bytes())
-        if self.chores.written_at:
-            m.checkpoint_age.set(time.monotonic() - self.chores.written_at)
+        m.checkpoint_age.set(self.chores.age_s())
         for name, watched in list(self.standing.journal.plans.items()):
             if name in self.plans:
                 pool, *rest = watched.monitor.statuses()
                 m.evidence.labels(name).set(pool.evidence)
+                m.limit.labels(name).set(watched.monitor.settings.limit)
                 m.tripped.labels(name).set(sum(status.tripped for status in rest))
                 m.overdue.labels(name).set(self.standing.overdue(name, self.clock()))
         if not self.config.store.is_postgres:
-            path = self.folder / self.config.store.log
-            m.log_bytes.set(sum(map(_size, path.parent.glob(path.name + "*"))))
+            m.log_bytes.set(size_of(self.config.store, self.folder))
 
     def not_ready(self) -> list[str]:
         """Why nothing can be decided now; empty when it can."""

@@ -43,8 +43,11 @@ class Metrics:
         self.entries = Gauge(f"{p}_log_entries", "entries of the log", registry=r)
         self.log_bytes = Gauge(f"{p}_log_bytes", "size of the log", registry=r)
         self.free = Gauge(f"{p}_disk_free_bytes", "free bytes of the log's disk", registry=r)
-        self.checkpoint_age = Gauge(f"{p}_checkpoint_age_seconds", "since the last checkpoint", registry=r)
+        self.checkpoint_age = Gauge(
+            f"{p}_checkpoint_age_seconds", "since the last checkpoint, 0 if it holds all", registry=r
+        )
         self.evidence = Gauge(f"{p}_monitor_evidence", "evidence of the pool", ("plan",), registry=r)
+        self.limit = Gauge(f"{p}_monitor_limit", "evidence at which a monitor trips", ("plan",), registry=r)
         self.tripped = Gauge(f"{p}_monitor_tripped", "series whose monitor has tripped", ("plan",), registry=r)
         self.overdue = Gauge(f"{p}_outcomes_overdue", "outcomes that are missing", ("plan",), registry=r)
         self.overrides = Counter(f"{p}_overrides", "overrides recorded", ("plan",), registry=r)

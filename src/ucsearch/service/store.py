@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from datetime import datetime
@@ -19,7 +20,7 @@ from ucsearch.records.rotation import check_files, earlier_files, newest_file
 from ucsearch.service.chores import NET
 from ucsearch.service.config import Store
 
-__all__ = ["confirm", "confirm_seen", "is_there", "open_earlier", "open_log", "open_reader"]
+__all__ = ["confirm", "confirm_seen", "is_there", "open_earlier", "open_log", "open_reader", "size_of"]
 
 
 def open_log(store: Store, folder: Path, clock: Callable[[], datetime]) -> AuditLog:
@@ -135,3 +136,17 @@ def confirm_seen(store: Store, folder: Path, seen: Checkpoint, what: str) -> Non
             f"the log does not confirm {what} at entry {seen.count}: it {end}; "
             "restore the newest copy, and look for what was released since"
         )
+
+
+def size_of(store: Store, folder: Path) -> int:
+    """Bytes of all files of a log that are there, with what SQLite keeps beside them."""
+    path = folder / store.log
+    stem = re.escape(re.sub(r"\.[0-9]{4}$", "", path.stem))
+    ours = re.compile(rf"{stem}(\.[0-9]{{4}})?{re.escape(path.suffix)}(-wal|-shm|-journal)?")
+    total = 0
+    with suppress(OSError):  # no folder any more; the writer says so
+        for name in os.listdir(path.parent):
+            if ours.fullmatch(name):
+                with suppress(OSError):  # SQLite takes its files away when it is done with them
+                    total += (path.parent / name).stat().st_size
+    return total
