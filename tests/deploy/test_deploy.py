@@ -89,6 +89,23 @@ def test_yaml_can_be_read(name: str) -> None:
         assert [job["job_name"] for job in found["scrape_configs"]] == ["ucsearch"]
 
 
+def test_who_asks_on_the_machine_itself_is_among_the_hosts_that_the_page_names() -> None:
+    """Else the image is never healthy behind its proxy, and Prometheus calls somebody."""
+    hosts = re.findall(r"`hosts = (\[.*?\])`", (ROOT / "docs" / "service.md").read_text())
+    assert len(hosts) == 1
+    asked = re.findall(r"http://([^/:]+):8411", (DEPLOY / "Dockerfile").read_text())
+    targets = yaml.safe_load((DEPLOY / "prometheus" / "scrape.yaml").read_text())["scrape_configs"][0]["static_configs"]
+    asked += [target.partition(":")[0] for group in targets for target in group["targets"]]
+    assert len(asked) == 2
+    assert set(asked) <= set(json.loads(hosts[0]))
+
+
+def test_the_nightly_copy_reaches_a_database_on_another_machine() -> None:
+    text = (DEPLOY / "systemd" / "ucsearch-backup.service").read_text()
+    assert "PrivateNetwork" not in text
+    assert re.findall(r"^RestrictAddressFamilies=(.*)$", text, re.M) == ["AF_INET AF_INET6 AF_UNIX"]
+
+
 def test_systemd_takes_the_units(tmp_path: Path) -> None:
     tool = shutil.which("systemd-analyze")
     if tool is None:
