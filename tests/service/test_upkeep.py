@@ -6,6 +6,9 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ from tests.service.kit import CONFIG, make_folder, open_service, running
 from tests.service.test_rotation import AT, LOG, rotate
 from ucsearch.cli.main import app
 from ucsearch.errors import RecordError, UCSearchError
+from ucsearch.records import backup as copies
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.backup import backup, restore
 from ucsearch.records.place import copy_log, open_log
@@ -274,3 +278,98 @@ def test_the_encoding_of_a_terminal_does_not_matter(
     with open_log(postgres.fresh()) as log:
         log.append(pause("日本"))
         assert log.verify().ok
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """One that others may enter; pytest's own are root's alone."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@as_root
+def test_who_may_not_look_into_a_folder_is_told_so(open_folder: Path) -> None:
+    """Neither a traceback, nor nothing: a checkpoint that cannot be seen is there."""
+    folder, copy = open_folder / "svc", open_folder / "b.db"
+    make_folder(folder)
+    os.chown(folder / "tokens.toml", NOBODY, NOBODY)
+    for name in ("log", "checkpoint"):
+        (folder / name).mkdir(mode=0o700)
+    with AuditLog(folder / LOG) as log:
+        log.append(pause("a"))
+
+    def commands_in(folder: Path) -> list[tuple[object, ...]]:
+        return [
+            ("service", "backup", folder, copy), ("log", "rotate", folder / LOG, "--why", "a test"),
+            ("log", "verify", "--log", folder / LOG), ("log", "upgrade", folder / LOG),
+            ("log", "copy", folder / LOG, copy), ("log", "backup", folder / LOG, copy), ("monitor", folder / LOG),
+        ]  # fmt: skip
+
+    # Imported while root may read it all.
+    list(check(folder))
+    open_service(folder)
+    for command in commands_in(open_folder / "none"):
+        cli(*command)
+    commands = commands_in(folder)
+    os.seteuid(NOBODY)
+    try:
+        found = list(check(folder))
+        told = [cli(*command) for command in commands]
+        with pytest.raises(RecordError, match="cannot be looked at"):
+            open_service(folder).start()
+    finally:
+        os.seteuid(0)
+    assert found[-1].level == 2
+    for command, (code, text) in zip(commands, told, strict=True):
+        assert code in (1, 2), command
+        assert "cannot be looked at (Permission denied)" in text, (command, text)
+
+
+@pytest.mark.parametrize("content", ["", "{", "null", '{"count": 5}'])
+def test_a_checkpoint_that_is_damaged_is_named(tmp_path: Path, content: str) -> None:
+    make_folder(tmp_path)
+    kept = tmp_path / "checkpoint/decisions.json"
+    kept.parent.mkdir()
+    kept.write_text(content)
+    (tmp_path / "log").mkdir()
+    AuditLog(tmp_path / LOG).close()
+    with pytest.raises(RecordError, match=r"decisions\.json: "):
+        open_service(tmp_path).start()
+
+
+def test_a_checkpoint_that_leads_nowhere_is_not_none(tmp_path: Path) -> None:
+    """Such as a disk that is not mounted: the log could be any."""
+    make_folder(tmp_path)
+    kept = tmp_path / "checkpoint/decisions.json"
+    kept.parent.mkdir()
+    kept.symlink_to(tmp_path / "not mounted" / "decisions.json")
+    (tmp_path / "log").mkdir()
+    AuditLog(tmp_path / LOG).close()
+    with pytest.raises(RecordError, match=r"decisions\.json: cannot be read"):
+        open_service(tmp_path).start()
+
+
+def test_a_copy_for_which_there_is_no_room_leaves_nothing_and_names_its_own_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with AuditLog(tmp_path / "d.db") as log:
+        for i in range(200):
+            log.append(pause(f"plan {i}"))
+    real = copies.dial
+
+    def small(path: Path, query: str, timeout_s: float) -> sqlite3.Connection:
+        connection = real(path, query, timeout_s)
+        if path.suffix == ".part":  # begun, then full
+            connection.execute("PRAGMA page_size = 8192")
+            connection.execute("PRAGMA max_page_count = 5")
+            path.with_name(path.name + "-journal").write_bytes(b"")
+        return connection
+
+    monkeypatch.setattr(copies, "dial", small)
+    (tmp_path / "to").mkdir()
+    for make in (backup, restore):
+        with pytest.raises(RecordError, match=r"to/copy\.db: the disk .* is full"):
+            make(tmp_path / "d.db", tmp_path / "to/copy.db")
+        assert list((tmp_path / "to").iterdir()) == []

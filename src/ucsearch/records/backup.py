@@ -57,7 +57,7 @@ def backup(
                 raise RecordError(f"{source}: the copy's last entry is not the log's")
             return _placed(part, target, report, replace)
         except BaseException:
-            part.unlink(missing_ok=True)
+            _remove(part)
             raise
 
 
@@ -75,8 +75,7 @@ def backup_database(address: str, to: str | os.PathLike[str]) -> Copied:
             _right(report, f"{target}: the copy is not right")
         return _placed(part, target, report, replace=False)
     except BaseException:
-        for end in ("", *_BESIDE):
-            part.with_name(part.name + end).unlink(missing_ok=True)
+        _remove(part)
         raise
 
 
@@ -105,7 +104,7 @@ def restore(
             _right(report, f"{source}: not restored")
         return _placed(part, target, report, replace=False)
     except BaseException:
-        part.unlink(missing_ok=True)
+        _remove(part)
         raise
 
 
@@ -133,16 +132,22 @@ def _copied(source: Path, target: Path, timeout_s: float) -> Path:
             old.backup(new, pages=-1)  # all pages in one step, under one read lock: writers go on meanwhile
             new.execute("PRAGMA journal_mode = DELETE").fetchall()  # one file, nothing beside it
     except sqlite3.Error as error:
-        part.unlink(missing_ok=True)
-        raise explain(source, error, timeout_s) from error
+        _remove(part)
+        full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+        raise explain(target if full else source, error, timeout_s) from error
     except OSError as error:
-        part.unlink(missing_ok=True)
+        _remove(part)
         raise RecordError(f"{target}: cannot be written ({error.strerror})") from error
     return part
 
 
 def _part(target: Path) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
+
+
+def _remove(part: Path) -> None:
+    for end in ("", *_BESIDE):
+        part.with_name(part.name + end).unlink(missing_ok=True)
 
 
 def _source(source: Path, timeout_s: float) -> sqlite3.Connection:

@@ -119,6 +119,8 @@ class Checkpoint:
             content = loads(read_whole(path))
         except OSError as error:
             raise RecordError(f"{path}: cannot be read ({error.strerror})") from error
+        except RecordError as error:
+            raise RecordError(f"{path}: not a checkpoint ({error})") from error
         if not isinstance(content, dict) or content.get("schema") != CHECKPOINT_SCHEMA:
             raise RecordError(f"{path}: not a checkpoint (schema {CHECKPOINT_SCHEMA!r} expected)")
         sealed = content.pop("digest", None)

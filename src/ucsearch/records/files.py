@@ -19,6 +19,7 @@ __all__ = [
     "check_is_file",
     "check_owner",
     "new_file",
+    "present",
     "read_whole",
     "regular_file",
     "sync_folder",
@@ -63,6 +64,18 @@ def check_is_file(path: Path) -> None:
         raise RecordError(
             "postgresql://...: saw a database's address, expected a file; `ucsearch log copy ADDRESS FILE` makes one"
         )
+
+
+def present(path: Path) -> bool:
+    """Whether there is something under this name; a link to nothing is something. Who may not look is told so: to take
+    it for nothing would begin a new log, or start without the checkpoint."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be looked at ({error.strerror})") from error
+    return True
 
 
 def new_file(path: Path, mode: int, like: Path | None = None) -> int:

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 from ucsearch.errors import RecordError
 from ucsearch.records.audit import AuditLog
-from ucsearch.records.files import check_owner, new_file, sync_folder
+from ucsearch.records.files import check_owner, new_file, present, sync_folder
 from ucsearch.records.notes import Tree
 from ucsearch.records.reader import AuditReader
-from ucsearch.records.store import check_links, dial, format_of
+from ucsearch.records.store import check_links, dial, explain, format_of
 
 __all__ = [
     "ROTATION_SCHEMA",
@@ -63,6 +63,7 @@ def rotate(
     a crash in between leaves the log as it was.
     """
     old = newest_file(path)
+    check_owner(old)
     new = next_name(old)
     said = {"schema": ROTATION_SCHEMA, "kind": "rotation", "at": at.isoformat(), "by": by, "why": why}
     made: list[Rotated] = []
@@ -77,7 +78,6 @@ def rotate(
             pins = {"previous": old.name, "count": count, "head": head, "root": tree.root().hex()}
             first = {**said, "event": "opened", **pins}
             records = [first, *carry(reader)]
-        check_owner(old)
         # As the old one: who writes to that must be able to write to this.
         os.close(new_file(new, 0o600, like=old))
         new.chmod(stat.S_IMODE(old.stat().st_mode) & 0o666)
@@ -109,7 +109,7 @@ def _is_left_over(path: Path, old: AuditReader) -> bool:
             if format_of(connection) == "empty":
                 return True
         except sqlite3.Error as error:
-            raise RecordError(f"{path}: {error}; move it away first") from error
+            raise RecordError(f"{explain(path, error, 5.0)}; move it away first, if it is none of this log") from error
     with AuditReader(path) as found:
         for row in found:
             record = row.record
@@ -139,13 +139,13 @@ def newest_file(path: str | os.PathLike[str]) -> Path:
     """Where a log is written to now."""
     at = Path(path)
     for _ in range(_MOST):
-        if not at.exists():
+        if not present(at):
             return at
         with AuditReader(at) as reader:
             following = reader.closed_by()
         if not following:
             return at
-        if (beside := at.with_name(following)) == at or not beside.exists():
+        if (beside := at.with_name(following)) == at or not present(beside):
             raise RecordError(f"{at}: the log goes on in {following}, which is not there")
         at = beside
     raise RecordError(f"{path}: more than {_MOST} files follow each other")
@@ -169,7 +169,7 @@ def earlier_files(path: str | os.PathLike[str]) -> list[Path]:
         if pinned is None:
             return out
         at = at.with_name(str(pinned["previous"]))
-        if not at.exists() or at in out:
+        if not present(at) or at in out:
             return out
         out.append(at)
     return out

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records.chain import GENESIS
-from ucsearch.records.files import check_is_file, new_file, sync_folder
+from ucsearch.records.files import check_is_file, new_file, present, sync_folder
 
 __all__ = [
     "APPLICATION_ID",
@@ -179,10 +179,9 @@ def check_links(path: Path) -> None:
     somewhere else."""
     check_is_file(path)
     for name in (path.name, *(path.name + end for end in ("-wal", "-shm", "-journal"))):
-        try:
-            mode = path.with_name(name).lstat().st_mode
-        except OSError:
+        if not present(path.with_name(name)):
             continue
+        mode = path.with_name(name).lstat().st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             what = "a symbolic link" if stat.S_ISLNK(mode) else "no regular file"
             raise RecordError(f"{path.with_name(name)}: saw {what}, expected a file of the log")

@@ -80,7 +80,7 @@ def check_folders(config: Config, folder: Path) -> str:
     if not store.is_postgres:
         log = folder / store.log
         for path in (log, *log.parent.glob(f"{log.name}-*"), _nearest(log.parent)):
-            if path.exists() and not os.access(path, os.W_OK):
+            if os.path.exists(path) and not os.access(path, os.W_OK):
                 raise RecordError(f"{path}: it cannot be written, so nothing can be recorded")
     kept = _nearest((folder / store.checkpoint).parent)
     return "" if os.access(kept, os.W_OK) else f"{kept}: it cannot be written, so there will be no checkpoints"
@@ -88,6 +88,6 @@ def check_folders(config: Config, folder: Path) -> str:
 
 def _nearest(folder: Path) -> Path:
     """The folder, or the one in which it would be made."""
-    while not folder.exists() and folder != folder.parent:
+    while not os.path.exists(folder) and folder != folder.parent:
         folder = folder.parent
     return folder

@@ -13,7 +13,7 @@ from ucsearch.errors import RecordError
 from ucsearch.records import place
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.chain import Checkpoint
-from ucsearch.records.files import new_file
+from ucsearch.records.files import new_file, present
 from ucsearch.records.postgres import AnotherService, PostgresReader
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.rotation import check_files, earlier_files, newest_file
@@ -28,9 +28,12 @@ def open_log(store: Store, folder: Path, clock: Callable[[], datetime]) -> Audit
     if store.is_postgres:
         return place.open_log(store.log, clock=clock, alone=True)
     path = folder / store.log
-    if not path.exists() and (folder / store.checkpoint).exists():
+    if not present(path) and present(folder / store.checkpoint):
         raise RecordError(f"{path}: there is a checkpoint but no log; restore it, or move {store.checkpoint} away")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(f"{path.parent}: cannot be made ({error.strerror})") from error
     lock = _alone(path)
     try:
         log = Locked(newest_file(path), clock=clock, max_pages=store.max_pages)
@@ -97,12 +100,12 @@ def open_reader(store: Store, folder: Path) -> AuditReader:
 
 def is_there(store: Store, folder: Path) -> bool:
     """Whether there is a log; of a database also whether it may be written to."""
-    return PostgresReader.is_at(store.log) if store.is_postgres else (folder / store.log).exists()
+    return PostgresReader.is_at(store.log) if store.is_postgres else present(folder / store.log)
 
 
 def open_earlier(store: Store, folder: Path) -> list[AuditReader]:
     """Of the files before it, the last one first; they do not change any more."""
-    if store.is_postgres or not (folder / store.log).exists():
+    if store.is_postgres or not present(folder / store.log):
         return []
     return [AuditReader(path) for path in earlier_files(newest_file(folder / store.log))]
 
@@ -110,7 +113,7 @@ def open_earlier(store: Store, folder: Path) -> list[AuditReader]:
 def confirm(store: Store, folder: Path) -> None:
     """The log must hold what the last checkpoint saw: a tail that is shorter, or another one, is refused."""
     kept = folder / store.checkpoint
-    if kept.exists():
+    if present(kept):
         confirm_seen(store, folder, Checkpoint.read(kept), f"the checkpoint {kept}, taken")
 
 
