@@ -22,6 +22,7 @@ from ucsearch.errors import RecordError, UCSearchError
 from ucsearch.records import backup as copies
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.backup import backup, restore
+from ucsearch.records.chain import Checkpoint
 from ucsearch.records.place import copy_log, open_log
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.rotation import files_of, newest_file
@@ -373,3 +374,13 @@ def test_a_copy_for_which_there_is_no_room_leaves_nothing_and_names_its_own_disk
         with pytest.raises(RecordError, match=r"to/copy\.db: the disk .* is full"):
             make(tmp_path / "d.db", tmp_path / "to/copy.db")
         assert list((tmp_path / "to").iterdir()) == []
+
+
+def test_a_database_that_is_down_is_not_a_log_that_lost_something(tmp_path: Path) -> None:
+    """Whoever reads that would restore a copy."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    make_folder(tmp_path, CONFIG.replace("log/decisions.db", "postgresql://me@127.0.0.1:1/x"))
+    (tmp_path / "checkpoint").mkdir()
+    Checkpoint(7, "0" * 64).write(tmp_path / "checkpoint/decisions.json")
+    with pytest.raises(RecordError, match=r"cannot be compared with .* at entry 7: .*refused"):
+        open_service(tmp_path).start()

@@ -110,6 +110,10 @@ def open_earlier(store: Store, folder: Path) -> list[AuditReader]:
     return [AuditReader(path) for path in earlier_files(newest_file(folder / store.log))]
 
 
+class _Unconfirmed(RecordError):
+    """It was looked at, and is not what it was."""
+
+
 def confirm(store: Store, folder: Path) -> None:
     """The log must hold what the last checkpoint saw: a tail that is shorter, or another one, is refused."""
     kept = folder / store.checkpoint
@@ -122,6 +126,8 @@ def confirm_seen(store: Store, folder: Path, seen: Checkpoint, what: str) -> Non
     if seen.count == 0:
         return
     try:
+        if not is_there(store, folder):
+            raise _Unconfirmed("there is none")
         with ExitStack() as stack:
             readers = [stack.enter_context(open_reader(store, folder))]
             # A checkpoint may be of the file before: then all of that file must be pinned by the next one.
@@ -130,9 +136,11 @@ def confirm_seen(store: Store, folder: Path, seen: Checkpoint, what: str) -> Non
             heads = [r.get(seen.count).head for r in readers if r.count() >= seen.count]
             found = seen.head if seen.head in heads else ""
             if found and len(readers) > 1 and (wrong := check_files(folder / store.log)):
-                raise RecordError(wrong)
-    except RecordError as error:
+                raise _Unconfirmed(wrong)
+    except _Unconfirmed as error:
         raise RecordError(f"the log does not confirm {what} at entry {seen.count}: {error}") from error
+    except RecordError as error:  # which says nothing about what it holds: a server may be down
+        raise RecordError(f"the log cannot be compared with {what} at entry {seen.count}: {error}") from error
     if found != seen.head:
         end = f"ends at {count}" if count < seen.count else "is another one"
         raise RecordError(
