@@ -168,3 +168,35 @@ def test_evidence_never_overflows() -> None:
 def test_settings_are_checked(bad: dict[str, object]) -> None:
     with pytest.raises(InputError):
         Settings(**bad)  # type: ignore[arg-type]
+
+
+def test_a_picture_of_the_evidence_holds_few_points_and_keeps_the_peaks() -> None:
+    from ucsearch.monitor.past import MOST, Past
+
+    past, peak = Past(), 1_000.0
+    assert past.curve() == ()
+    for i in range(10 * MOST + 7):
+        past.add(peak if i == 333 else 1.0)
+        numbers = [x for x, _ in past.curve()]
+        assert len(numbers) <= MOST
+        assert numbers[-1] == i + 1  # the last point is the last outcome
+        assert numbers == sorted(set(numbers))
+    assert max(v for _, v in past.curve()) == peak
+    past.add(1e300)
+    assert past.curve()[-1][1] < float("inf")
+
+
+def test_a_picture_shows_what_the_monitor_saw() -> None:
+    monitor = Monitor()
+    seen = []
+    for _ in range(30):
+        monitor.period([("A", 0.97, 0.99), ("B", 0.4, 0.42)])
+        seen.append(monitor.status("A").evidence)
+    assert [v for _, v in monitor.curve("A")] == pytest.approx(seen, rel=1e-6)
+    assert len(monitor.curve()) == 30
+    assert monitor.curve("nobody") == ()
+    # Other settings: a new monitor, the picture goes on.
+    other = Monitor(Settings(max_undercoverage=0.05))
+    other.remember(monitor)
+    other.period([("A", 0.4, 0.42)])
+    assert len(other.curve("A")) == 31

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ucsearch.errors import InputError
 from ucsearch.monitor.bets import Bet, Watch, chosen_bets, gains, tolerance_of
+from ucsearch.monitor.past import Past
 from ucsearch.monitor.streams import Stream
 
 __all__ = ["Monitor", "Settings", "Status", "Trip"]
@@ -94,6 +96,7 @@ class Monitor:
         self._tolerance = self.settings.tolerance
         self._series: dict[str, _Watched] = {}
         self._pool = _Watched(self._new())
+        self._pasts: defaultdict[str, Past] = defaultdict(Past)  # for pictures; nothing follows from them
 
     def period(self, ranks: Iterable[tuple[str, float, float]]) -> tuple[Trip, ...]:
         """The `ranks` of one period's outcomes, (series, low, high) each as `rank_of` has them; returns what tripped or
@@ -165,6 +168,15 @@ class Monitor:
         own = sorted((self.status(name) for name in list(self._series)), key=lambda s: (-s.evidence, s.series))
         return (self.status(), *own)
 
+    def curve(self, series: str = POOL) -> tuple[tuple[float, float], ...]:
+        """(number of the outcome, evidence) of a series or the pool, thinned to a few points."""
+        past = self._pasts.get(series)
+        return () if past is None else past.curve()
+
+    def remember(self, earlier: Monitor) -> None:
+        """Draw on where another monitor of the same streams ended."""
+        self._pasts = earlier._pasts
+
     def state(self) -> dict[str, Any]:
         """All streams as numbers, for another file of a log; `restore` takes them."""
         known = {POOL: self._pool, **self._series}
@@ -208,6 +220,7 @@ class Monitor:
                 watched.fresh, watched.calm = self._new(), 0
             if watched.calm >= self.settings.probation:
                 self._armed(series, watched, f"{watched.calm} outcomes in a row without evidence")
+        self._pasts[series].add(_evidence(watched))
 
     def _armed(self, series: str, watched: _Watched, why: str) -> Trip:
         event = Trip(series, "rearmed", watched.latched, watched.stream.count, watched.stream.about, why)

@@ -135,10 +135,11 @@ class Journal:
         elif event == "armed":
             given = record["settings"]
             made = Watched(Monitor(Settings(**{k: given[k] for k in _NAMES})), given["period"])
-            old = self.plans.get(name)
-            for status in () if old is None else old.monitor.statuses():
-                if status.tripped:
-                    made.monitor.latch(status)
+            if (old := self.plans.get(name)) is not None:
+                made.monitor.remember(old.monitor)
+                for status in old.monitor.statuses():
+                    if status.tripped:
+                        made.monitor.latch(status)
             self.plans[name] = made
         elif record["by"] and event == "rearmed" and name in self.plans:
             self.plans[name].monitor.rearm(record["series"], why=record["why"])

@@ -10,16 +10,16 @@ from typing import Any
 
 from ucsearch.monitor import Monitor
 from ucsearch.monitor.fold import POOL, Settings, Status
-from ucsearch.monitor.journal import Journal, period_key
+from ucsearch.monitor.journal import period_key
 from ucsearch.records.canonical import encode_number
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.core import Service
 from ucsearch.service.problems import Refusal
 from ucsearch.service.reads import Figure
 from ucsearch.service.realised import RealisedView
-from ucsearch.service.standing import Standing, events
+from ucsearch.service.standing import Standing
 
-__all__ = ["EventView", "MonitorView", "StreamView", "curve", "monitor", "monitors", "stream"]
+__all__ = ["EventView", "MonitorView", "StreamView", "curve", "ends", "monitor", "monitors", "stream"]
 
 _SHOWN = 500  # streams of one answer
 
@@ -64,14 +64,14 @@ class MonitorView:
     realised: RealisedView | None = None  # what followed decisions were worth; None where nothing was asked
 
 
-async def monitors(service: Service) -> tuple[MonitorView, ...]:
-    """One for each plan."""
-    return tuple([await monitor(service, name) for name in service.plans])
+async def monitors(service: Service, worths: bool = True) -> tuple[MonitorView, ...]:
+    """One for each plan; without `worths` nobody asks what decisions were worth."""
+    return tuple([await monitor(service, name, worths) for name in service.plans])
 
 
-async def monitor(service: Service, plan: str) -> MonitorView:
+async def monitor(service: Service, plan: str, worths: bool = True) -> MonitorView:
     found = service.plan(plan)
-    worth = await service.read(service.realised.look, found.name)
+    worth = await service.read(service.realised.look, found.name) if worths else None
     if found.watching is None:
         return MonitorView(plan, "off", None, 0, (), None, (), 0, (), worth)
     events = await service.read(events_of, found.name)
@@ -131,17 +131,20 @@ def events_of(reader: AuditReader, plan: str, limit: int = 100) -> tuple[EventVi
     )
 
 
-def curve(reader: AuditReader, plan: str, series: str = POOL) -> tuple[tuple[str, float], ...]:
-    """(time, evidence) of one stream after each outcome that moved it, for a picture."""
-    journal, out = Journal(), []
-    for row in events(reader):
-        record = row.record
-        if record.get("plan") != plan:
-            continue
-        journal.add(record)
-        if record["kind"] == "outcome" and series in (POOL, record["series"]) and plan in journal.plans:
-            out.append((record["observed_at"], journal.status(plan, series).evidence))
-    return tuple(out)
+def curve(standing: Standing, plan: str, series: str = POOL) -> tuple[tuple[float, float], ...]:
+    """(number of the outcome, evidence) of one stream, for a picture. From memory: a replay took as long as the log."""
+    watched = standing.journal.plans.get(plan)
+    return () if watched is None else watched.monitor.curve(series)
+
+
+def ends(reader: AuditReader, plan: str, series: str = POOL) -> tuple[str, str]:
+    """When the first and the last outcome of a stream, as far as this file knows, were observed."""
+    found = [
+        reader.list(plan=plan, series=series or None, kind="outcome", newest_first=newest, limit=1)
+        for newest in (False, True)
+    ]
+    first, last = (str(rows[0].record["observed_at"]) if rows else "" for rows in found)
+    return first, last
 
 
 def replay(ranks: Sequence[tuple[str, str, float, float]], settings: Settings, period: str) -> Monitor:

@@ -8,7 +8,6 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ucsearch.errors import UCSearchError
 from ucsearch.records.canonical import decode_number
 from ucsearch.report.evidence import evidence_curve, rank_histogram
 from ucsearch.service import reads, watching
@@ -26,7 +25,6 @@ router = APIRouter(include_in_schema=False)
 _FILTERS = ("plan", "series", "outcome", "reason", "kind")
 _PER_PAGE = 50
 _CSV_ROWS = 5_000
-_POINTS = 300  # of a curve
 _LONG = 1_000  # characters of a filter
 
 
@@ -49,7 +47,7 @@ async def overview(request: Request, session: Session) -> Response:
     service = service_of(request)
     now = service.clock()
     needs = list(await service.read(looking.needs, now))
-    monitors = {m.plan: m for m in await watching.monitors(service)}
+    monitors = {m.plan: m for m in await watching.monitors(service, worths=False)}
     for m in monitors.values():
         needs = [*_monitor_needs(m), *needs] if m.state in ("tripped", "partly") else [*needs, *_monitor_needs(m)]
     plans = await service.read(reads.plans, service.plans, now, service.tally)
@@ -177,27 +175,20 @@ async def series(request: Request, session: Session) -> Response:
     curve, stream = "", None
     if plan in service.plans and service.plans[plan].watching is not None:
         stream = await watching.stream(service, plan, name)
-        curve = await _curve(service, plan, name, stream)
+        curve = await _curve(service, "evidence", plan, name, stream.limit)
     return render(
         request, session, "series", view=view, told=told, levels=looking.levels_head(), curve=curve, stream=stream,
         history=history,
     )  # fmt: skip
 
 
-async def _curve(service: Service, plan: str, name: str, stream: watching.StreamView) -> str:
-    try:
-        points = await service.read(watching.curve, plan, name)
-    except UCSearchError:
-        return ""
+async def _curve(service: Service, key: str, plan: str, name: str, limit: float) -> str:
+    """The evidence of a stream as a picture; "" before there is any."""
+    points = watching.curve(service.standing, plan, name)
     if not points:
         return ""
-    width = -(-len(points) // _POINTS)
-    thinned = [
-        max(((float(i + 1), v) for i, (_, v) in enumerate(points[lo : lo + width], lo)), key=lambda p: p[1])
-        for lo in range(0, len(points), width)
-    ]
-    ends = (points[0][0][:10], points[-1][0][:10])
-    return evidence_curve("evidence", "Evidence against the forecasts", thinned, stream.limit, ends)
+    first, last = await service.read(watching.ends, plan, name)
+    return evidence_curve(key, "Evidence against the forecasts", points, limit, (first[:10], last[:10]))
 
 
 @router.get("/console/monitor")
@@ -207,11 +198,11 @@ async def monitor(request: Request, session: Session) -> Response:
     found = await watching.monitors(service)
     shown = []
     for i, m in enumerate(found):
-        curve = "" if m.pool is None else await _curve(service, m.plan, "", m.pool)
+        curve = "" if m.pool is None else await _curve(service, f"evidence{i}", m.plan, "", m.pool.limit)
         title = "Where outcomes fell among the members"
         words = "High ends: too narrow. A hill: too wide. A slope: biased."
         ranks = rank_histogram(f"ranks{i}", title, m.histogram, words) if any(m.histogram) else ""
-        shown.append((m, curve.replace('"evidence', f'"evidence{i}').replace(" evidence-", f" evidence{i}-"), ranks))
+        shown.append((m, curve, ranks))
     return render(request, session, "monitor", shown=shown)
 
 
