@@ -34,7 +34,7 @@ class Past:
         self._free = self.width - 1
 
     def curve(self) -> tuple[tuple[float, float], ...]:
-        """(number of the outcome, evidence), oldest first; the last point is where it stands, or stood at most lately."""
+        """(number of the outcome, evidence), oldest first; a point is the most of its outcomes."""
         points, width, free = array("f", self.points), self.width, self._free
         numbers = [float((i + 1) * width) for i in range(len(points))]
         if numbers:

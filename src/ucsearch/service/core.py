@@ -31,10 +31,11 @@ from ucsearch.service.config import Config
 from ucsearch.service.metrics import Metrics
 from ucsearch.service.plans import Plan, load_plan
 from ucsearch.service.problems import Refusal
-from ucsearch.service.reads import Tally, Verified, find_row
+from ucsearch.service.reads import Verified, find_row
 from ucsearch.service.realised import Realised
 from ucsearch.service.standing import Standing
 from ucsearch.service.store import confirm, confirm_seen, open_earlier, open_log, open_reader, size_of
+from ucsearch.service.tally import Tally
 from ucsearch.service.writer import Desk, Writer
 from ucsearch.task import Task
 

@@ -6,7 +6,6 @@ Every function takes an `AuditReader` first and is run by `Service.read`. Number
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,11 +18,11 @@ from ucsearch.errors import RecordError
 from ucsearch.records.chain import Row
 from ucsearch.records.entries import effective_of
 from ucsearch.records.reader import AuditReader
-from ucsearch.records.rotation import opening
 from ucsearch.service.answers import answer, label_of, order_of
 from ucsearch.service.plans import Plan
 from ucsearch.service.problems import Refusal
 from ucsearch.service.standing import pause_of
+from ucsearch.service.tally import KINDS, Tally
 
 __all__ = [
     "DecisionLine",
@@ -35,7 +34,6 @@ __all__ = [
     "OverrideView",
     "PlanView",
     "SeriesView",
-    "Tally",
     "decision",
     "decisions",
     "find_row",
@@ -45,7 +43,6 @@ __all__ = [
     "series",
 ]
 
-_KINDS = ("decision", "refusal")
 # A number as records have it.
 Figure = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}]})]
 
@@ -196,7 +193,7 @@ def find_row(reader: AuditReader, id: str) -> Row:
         row = reader.get(id)
     except RecordError:
         raise Refusal("not_found", "there is no such decision") from None
-    if row.record.get("kind") not in _KINDS:
+    if row.record.get("kind") not in KINDS:
         raise Refusal("not_found", "there is no such decision")
     return row
 
@@ -222,7 +219,7 @@ def decisions(
     reason: str | None = None, kind: str | None = None, before: int | None = None, limit: int = 50,
 ) -> DecisionPage:  # fmt: skip
     """Newest first; `before` is the number at which the page before ended."""
-    kinds = _KINDS if kind is None else (kind,)
+    kinds = KINDS if kind is None else (kind,)
     # Both kinds at once: of one that is rare all of a long log would be looked through.
     found = reader.list(
         plan=plan, series=series, outcome=outcome, reason=reason, kind=kinds, before=before, limit=limit + 1,
@@ -318,47 +315,6 @@ def series(reader: AuditReader, name: str, now: datetime, plan: str | None = Non
         bool(until) and not now < datetime.fromisoformat(until), _override_views(record, reader.overrides(row.seq)),
         tuple(seen), recent,
     )  # fmt: skip
-
-
-class Tally:
-    """Decisions of a day by plan, outcome and reason. Every look reads only what is new, so that a page costs the same
-    at noon and at midnight; the first look of a process goes back so far and no further."""
-
-    def __init__(self, most: int = 2_000) -> None:
-        self._most, self._lock = most, threading.Lock()
-        self._day = ""
-        self._seen: dict[tuple[str, str], int] = {}  # newest entry that was counted, by file and plan
-        self._counts: dict[str, Counter[tuple[str, str]]] = {}
-        self._whole: dict[str, bool] = {}  # nothing of the day was left out
-
-    def look(self, reader: AuditReader, plan: str, now: datetime) -> tuple[dict[tuple[str, str], int], bool]:
-        """Counts by outcome and reason since midnight UTC, and whether they are all."""
-        with self._lock:
-            day = now.date().isoformat()
-            if day != self._day:
-                self._day, self._seen, self._counts, self._whole = day, {}, {}, {}
-            place = (str(reader.path), plan)  # numbers begin anew in another file of the log
-            if place not in self._seen and (opening(reader) or {}).get("at", "") >= day:
-                self._whole[plan] = False  # of the file before some may not have been looked at
-            counts = self._counts.setdefault(plan, Counter())
-            last = newest = self._seen.get(place, 0)
-            fresh, before, done = 0, None, False
-            while not done and fresh < self._most:
-                rows = reader.list(
-                    plan=plan, kind=_KINDS, newest_first=True, before=before, limit=16 if before is None else 256
-                )
-                done = not rows
-                for row in rows:
-                    record = row.record if row.seq > last else {}
-                    if not record or not record["gate"]["now"] >= day:
-                        done = True
-                        break
-                    counts[record["outcome"]["outcome"], record["outcome"]["reason"]] += 1
-                    fresh, newest = fresh + 1, max(newest, row.seq)
-                before = rows[-1].seq if rows else None
-            self._seen[place] = newest
-            self._whole[plan] = self._whole.get(plan, True) and done
-            return dict(sorted(counts.items())), self._whole[plan]
 
 
 def plans(reader: AuditReader, known: Mapping[str, Plan], now: datetime, tally: Tally) -> tuple[PlanView, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from fastapi import APIRouter
@@ -126,12 +125,8 @@ async def _override_page(
     return render(
         request, session, "override", status=status, view=view, problem=problem, given=given, key=new_key(),
         options=looking.options(view.record, feasible, orders, view.line.effective), expects=view.expects,
-        expired=_expired(service, view.line.valid_until),
+        expired=looking.expired(view.line.valid_until, service.clock()),
     )  # fmt: skip
-
-
-def _expired(service: Service, until: str) -> bool:
-    return bool(until) and not service.clock() < datetime.fromisoformat(until)
 
 
 @router.get("/console/decisions/{id}/override")

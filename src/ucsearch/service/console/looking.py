@@ -1,4 +1,4 @@
-"""What pages need besides `reads`: who needs a person, a decision told with its pictures, a file of decisions."""
+"""What pages need besides `reads`: a decision told with its pictures, a file of decisions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from ucsearch.dispatch.words import explain_condition
@@ -20,27 +20,10 @@ from ucsearch.report.fan import LEVELS, bars, fan, quantiles
 from ucsearch.service import reads
 from ucsearch.service.plans import Plan
 
-__all__ = ["Condition", "Need", "Option", "Told", "csv_text", "history", "needs", "options", "tell"]
+__all__ = ["Condition", "Option", "Told", "csv_text", "expired", "history", "options", "tell"]
 
-_HOLDS = 200  # newest decisions on hold that are looked at
-_NEWEST = 100  # newest decisions whose end is looked at
-_SOON = timedelta(hours=1)
-_LATELY = timedelta(days=1)  # what ended earlier is history
 _PAST = 40  # decisions of a series that are drawn
 _TOLD_STEPS = 40  # of a fan's table
-
-
-@dataclass(frozen=True)
-class Need:
-    """Something that waits for a person."""
-
-    tone: str  # bad or warn
-    what: str  # HOLD, expires, ...
-    plan: str
-    series: str
-    text: str
-    id: str  # of the decision
-    act: str  # "override" where that is what helps
 
 
 @dataclass(frozen=True)
@@ -73,36 +56,6 @@ class Told:
     fan_rows: tuple[tuple[int, tuple[float, ...], float | None], ...]  # step, quantiles, what came
     plan: str  # SVG
     orders: tuple[float, ...]
-
-
-def needs(reader: AuditReader, now: datetime) -> tuple[Need, ...]:
-    """Newest decisions that send nothing, and those that end soon, or have ended, with none after them."""
-    out = []
-    seen: set[tuple[str, str]] = set()
-    for line in reads.decisions(reader, outcome="HOLD", limit=_HOLDS).items:
-        name = (line.plan, line.series)
-        if name in seen:
-            continue
-        seen.add(name)
-        newest = reader.newest(line.series, line.plan or None)
-        if newest is not None and newest.seq == line.seq and line.effective is None:
-            out.append(Need("bad", "HOLD", line.plan, line.series, line.sentence, line.id, "override"))
-    seen.clear()
-    for line in reads.decisions(reader, limit=_NEWEST).items:
-        name = (line.plan, line.series)
-        if name in seen or not line.valid_until or line.effective is None:
-            seen.add(name)
-            continue
-        seen.add(name)
-        left = datetime.fromisoformat(line.valid_until) - now
-        if timedelta(0) < left <= _SOON:
-            minutes = max(1, round(left.total_seconds() / 60.0))
-            text = f"Valid for {minutes} minute{'' if minutes == 1 else 's'} more, and nothing newer has come."
-            out.append(Need("warn", "expires", line.plan, line.series, text, line.id, ""))
-        elif -_LATELY < left <= timedelta(0):
-            text = "Its last decision is no longer valid, and nothing newer has come."
-            out.append(Need("warn", "expired", line.plan, line.series, text, line.id, ""))
-    return tuple(out)
 
 
 def options(
@@ -159,6 +112,11 @@ def history(reader: AuditReader, view: reads.SeriesView, unit: str) -> str:
             value = found.value[0] if isinstance(found.value, list) else found.value
             came[len(rows)] = float(decode_number(value))
     return fan("history", "One step ahead, by decision, and what came", rows, came, unit) if len(rows) > 1 else ""
+
+
+def expired(until: str, now: datetime) -> bool:
+    """Whether a decision may no longer be followed, nor overridden."""
+    return bool(until) and not now < datetime.fromisoformat(until)
 
 
 def _conditions(record: Mapping[str, Any]) -> tuple[Condition, ...]:

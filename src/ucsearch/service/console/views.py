@@ -12,6 +12,7 @@ from ucsearch.records.canonical import decode_number
 from ucsearch.report.evidence import evidence_curve, rank_histogram
 from ucsearch.service import reads, watching
 from ucsearch.service.console import looking
+from ucsearch.service.console.needs import decision_needs, fitting, in_order, monitor_needs, plan_needs
 from ucsearch.service.console.pages import HEADERS, STYLE, STYLE_PATH, link, page, render
 from ucsearch.service.console.sessions import Session
 from ucsearch.service.core import Service
@@ -26,6 +27,8 @@ _FILTERS = ("plan", "series", "outcome", "reason", "kind")
 _PER_PAGE = 50
 _CSV_ROWS = 5_000
 _LONG = 1_000  # characters of a filter
+_NEEDS = 100
+_ROOM = 110_000  # bytes of a page's rows: 150 KB are its limit, and there is more on it
 
 
 @router.get("/")
@@ -46,38 +49,19 @@ async def overview(request: Request, session: Session) -> Response:
     """What needs a person first, then every plan."""
     service = service_of(request)
     now = service.clock()
-    needs = list(await service.read(looking.needs, now))
-    monitors = {m.plan: m for m in await watching.monitors(service, worths=False)}
-    for m in monitors.values():
-        needs = [*_monitor_needs(m), *needs] if m.state in ("tripped", "partly") else [*needs, *_monitor_needs(m)]
     plans = await service.read(reads.plans, service.plans, now, service.tally)
+    monitors = {m.plan: m for m in await watching.monitors(service, worths=False)}
+    newest = {name: service.tally.newest(name, now) for name in service.plans}
+    found = [need for m in monitors.values() for need in monitor_needs(m)]
+    found += await service.read(decision_needs, newest, now)
     for plan in plans:
-        if plan.paused and plan.pause is not None:
-            text = f"{plan.pause.get('who', '')}: {plan.pause.get('why', '')}"
-            needs.append(looking.Need("warn", "paused", plan.name, "", text, "", ""))
-        if service.plans[plan.name].is_changed(service.folder):
-            text = "Its settings file is not the one that is followed. A restart would follow it."
-            needs.append(looking.Need("warn", "changed", plan.name, "", text, "", ""))
-    problems = service.not_ready()
+        found += plan_needs(plan, service.plans[plan.name].is_changed(service.folder))
+    needs = in_order(found)
+    most = fitting([n.series for n in needs[:_NEEDS]], _ROOM - 3_000 * len(plans))
     return render(
-        request, session, "overview", plans=plans, monitors=monitors, needs=needs[:100], more=max(0, len(needs) - 100),
-        problems=problems, now=now.isoformat(),
+        request, session, "overview", plans=plans, monitors=monitors, needs=needs[:most], more=len(needs) - most,
+        problems=service.not_ready(), now=now.isoformat(),
     )  # fmt: skip
-
-
-def _monitor_needs(m: watching.MonitorView) -> list[looking.Need]:
-    out = []
-    if m.state == "tripped" and m.pool is not None:
-        text = f"All series together: {m.pool.about}. Nothing of the plan is released."
-        out.append(looking.Need("bad", "tripped", m.plan, "", text, "", ""))
-    for s in m.streams:
-        if s.state == "tripped":
-            text = f"{s.about.capitalize()}. The fallback leaves instead."
-            out.append(looking.Need("bad", "tripped", m.plan, s.series, text, "", ""))
-    if m.overdue:
-        text = f"{m.overdue} outcome{'' if m.overdue == 1 else 's'} not reported in time: the monitor starves."
-        out.append(looking.Need("warn", "overdue", m.plan, "", text, "", ""))
-    return out
 
 
 def _filters(request: Request) -> dict[str, str]:
@@ -148,7 +132,10 @@ async def decision_values(service: Service, id: str) -> dict[str, Any]:
     view = await service.read(reads.decision, id)
     plan = service.plans.get(view.line.plan)
     told = await service.read(looking.tell, id, plan, _came(view.outcomes))
-    return {"view": view, "told": told, "levels": looking.levels_head(), "verified": None}
+    return {
+        "view": view, "told": told, "levels": looking.levels_head(), "verified": None,
+        "expired": looking.expired(view.line.valid_until, service.clock()),
+    }  # fmt: skip
 
 
 @router.get("/console/decisions/{id}")

@@ -1,0 +1,100 @@
+"""Counts of the day, and the newest decision of every series: kept in memory, because pages ask for both at every look
+and a log is long."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from ucsearch.records.chain import Row
+from ucsearch.records.reader import AuditReader
+
+__all__ = ["KINDS", "Newest", "Tally"]
+
+KINDS = ("decision", "refusal")
+_MOST_SERIES = 20_000  # of a plan whose newest decision is kept
+_LONG_AGO = timedelta(days=2)  # what ended before is nobody's concern any more
+
+
+class Newest(NamedTuple):
+    """The newest decision of a series, as far as a list needs it."""
+
+    seq: int
+    series: str
+    id: str
+    outcome: str
+    sends: bool  # it has an action of its own; overrides come on top
+    sentence: str  # "" where it sends something: nobody asks then
+    now: str  # when it was decided
+    valid_until: str
+
+
+class Tally:
+    """Decisions of a day by plan, outcome and reason, and who stands where. Every look reads only what is new, so that
+    a page costs the same at noon and at midnight; the first look of a process goes back so far and no further."""
+
+    def __init__(self, most: int = 2_000) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._day = ""
+        self._seen: dict[str, int] = {}  # newest entry that was counted, by plan
+        self._counts: dict[str, Counter[tuple[str, str]]] = {}
+        self._whole: dict[str, bool] = {}  # nothing of the day was left out
+        self._known: dict[str, int] = {}  # newest entry that `newest` has taken in, by plan
+        self._newest: dict[str, dict[str, Newest]] = {}
+
+    def look(self, reader: AuditReader, plan: str, now: datetime) -> tuple[dict[tuple[str, str], int], bool]:
+        """Counts by outcome and reason since midnight UTC, and whether they are all."""
+        with self._lock:
+            day = now.date().isoformat()
+            if day != self._day:
+                self._day, self._seen, self._counts, self._whole = day, {}, {}, {}
+            self._take_in(reader, plan, day)
+            return dict(sorted(self._counts[plan].items())), self._whole[plan]
+
+    def newest(self, plan: str, now: datetime) -> tuple[Newest, ...]:
+        """The newest decision of every series of a plan, newest first, as of the last look."""
+        with self._lock:
+            known = self._newest.get(plan, {})
+            if len(known) > _MOST_SERIES:
+                end = (now - _LONG_AGO).isoformat()
+                kept = sorted((n for n in known.values() if n.valid_until >= end), reverse=True)[:_MOST_SERIES]
+                known = self._newest[plan] = {n.series: n for n in kept}
+            return tuple(sorted(known.values(), reverse=True))
+
+    def _take_in(self, reader: AuditReader, plan: str, day: str) -> None:
+        counts, standing = self._counts.setdefault(plan, Counter()), self._newest.setdefault(plan, {})
+        last, known = self._seen.get(plan, 0), self._known.get(plan, 0)
+        newest, fresh, before, done, whole = max(last, known), 0, None, False, False
+        while not done and fresh < self._most:
+            rows = reader.list(
+                plan=plan, kind=KINDS, newest_first=True, before=before, limit=16 if before is None else 256
+            )
+            done = not rows
+            for row in rows:
+                record = row.record if row.seq > min(last, known) else {}
+                today = bool(record) and record["gate"]["now"] >= day
+                if not record or not (row.seq > known or (today and row.seq > last)):
+                    done = True
+                    break
+                name = record.get("series", "")
+                if row.seq > known and (name not in standing or standing[name].seq < row.seq):
+                    standing[name] = _newest(row, record)
+                whole = whole or not today
+                if today and row.seq > last:
+                    counts[record["outcome"]["outcome"], record["outcome"]["reason"]] += 1
+                fresh, newest = fresh + 1, max(newest, row.seq)
+            before = rows[-1].seq if rows else None
+        self._seen[plan] = self._known[plan] = newest
+        self._whole[plan] = self._whole.get(plan, True) and (done or whole)
+
+
+def _newest(row: Row, record: Mapping[str, Any]) -> Newest:
+    outcome = record["outcome"]
+    sends = outcome.get("action") is not None
+    return Newest(
+        row.seq, record.get("series", ""), row.id, outcome["outcome"], sends,
+        "" if sends else outcome.get("sentence", ""), record["gate"]["now"], record.get("valid_until", ""),
+    )  # fmt: skip
