@@ -76,7 +76,7 @@ def number(value: Any, places: int | None = None) -> str:
             return _scientific(value)
         else:
             text = f"{value:,.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
-            text = text.rstrip("0") if "." in text else text  # 0.95, not 0.9500
+            text = text.rstrip("0").rstrip(".") if "." in text else text  # 0.95, not 0.9500; 104, not 104.
             return text.replace("-", MINUS)
     text = f"{value:,.{places}f}"
     if text.startswith("-"):
