@@ -16,7 +16,7 @@ from ucsearch.errors import InputError, RecordError
 from ucsearch.records.inputs import RecordedInputs, recorded_inputs
 from ucsearch.task import Task
 
-__all__ = ["Judged", "NotAllowed", "judge", "read_action"]
+__all__ = ["Judged", "NotAllowed", "allowed_actions", "judge", "read_action"]
 
 _SHOWN = 20  # feasible actions named in a refusal
 
@@ -56,6 +56,11 @@ def judge(record: Mapping[str, Any], task: Task | None, action: float | str | No
     if not label:
         label = next((n for a, n in zip(inputs.actions, inputs.labels, strict=True) if a == value), "")
     return Judged(value, label, value not in inputs.actions)
+
+
+def allowed_actions(record: Mapping[str, Any], task: Task) -> list[int]:
+    """Places of the recorded actions that the rules allow in `record`'s state."""
+    return _allowed(recorded_inputs(record, task), task)
 
 
 def read_action(text: str, labels: tuple[str, ...], actions: tuple[float | None, ...]) -> float | str:
@@ -105,5 +110,8 @@ def _problem(inputs: RecordedInputs, task: Task, action: float) -> str | None:
 
 
 def _feasible(inputs: RecordedInputs, task: Task) -> tuple[str, ...]:
-    pairs = zip(inputs.actions, inputs.labels, strict=True)
-    return tuple(n for a, n in pairs if a is not None and _problem(inputs, task, a) is None)
+    return tuple(inputs.labels[i] for i in _allowed(inputs, task))
+
+
+def _allowed(inputs: RecordedInputs, task: Task) -> list[int]:
+    return [i for i, a in enumerate(inputs.actions) if a is not None and _problem(inputs, task, a) is None]

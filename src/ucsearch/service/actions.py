@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records.chain import Row
 from ucsearch.records.entries import Entry
-from ucsearch.records.judge import NotAllowed, judge
+from ucsearch.records.judge import NotAllowed, allowed_actions, judge
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request
 from ucsearch.service.access import Principal
@@ -57,15 +57,11 @@ def feasible_actions(service: Service, record: Mapping[str, Any]) -> tuple[tuple
     task = service.task_of(record)
     if task is None or "inputs" not in record:
         return ()
-    out = []
-    for action, label in zip(record["task"]["actions"], record["task"]["labels"], strict=True):
-        try:
-            if action is not None:
-                judge(record, task, action)
-                out.append((action, label))
-        except (RecordError, InputError):
-            continue
-    return tuple(out)
+    try:
+        places = allowed_actions(record, task)
+    except (RecordError, InputError):
+        return ()
+    return tuple((record["task"]["actions"][i], record["task"]["labels"][i]) for i in places)
 
 
 def repeated(log: AuditReader, request: Request | None) -> tuple[Row, ...]:

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ucsearch.service.core import Service
-from ucsearch.service.front import Front, Rates, bug, problem
+from ucsearch.service.front import Front, Rates, as_refusal, problem
 from ucsearch.service.problems import Refusal, shown
 from ucsearch.service.routes import decide, router
 from ucsearch.service.routes_actions import action_router
@@ -66,10 +66,19 @@ def _id(request: Request) -> str:
     return str(getattr(request.state, "request_id", ""))
 
 
+def _told(request: Request, refusal: Refusal) -> Response:
+    """JSON for programs, a page for people."""
+    page = getattr(request.app.state, "problem_page", None)
+    if page is not None and f"{request.url.path}/".startswith("/console/"):
+        made: Response = page(request, refusal)
+        return made
+    return problem(refusal, _id(request))
+
+
 async def _refused(request: Request, error: Exception) -> Response:
     if not isinstance(error, Refusal):
         raise error
-    return problem(error, _id(request))
+    return _told(request, error)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
@@ -81,11 +90,11 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    made = problem(Refusal(_BY_STATUS.get(status, "bad_request")), _id(request))
+    made = _told(request, Refusal(_BY_STATUS.get(status, "bad_request")))
     if isinstance(error, HTTPException) and error.headers:
         made.headers.update({k: v for k, v in error.headers.items() if k.lower() == "allow"})
     return made
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    return bug(error, _id(request))
+    return _told(request, as_refusal(error, _id(request)))

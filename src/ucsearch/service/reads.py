@@ -46,7 +46,6 @@ __all__ = [
 # A number as records have it.
 Figure = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}]})]
 
-
 def plain(value: Any) -> Any:
     """A record of this module as JSON-able content."""
     if isinstance(value, list | tuple):

@@ -108,6 +108,12 @@ def _check_known(reader: AuditReader, series: str, plan: str) -> None:
         raise Refusal("not_found", "there is no decision of this series")
 
 
+def pool_tripped(standing: Standing, plan: str) -> bool:
+    """Whether nothing of a plan is released because all its series together have tripped."""
+    watched = standing.journal.plans.get(plan)
+    return watched is not None and watched.monitor.status().tripped
+
+
 def plain_stream(service: Service, plan: str, series: str) -> dict[str, Any] | None:
     """A stream as JSON-able content; None where nothing is watched."""
     watched = service.standing.journal.plans.get(plan)

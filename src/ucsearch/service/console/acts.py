@@ -125,6 +125,7 @@ async def _override_page(
     return render(
         request, session, "override", status=status, view=view, problem=problem, given=given, key=new_key(),
         options=looking.options(view.record, feasible, orders, view.line.effective), expects=view.expects,
+        allowed=len(feasible),
         expired=looking.expired(view.line.valid_until, service.clock()),
     )  # fmt: skip
 

@@ -24,6 +24,7 @@ __all__ = ["Condition", "Option", "Told", "csv_text", "expired", "history", "opt
 
 _PAST = 40  # decisions of a series that are drawn
 _TOLD_STEPS = 40  # of a fan's table
+_OPTIONS = 100  # to choose from
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,9 @@ def options(
     for (action, label), order in zip(feasible, orders, strict=True):
         found = rivals.get(action, {})
         out.append(Option(action, label, order, found.get("score"), found.get("upper"), action == effective))
+    if len(out) > _OPTIONS:  # the best of a fine grid; every other number can be written
+        best = sorted(out, key=lambda o: (not o.current, -_bound(o.bound)))[:_OPTIONS]
+        out = [o for o in out if o in best]
     return tuple(out)
 
 

@@ -17,7 +17,7 @@ __all__ = ["Need", "decision_needs", "fitting", "in_order", "monitor_needs", "pl
 _SOON = timedelta(hours=1)
 _SOON_SHARE = 0.25  # of the time a decision is valid: one that lasts an hour does not end soon all the time
 _LATELY = timedelta(days=1)  # what ended earlier is history
-_HOLDS = 100  # on hold of which overrides are looked up
+_HOLDS = 100  # on hold, of all plans, of which overrides are looked up
 _TOGETHER = 5  # more of one plan and kind are told in one line
 _NAMED = 3  # series of such a line
 _BAD = ("tripped", "HOLD")  # in this order
@@ -33,14 +33,20 @@ class Need:
     series: str
     text: str
     id: str = ""  # of the decision
-    act: str = ""  # "override" where that is what helps
+    act: str = ""  # what helps: "override" it, or a "list" of such decisions
 
 
 def decision_needs(reader: AuditReader, newest: Mapping[str, Sequence[Newest]], now: datetime) -> list[Need]:
     """Newest decisions that send nothing, and those that end soon, or have ended, with none after them."""
     out = []
+    room = _HOLDS
     for plan, known in newest.items():
-        held = _held(reader, [n for n in known if not n.sends][:_HOLDS])
+        silent = [n for n in known if not n.sends and not _over(n, now)]
+        held = _held(reader, silent[:room])
+        if len(silent) > room:
+            text = f"{len(silent) - room} more decisions send nothing, unless a person has decided."
+            out.append(Need("bad", "HOLD", plan, "", text, act="list"))
+        room = max(0, room - len(silent))
         soon, ended = [], []
         for n in known:
             if not n.valid_until:
@@ -66,6 +72,10 @@ def _held(reader: AuditReader, candidates: Sequence[Newest]) -> set[int]:
     """Those for which nobody has decided either."""
     rows = [reader.get(n.seq) for n in candidates]
     return {seq for seq, found in reader.effective(rows).items() if found.action is None}
+
+
+def _over(n: Newest, now: datetime) -> bool:
+    return bool(n.valid_until) and not now < datetime.fromisoformat(n.valid_until)
 
 
 def _hold(plan: str, n: Newest) -> Need:

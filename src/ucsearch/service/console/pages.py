@@ -26,7 +26,7 @@ from ucsearch.service.problems import CODES, Refusal, shown
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["HEADERS", "STYLE", "STYLE_PATH", "link", "new_key", "page", "render", "see"]
+__all__ = ["HEADERS", "STYLE", "STYLE_PATH", "link", "new_key", "page", "render", "see", "stray_page"]
 
 POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -42,6 +42,11 @@ TONES = {
     "RELEASED": "good", "FALLBACK": "warn", "HOLD": "bad", "armed": "good", "tripped": "bad", "partly": "warn",
     "off": "plain", "running": "good", "paused": "warn", "unknown": "warn",
 }  # fmt: skip
+WORDS = {
+    "partly": "partly tripped",
+    "rearmed": "armed again",
+    "carried": "carried over",
+}  # of states, where theirs are short
 _LEAST_REFRESH, _MOST_REFRESH = 5, 3600
 Handler = Callable[[Request, Session], Awaitable[Response]]
 
@@ -87,7 +92,7 @@ def _environment() -> Environment:
     texts = {p.name.removesuffix(".html"): p.read_text(encoding="utf-8") for p in folder.iterdir()}
     made = environment(**texts)
     made.filters.update(figure=figure, when=when, part=lambda text: quote(str(text), safe=""))
-    made.globals.update(link=link, tones=TONES, style=STYLE_PATH, keys=new_key)
+    made.globals.update(link=link, tones=TONES, words=WORDS, style=STYLE_PATH, keys=new_key)
     return made
 
 
@@ -146,6 +151,11 @@ def _maybe(request: Request) -> Session | None:
         return person(request, "viewer")
     except (LoginNeeded, Refusal):
         return None
+
+
+def stray_page(request: Request, error: Refusal) -> Response:
+    """For what no handler of a page was there to tell: an address that leads nowhere, a method, a bug."""
+    return problem_page(request, _maybe(request), error)
 
 
 def problem_page(request: Request, session: Session | None, error: Refusal) -> Response:

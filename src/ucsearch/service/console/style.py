@@ -45,6 +45,7 @@ margin:0 0 8px;display:flex;flex-wrap:wrap;gap:4px 14px;align-items:baseline}
 .versus{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,260px),1fr));gap:14px;margin:16px 0}
 .versus .card p.big{font-size:1.5rem;font-weight:700;margin:4px 0;overflow-wrap:anywhere}
 table.full{width:100%}
+td.long{overflow-wrap:anywhere}
 table.full caption{padding-top:8px}
 .tag.good{--tone:var(--good)}.tag.warn{--tone:var(--warn)}.tag.bad{--tone:var(--bad)}.tag.plain{--tone:var(--soft)}
 .good{--tone:var(--good)}.warn{--tone:var(--warn)}.bad{--tone:var(--bad)}.plain{--tone:var(--soft)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -28,6 +28,8 @@ _PER_PAGE = 50
 _CSV_ROWS = 5_000
 _LONG = 1_000  # characters of a filter
 _NEEDS = 100
+_STREAMS = 100  # of a plan
+_DRAWN = 5  # plans on one page with pictures
 _ROOM = 110_000  # bytes of a page's rows: 150 KB are its limit, and there is more on it
 
 
@@ -89,10 +91,12 @@ async def decisions(request: Request, session: Session) -> Response:
         return reads.decisions(reader, **given, before=before, limit=_PER_PAGE)
 
     found = await service.read(run)
-    older = link("/decisions", **given, before=found.next) if found.next is not None else ""
+    most = fitting([line.series for line in found.items], _ROOM)
+    lines, after = found.items[:most], found.next if most == len(found.items) else found.items[most - 1].seq
+    older = link("/decisions", **given, before=after) if after is not None else ""
     newest = link("/decisions", **given) if before is not None else ""
     return render(
-        request, session, "decisions", lines=found.items, given=given, older=older, newest=newest,
+        request, session, "decisions", lines=lines, given=given, older=older, newest=newest,
         csv=link("/decisions.csv", **given), plans=list(service.plans),
     )  # fmt: skip
 
@@ -181,16 +185,40 @@ async def _curve(service: Service, key: str, plan: str, name: str, limit: float)
 @router.get("/console/monitor")
 @page()
 async def monitor(request: Request, session: Session) -> Response:
-    service = service_of(request)
-    found = await watching.monitors(service)
+    """Every plan, or with `plan` the one: where there are many, each shows its first streams and no pictures."""
+    service, asked = service_of(request), request.query_params.get("plan", "")
+    names = [asked] if asked else list(service.plans)
+    found = [await watching.monitor(service, name) for name in names]
+    room = _ROOM // max(1, len(found))
     shown = []
     for i, m in enumerate(found):
+        if len(found) > _DRAWN:
+            shown.append((_fitted(m, room), "", ""))
+            continue
         curve = "" if m.pool is None else await _curve(service, f"evidence{i}", m.plan, "", m.pool.limit)
         title = "Where outcomes fell among the members"
         words = "High ends: too narrow. A hill: too wide. A slope: biased."
         ranks = rank_histogram(f"ranks{i}", title, m.histogram, words) if any(m.histogram) else ""
-        shown.append((m, curve, ranks))
-    return render(request, session, "monitor", shown=shown)
+        shown.append((_fitted(m, room - len(curve) - len(ranks)), curve, ranks))
+    return render(request, session, "monitor", shown=shown, asked=asked, several=len(service.plans) > 1)
+
+
+class _Fitted(NamedTuple):
+    """A monitor with as many of its streams and events as fit on the page."""
+
+    view: watching.MonitorView
+    streams: tuple[watching.StreamView, ...]
+    tripped: tuple[str, ...]  # series that can be armed again
+    events: tuple[watching.EventView, ...]
+    more: int  # streams that are left out
+
+
+def _fitted(m: watching.MonitorView, room: int) -> _Fitted:
+    tripped = [s.series for s in m.streams if s.state == "tripped"]
+    chosen = tuple(tripped[: fitting(tripped, room // 5)])
+    events = m.events[: fitting([e.series for e in m.events], room // 4)]
+    streams = m.streams[: fitting([s.series for s in m.streams[:_STREAMS]], room // 2)]
+    return _Fitted(m, streams, chosen, events, len(m.streams) - len(streams))
 
 
 @router.get("/console/log")
@@ -208,4 +236,5 @@ async def plans(request: Request, session: Session) -> Response:
     found = await service.read(reads.plans, service.plans, service.clock(), service.tally)
     texts = {name: plan.text for name, plan in service.plans.items()}
     changed = {name for name, plan in service.plans.items() if plan.is_changed(service.folder)}
-    return render(request, session, "plans", plans=found, texts=texts, changed=changed)
+    tripped = {name for name in service.plans if watching.pool_tripped(service.standing, name)}
+    return render(request, session, "plans", plans=found, texts=texts, changed=changed, tripped=tripped)
