@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import re
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -13,8 +15,9 @@ import pytest
 
 from tests.service.console_kit import DRIFTS, ORIGIN, RAMPED, WATCHED, Person, fill, id_of, items
 from tests.service.kit import PLAN, START, Client, Clock, running
+from ucsearch.service import reads
 from ucsearch.service.console import looking
-from ucsearch.service.console.pages import figure
+from ucsearch.service.console.pages import duration, figure
 
 MOST_BYTES = 150_000
 FREE = "[limits]\nper_token = 10000\nper_agent = 10000\n"
@@ -156,3 +159,127 @@ def test_a_plan_that_releases_nothing_is_not_called_running(tmp_path: Path) -> N
 )
 def test_a_number_does_not_end_with_a_point(value: float, text: str) -> None:
     assert figure(value) == text
+
+
+def test_whoever_must_decide_is_told_what_the_rules_allow_and_in_which_unit(tmp_path: Path) -> None:
+    async def test(person: Person, client: Client) -> None:
+        await fill(client, 1)
+        path = f"/console/decisions/{await id_of(client, 'on hold')}/override"
+        text = (await person.look(path)).text
+        assert "<strong>94 to 100</strong> pieces" in text  # within 3 of an open order of 97
+        assert "Another number (pieces)" in text
+        confirm = await person.send(path, path, choice="other", other="94", why="the lowest that is allowed")
+        assert '<p class="big">94 <span class="unit">pieces</span></p>' in confirm.text
+        assert "Nothing is recorded yet." in confirm.text
+        assert (await person.send(path, path, choice="other", other="93", why="below it")).status_code == 422
+        # A comma is told, not taken for something.
+        for wrong in ("95,5", "1.000,5", "1,000"):
+            found = await person.send(path, path, choice="other", other=wrong, why="as we write it")
+            assert found.status_code == 422
+            assert "write numbers with a point" in found.text
+        fine = (await person.look(f"/console/decisions/{await id_of(client, 'fine')}")).text
+        assert '<p class="big">5 <span class="unit">pieces</span></p>' in fine
+        assert "<p>order 5</p>" in fine.split("Decided</p>")[0]  # what counts has its name, not only what was decided
+
+    go(tmp_path, test)
+
+
+def test_a_reason_is_found_as_it_is_shown(tmp_path: Path) -> None:
+    async def test(person: Person, client: Client) -> None:
+        await fill(client, 1)
+        for given in ("fallback infeasible", "fallback_infeasible"):
+            text = (await person.look(f"/console/decisions?reason={quote(given)}")).text
+            assert "on hold" in text
+            assert '<option value="fallback_infeasible" selected>fallback infeasible</option>' in text
+        none = (await person.look("/console/decisions?series=on")).text
+        assert "No decision fits. A series is found by its whole name." in none
+
+    go(tmp_path, test)
+
+
+def test_a_service_without_decisions_says_what_comes_next(tmp_path: Path) -> None:
+    async def test(person: Person, client: Client) -> None:
+        for path in ("/console", "/console/decisions", "/console/monitor", "/console/plans", "/console/log"):
+            found = await person.look(path)
+            assert found.status_code == 200, path
+        assert "POST /v1/plans/orders/decisions" in (await person.look("/console/decisions")).text
+
+    go(tmp_path, test)
+
+
+def test_the_log_is_exported_from_its_page(tmp_path: Path) -> None:
+    async def test(person: Person, client: Client) -> None:
+        await client.decide("A", "B")
+        assert 'href="/console/log/export"' in (await person.look("/console/log")).text
+        found = await person.look("/console/log/export")
+        assert "attachment" in found.headers["content-disposition"]
+        assert found.content == (await client.get("/v1/log/export")).content
+        person.http.cookies.clear()
+        assert (await person.look("/console/log/export")).status_code == 303
+
+    go(tmp_path, test)
+
+
+def test_times_of_forms_are_in_utc_where_they_do_not_say(tmp_path: Path) -> None:
+    async def test(person: Person, client: Client) -> None:
+        until = (START + timedelta(days=2)).strftime("%Y-%m-%dT%H:%M")  # as browsers send it
+        page = await person.send("/console/plans/orders/pause", "/console/plans", why="stocktaking", until=until)
+        assert f"(until {until.replace('T', ' ')} UTC)" in page.text
+        # Another zone that is named stays, and what is no time is told.
+        await person.send("/console/plans/orders/resume", "/console/plans", why="again")
+        until = (START + timedelta(days=2)).strftime("%Y-%m-%dT%H:%M:%S+02:00")
+        page = await person.send("/console/plans/orders/pause", "/console/plans", why="stocktaking", until=until)
+        assert "04:00 UTC)" in page.text
+        await person.send("/console/plans/orders/resume", "/console/plans", why="again")
+        for wrong in ("tomorrow", "2026-99-99T06:00", "2000-01-01T00:00"):
+            page = await person.send("/console/plans/orders/pause", "/console/plans", why="stocktaking", until=wrong)
+            assert page.status_code == 422
+        made = await person.send(
+            "/console/tokens", "/console/tokens", name="b", role="viewer", expires="2027-01-01T00:00"
+        )
+        assert "2027-01-01 00:00 UTC" in made.text
+
+    go(tmp_path, test)
+
+
+def test_a_series_of_several_plans_says_which_one_it_shows(tmp_path: Path) -> None:
+    config = WATCHED + '[[plan]]\nname = "second"\nsettings = "orders.toml"\n' + FREE
+
+    async def test(person: Person, client: Client) -> None:
+        await client.decide("A")
+        await client.post("/v1/plans/second/decisions", items(0, "A"))
+        text = (await person.look("/console/series?name=A&plan=orders")).text
+        assert "Plan orders" in text
+        assert "the same series in second" in text
+        await client.decide("B")
+        assert "the same series" not in (await person.look("/console/series?name=B")).text
+
+    go(tmp_path, test, config)
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("=cmd()", "'=cmd()"), ("A;=cmd()", "A;'=cmd()"), ("A; +1", "A;' +1"), ("\uff1d1+1", "'\uff1d1+1"),
+        ("A-1; b=2", "A-1; b=2"), ("5 = 5", "5 = 5"),
+    ],
+)  # fmt: skip
+def test_no_part_of_a_cell_is_taken_for_a_formula(name: str, cell: str) -> None:
+    line = reads.DecisionLine("id", 1, "decision", "p", name, "HOLD", "none", None, "", None, False, "", "", "")
+    (row,) = csv.DictReader(io.StringIO(looking.csv_text([line]).decode("utf-8-sig")))
+    assert row["series"] == cell
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (86400.0, "1 day"),
+        (129600.0, "36 hours"),
+        (3600.0, "1 hour"),
+        (90.0, "90 seconds"),
+        (1.0, "1 second"),
+        (-3, "0 seconds"),
+    ],
+)
+def test_how_long(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

@@ -6,7 +6,7 @@ Library, command line and service judge here. The verifier has the same rules in
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from ucsearch.errors import InputError, RecordError
 from ucsearch.records.inputs import RecordedInputs, recorded_inputs
 from ucsearch.task import Task
 
-__all__ = ["Judged", "NotAllowed", "allowed_actions", "judge", "read_action"]
+__all__ = ["Judged", "NotAllowed", "allowed_actions", "allowed_numbers", "judge", "read_action"]
 
 _SHOWN = 20  # feasible actions named in a refusal
 
@@ -61,6 +61,12 @@ def judge(record: Mapping[str, Any], task: Task | None, action: float | str | No
 def allowed_actions(record: Mapping[str, Any], task: Task) -> list[int]:
     """Places of the recorded actions that the rules allow in `record`'s state."""
     return _allowed(recorded_inputs(record, task), task)
+
+
+def allowed_numbers(record: Mapping[str, Any], task: Task, numbers: Sequence[float]) -> list[bool]:
+    """Which of these numbers the rules allow in `record`'s state, on the grid or off it."""
+    inputs = recorded_inputs(record, task)
+    return [_problem(inputs, task, number) is None for number in numbers]
 
 
 def read_action(text: str, labels: tuple[str, ...], actions: tuple[float | None, ...]) -> float | str:

@@ -32,9 +32,10 @@ def quantiles(values: Sequence[float], weights: Sequence[float]) -> tuple[float,
 
 
 def fan(
-    key: str, title: str, rows: Sequence[Sequence[float]], outcomes: Mapping[int, float] | None = None, unit: str = ""
-) -> str:
-    """`rows`: quantiles of `LEVELS` for every step; outcomes by step, from 1, as dots."""
+    key: str, title: str, rows: Sequence[Sequence[float]], outcomes: Mapping[int, float] | None = None, unit: str = "",
+    axis: str = "step",
+) -> str:  # fmt: skip
+    """`rows`: quantiles of `LEVELS` for every step; outcomes by step, from 1, as dots. `axis`: what is counted."""
     came = {h: v for h, v in (outcomes or {}).items() if 1 <= h <= len(rows)}
     down = linear([x for row in rows for x in row] + list(came.values()), _HEIGHT - _BOTTOM, _TOP)
     across = Scale("linear", 1.0, max(2.0, float(len(rows))), _LEFT + 6.0, WIDTH - _RIGHT - 6.0)
@@ -48,12 +49,12 @@ def fan(
     if len(rows) == 1:  # a line of one point is nothing to see
         body.append(circle(across(1.0), down(rows[0][2]), 3.0, "fill-main", f"median {number(_round(rows[0][2]))}"))
     for h, value in came.items():
-        tip = f"step {h}: {number(_round(value))} {unit} came".strip()
+        tip = f"{axis} {h}: {number(_round(value))} {unit} came".strip()
         body.append(circle(across(float(h)), down(value), 4.5, "came", tip))
-    body += _steps(across, len(rows))
-    told = "; ".join(f"step {h + 1}: {_told(row)}" for h, row in enumerate(rows[:8]))
+    body += _steps(across, len(rows), axis)
+    told = "; ".join(f"{axis} {h + 1}: {_told(row)}" for h, row in enumerate(rows[:8]))
     words = " Dots: what came." if came else ""
-    caption = f"Line: the middle of the forecast. Dark: half of it. Light: nine tenths.{words}"
+    caption = f"Line: the middle of the forecast. Inner band: half of it. Outer band: nine tenths.{words}"
     return figure(key, title, told, _HEIGHT, body, caption)
 
 
@@ -71,7 +72,7 @@ def bars(key: str, title: str, values: Sequence[float], unit: str = "") -> str:
         )
     body.append(line(_LEFT, down(0.0), WIDTH - _RIGHT, down(0.0), "zero"))
     across = Scale("linear", 0.5, len(values) + 0.5, _LEFT, WIDTH - _RIGHT)
-    body += _steps(across, len(values))
+    body += _steps(across, len(values), "step")
     told = ", ".join(number(_round(v)) for v in values)
     return figure(key, title, f"By step: {told} {unit}".strip(), _HEIGHT, body)
 
@@ -86,9 +87,10 @@ def _grid(down: Scale, unit: str) -> list[str]:
     return out
 
 
-def _steps(across: Scale, count: int) -> list[str]:
+def _steps(across: Scale, count: int, axis: str) -> list[str]:
     stride = max(1, math.ceil(count / 10))
-    return [text(across(float(h)), _HEIGHT - 7.0, str(h), "s", "middle") for h in range(1, count + 1, stride)]
+    name = text(_LEFT - 5.0, _HEIGHT - 7.0, axis, "s", "end")
+    return [name] + [text(across(float(h)), _HEIGHT - 7.0, str(h), "s", "middle") for h in range(1, count + 1, stride)]
 
 
 def _band(rows: Sequence[Sequence[float]], across: Scale, down: Scale, low: int, high: int, css: str) -> str:

@@ -40,6 +40,7 @@ __all__ = [
     "log_view",
     "plain",
     "plans",
+    "plans_of",
     "series",
 ]
 
@@ -128,6 +129,7 @@ class DecisionView:
     overrides: tuple[OverrideView, ...]
     outcomes: tuple[OutcomeView, ...]
     newest: bool  # of its series
+    effective_label: str
     expects: str  # what an override must expect
     effective_order: float | None
 
@@ -242,22 +244,27 @@ def _override_views(record: Mapping[str, Any], rows: Sequence[Row]) -> tuple[Ove
 
 def outcomes_of(reader: AuditReader, row: Row) -> tuple[OutcomeView, ...]:
     """Reports about a decision, in order; the first of a step counts."""
+    return _reports(reader, row.id, row.seq, effective_of(row, ()).action, reader.overrides(row.seq))
+
+
+def _reports(reader: AuditReader, id: str, seq: int, action: Any, overrides: Sequence[Row]) -> tuple[OutcomeView, ...]:
+    """`action` is the decided one."""
     first: dict[int, str] = {}
     out = []
-    overrides = reader.overrides(row.seq)
-    for found in reader.reports(row.id):
+    for found in reader.reports(id):
         o = found.record
-        if o.get("entry", row.seq) != row.seq:
+        if o.get("entry", seq) != seq:
             continue
         step = int(o["step"])
         taken = o.get("taken")
         # What counted when it was said, as its answer has it: nobody can follow what came later.
-        effective = effective_of(row, [other for other in overrides if other.seq < found.seq]).action
+        said = [other.record["action"] for other in overrides if other.seq < found.seq]
+        effective = said[-1] if said and said[-1] is not None else action
         out.append(
             OutcomeView(
                 found.id,
                 found.seq,
-                row.id,
+                id,
                 step,
                 o["value"],
                 o["observed_at"],
@@ -279,8 +286,16 @@ def decision(reader: AuditReader, id: str) -> DecisionView:
     return DecisionView(
         _line(row, standing, record), answer(row, record), record, row.digest, row.head, row.written_at,
         _override_views(record, reader.overrides(row.seq)), outcomes_of(reader, row),
-        newest is not None and newest.seq == row.seq, expects_of(reader, row), order_of(record, standing.action),
+        newest is not None and newest.seq == row.seq, _label(record, standing), expects_of(reader, row),
+        order_of(record, standing.action),
     )  # fmt: skip
+
+
+def _label(record: Mapping[str, Any], standing: Any) -> str:
+    """What the task calls the action that counts."""
+    if standing.override is None:
+        return label_of(record, standing.action)
+    return str(standing.override.record.get("label", ""))
 
 
 @dataclass(frozen=True)
@@ -302,18 +317,21 @@ def series(reader: AuditReader, name: str, now: datetime, plan: str | None = Non
     until = record.get("valid_until", "")
     seen: list[OutcomeView] = []
     for line in recent:
-        seen += outcomes_of(reader, reader.get(line.seq))
+        own = reader.overrides(line.seq) if line.overridden else ()
+        seen += _reports(reader, line.id, line.seq, line.action, own)
     overridden = standing.override is not None
-    label = (
-        label_of(record, standing.action) if standing.override is None else standing.override.record.get("label", "")
-    )
     return SeriesView(
         name, _line(row, standing, record), expects_of(reader, row), standing.action,
-        str(label),
+        _label(record, standing),
         order_of(record, standing.action), not overridden and record["outcome"]["outcome"] == "RELEASED", until,
         bool(until) and not now < datetime.fromisoformat(until), _override_views(record, reader.overrides(row.seq)),
         tuple(seen), recent,
     )  # fmt: skip
+
+
+def plans_of(reader: AuditReader, series: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Those of some plans that have decided a series of this name."""
+    return tuple(plan for plan in known if reader.newest(series, plan) is not None)
 
 
 def plans(reader: AuditReader, known: Mapping[str, Plan], now: datetime, tally: Tally) -> tuple[PlanView, ...]:

@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from ucsearch.pipeline.cases import state_columns
 from ucsearch.service import bodies, described, reads, telling
 from ucsearch.service.config import Limits
+from ucsearch.service.core import Service
 from ucsearch.service.described import told
 from ucsearch.service.front import principal_of
 from ucsearch.service.logbook import log_view
@@ -22,7 +23,7 @@ from ucsearch.service.problems import Refusal
 from ucsearch.service.routes import as_json, check_query, service_of
 from ucsearch.service.schemas import PROBLEM, problems
 
-__all__ = ["describe", "health", "state_router"]
+__all__ = ["describe", "exported", "health", "state_router"]
 
 state_router = APIRouter(tags=["plans and log"])
 _READS = problems(401, 403, 404, 422, 429, 503)
@@ -93,8 +94,13 @@ async def checkpoint(request: Request) -> Response:
 async def export(request: Request, first: First = 1, last: Last = None) -> Response:
     principal_of(request, "viewer")
     check_query(request, "from", "to")
-    service = service_of(request)
-    begun = await service.read(telling.export_part, first, last, "")  # a log that cannot be read is still a 503 here
+    lines = await exported(service_of(request), first, last)
+    return StreamingResponse(lines, media_type="application/x-ndjson")
+
+
+async def exported(service: Service, first: int = 1, last: int | None = None) -> AsyncIterator[bytes]:
+    """Entries as JSON lines, some at a time; a log that cannot be read is a 503 before the first."""
+    begun = await service.read(telling.export_part, first, last, "")
 
     async def lines() -> AsyncIterator[bytes]:
         at, (part, previous) = first, begun
@@ -103,7 +109,7 @@ async def export(request: Request, first: First = 1, last: Last = None) -> Respo
             at += len(part)
             part, previous = await service.read(telling.export_part, at, last, previous)
 
-    return StreamingResponse(lines(), media_type="application/x-ndjson")
+    return lines()
 
 
 def _open_here(request: Request) -> None:

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -74,6 +75,11 @@ class Kernels:
                 text = "a kernel for states of this shape is being made; ask again with the same key"
                 raise Refusal("not_ready", text, retry_after=_MAKING_S)
             work.engines[case.kind.number] = "python"
+
+    def states(self) -> dict[str, int]:
+        """How many kernels are ready, being made, or could not be made."""
+        with self._lock:
+            return dict(Counter(state for _, state in self._known.values()))
 
     def _state(self, case: Case) -> str:
         with self._lock:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from fastapi import APIRouter
@@ -38,6 +40,7 @@ from ucsearch.service.routes import service_of
 __all__ = ["router"]
 
 router = APIRouter(include_in_schema=False)
+_LOCAL = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?")
 
 
 def _read(kind: type[BaseModel], **values: Any) -> Any:
@@ -52,6 +55,15 @@ def _read(kind: type[BaseModel], **values: Any) -> Any:
 def _asked(session: Session, route: str, fields: Mapping[str, str], body: BaseModel) -> Any:
     raw = canonical(body.model_dump())
     return request_of(session.principal, f"console/{route}", fields.get("key"), raw)
+
+
+def _utc(text: str) -> str:
+    """A time as browsers give it, without an offset, is one in UTC, as the page says; any other stays as it is."""
+    given = text.strip()
+    try:
+        return f"{datetime.fromisoformat(given).isoformat()}+00:00" if _LOCAL.fullmatch(given) else given
+    except ValueError:
+        return given
 
 
 # -------------------------------------------------------------------- login
@@ -125,7 +137,9 @@ async def _override_page(
     return render(
         request, session, "override", status=status, view=view, problem=problem, given=given, key=new_key(),
         options=looking.options(view.record, feasible, orders, view.line.effective), expects=view.expects,
-        allowed=len(feasible),
+        allowed=len(feasible), unit=looking.action_unit(view.record, service.plans.get(view.line.plan)),
+        ranges=() if feasible else looking.ranges(view.record, service.task_of(view.record)),
+        told=await service.read(looking.tell, id, service.plans.get(view.line.plan), {}),
         expired=looking.expired(view.line.valid_until, service.clock()),
     )  # fmt: skip
 
@@ -158,6 +172,7 @@ async def override(request: Request, session: Session) -> Response:
         return render(
             request, session, "confirm", view=view, judged=judged, order=order_of(view.record, judged.action), why=why,
             fields=fields, key=fields.get("key") or new_key(),
+            unit=looking.action_unit(view.record, service.plans.get(view.line.plan)),
         )  # fmt: skip
     await actions.override(service, session.principal, _asked(session, f"override/{id}", fields, body), id, body)
     return see(f"/decisions/{id}", done="override")
@@ -169,6 +184,8 @@ def _chosen(service: Service, view: reads.DecisionView, fields: Mapping[str, str
     if choice == "withdraw":
         return None
     text = fields.get("other", "").strip() if choice == "other" else choice.removeprefix("action:")
+    if choice == "other" and re.fullmatch(r"[-+]?[\d.' ]*,[\d.' ]*", text):
+        raise Refusal("invalid", f"{shown(text)}: write numbers with a point and nothing between the digits, as 1250.5")
     if not text or (choice != "other" and not choice.startswith("action:")):
         raise Refusal("invalid", "choose an action, or write a number")
     task = service.task_of(view.record)
@@ -213,7 +230,7 @@ async def verify_log(request: Request, session: Session) -> Response:
 async def pause(request: Request, session: Session) -> Response:
     service, plan = service_of(request), request.path_params["plan"]
     fields = await checked_form(request, session)
-    until = fields.get("until", "").strip() or None
+    until = _utc(fields.get("until", "")) or None
     body: PauseBody = _read(PauseBody, why=actions.words(fields.get("why", "")), until=until)
     await actions.pause(service, session.principal, _asked(session, f"pause/{plan}", fields, body), plan, body)
     return see("/plans", done="paused")
@@ -266,7 +283,7 @@ async def add_token(request: Request, session: Session) -> Response:
     fields = await checked_form(request, session)
     name = fields.get("name", "").strip()
     try:
-        secret = service_of(request).tokens.add(name, fields.get("role", ""), fields.get("expires", "").strip())
+        secret = service_of(request).tokens.add(name, fields.get("role", ""), _utc(fields.get("expires", "")))
     except UCSearchError as error:
         return _tokens_page(request, session, problem=shown(error), status=422)
     return _tokens_page(request, session, secret=secret, name=name, status=201)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,16 +16,21 @@ from ucsearch.errors import UCSearchError
 from ucsearch.pipeline.explain import explain_row
 from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import decode_number
+from ucsearch.records.judge import allowed_numbers
 from ucsearch.records.reader import AuditReader
 from ucsearch.report.fan import LEVELS, bars, fan, quantiles
 from ucsearch.service import reads
 from ucsearch.service.plans import Plan
+from ucsearch.task import Task
+from ucsearch.tasks.words import task_words
 
-__all__ = ["Condition", "Option", "Told", "csv_text", "expired", "history", "options", "tell"]
+__all__ = ["Condition", "Option", "Told", "action_unit", "csv_text", "expired", "history", "options", "ranges", "tell"]
 
 _PAST = 40  # decisions of a series that are drawn
 _TOLD_STEPS = 40  # of a fan's table
 _OPTIONS = 100  # to choose from
+_RANGES = 5  # of numbers that are named
+_FAR = 1e9  # numbers of a state beyond are no amounts
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,7 @@ class Told:
     fan_rows: tuple[tuple[int, tuple[float, ...], float | None], ...]  # step, quantiles, what came
     plan: str  # SVG
     orders: tuple[float, ...]
+    action_unit: str
 
 
 def options(
@@ -82,9 +89,9 @@ def tell(reader: AuditReader, id: str, plan: Plan | None, came: Mapping[int, flo
         told = explain_row(reader, row, None if plan is None else plan.settings)
         text, members, weights = told.text, told.members, told.weights
         unit, orders = told.outcome_unit or told.units, tuple(float(x) for x in told.orders)
-        action_unit, title = told.action_unit, "Plan" if told.released else "The plan that was not released"
+        title = "Plan" if told.released else "The plan that was not released"
     except UCSearchError as error:
-        return Told(str(error), _conditions(record), _rivals(record), None, "", (), "", ())
+        return Told(str(error), _conditions(record), _rivals(record), None, "", (), "", (), action_unit(record, plan))
     rows: tuple[tuple[float, ...], ...] = ()
     if members.shape[0] and members.shape[1]:
         rows = tuple(quantiles(members[:, h, 0].tolist(), weights.tolist()) for h in range(members.shape[1]))
@@ -93,7 +100,7 @@ def tell(reader: AuditReader, id: str, plan: Plan | None, came: Mapping[int, flo
     return Told(
         text, _conditions(record), _rivals(record), claim.get("action_index"),
         fan("fan", "Forecast", rows, came, unit) if rows else "", table,
-        bars("plan", title, orders, action_unit) if orders else "", orders,
+        bars("plan", title, orders, told.action_unit) if orders else "", orders, action_unit(record, plan),
     )  # fmt: skip
 
 
@@ -115,7 +122,43 @@ def history(reader: AuditReader, view: reads.SeriesView, unit: str) -> str:
         if found is not None:
             value = found.value[0] if isinstance(found.value, list) else found.value
             came[len(rows)] = float(decode_number(value))
-    return fan("history", "One step ahead, by decision, and what came", rows, came, unit) if len(rows) > 1 else ""
+    return (
+        fan("history", "One step ahead, by decision, and what came", rows, came, unit, "decision")
+        if len(rows) > 1
+        else ""
+    )
+
+
+def action_unit(record: Mapping[str, Any], plan: Plan | None) -> str:
+    """What an action of a record is counted in; "" where nobody says."""
+    if plan is None:
+        return ""
+    s = plan.settings
+    words = task_words(str(record.get("task", {}).get("name", "")), s.units, s.currency or "")
+    return s.units if words is None else words.action_unit
+
+
+def ranges(record: Mapping[str, Any], task: Task | None) -> tuple[tuple[float, float], ...]:
+    """Where none of the recorded actions is allowed: ranges of numbers that are, as far as they were tried. Whoever
+    must decide would have to guess them."""
+    if task is None or "inputs" not in record:
+        return ()
+    known = [float(decode_number(x)) for x in (*record["task"]["actions"], *record["inputs"]["state"]) if x is not None]
+    known = [x for x in known if math.isfinite(x) and abs(x) < _FAR]
+    reach = max([1.0, *map(abs, known)]) * 1.5
+    step = 10.0 ** math.floor(math.log10(reach / 100.0))
+    tried = sorted({*known, *(i * step for i in range(-int(reach / step), int(reach / step) + 1))})
+    try:
+        right = allowed_numbers(record, task, tried)
+    except UCSearchError:
+        return ()
+    out: list[tuple[float, float]] = []
+    for i, number in enumerate(tried):
+        if right[i] and i and right[i - 1]:
+            out[-1] = (out[-1][0], number)
+        elif right[i]:
+            out.append((number, number))
+    return tuple(out[:_RANGES])
 
 
 def expired(until: str, now: datetime) -> bool:
@@ -165,9 +208,13 @@ def csv_text(lines: Sequence[reads.DecisionLine]) -> bytes:
     return ("\ufeff" + file.getvalue()).encode("utf-8", "replace")
 
 
+# Of a spreadsheet, also where it splits at semicolons (as a German one does, whatever is quoted), and in full width.
+_FORMULA = re.compile("(^|[;\t\r\n])( *[=+@\t\r\uff1d\uff0b\uff20\uff0d-])")
+
+
 def _cell(value: Any) -> Any:
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return f"'{value}"
+    if isinstance(value, str):
+        return _FORMULA.sub(r"\1'\2", value)
     return "" if value is None else value
 
 

@@ -18,7 +18,7 @@ from ucsearch.errors import UCSearchError
 from ucsearch.records.canonical import decode_number
 from ucsearch.report.page import environment
 from ucsearch.report.style import CSS
-from ucsearch.report.text import NONE, number
+from ucsearch.report.text import NONE, count_text, number
 from ucsearch.service.console.sessions import LoginNeeded, Session, person, set_cookie
 from ucsearch.service.console.style import MORE
 from ucsearch.service.problems import CODES, Refusal, shown
@@ -73,6 +73,18 @@ def figure(value: Any, places: int | None = None) -> str:
     return number(float(f"{found:.6g}") if places is None else found, places)
 
 
+def duration(seconds: Any) -> str:
+    """How long, in the largest unit of which there are two or more."""
+    try:
+        count = max(0.0, float(seconds))
+    except (TypeError, ValueError):
+        return NONE
+    for size, name in ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute")):
+        if count >= 2.0 * size or count == size:
+            return count_text(round(count / size), name)
+    return count_text(round(count), "second")
+
+
 def when(text: Any) -> str:
     """A time for people, in UTC."""
     if not text:
@@ -91,7 +103,7 @@ def _environment() -> Environment:
     folder = files("ucsearch.service.console") / "templates"
     texts = {p.name.removesuffix(".html"): p.read_text(encoding="utf-8") for p in folder.iterdir()}
     made = environment(**texts)
-    made.filters.update(figure=figure, when=when, part=lambda text: quote(str(text), safe=""))
+    made.filters.update(figure=figure, when=when, duration=duration, part=lambda text: quote(str(text), safe=""))
     made.globals.update(link=link, tones=TONES, words=WORDS, style=STYLE_PATH, keys=new_key)
     return made
 

@@ -16,6 +16,7 @@ header.bar nav a[aria-current]{background:var(--bg);box-shadow:inset 0 -3px 0 va
 font-weight:600}
 header.bar form{margin:0;display:flex;gap:10px;align-items:center;font-size:.9rem}
 .sub:first-child{margin-top:14px}
+header.bar button{white-space:nowrap;padding:4px 10px}
 .brand{font-weight:700;color:var(--ink);text-decoration:none}
 button,.button{font:inherit;font-weight:600;color:var(--bg);background:var(--main);border:1px solid var(--main);
 border-radius:6px;padding:7px 14px;cursor:pointer;text-decoration:none;display:inline-block;line-height:1.4}
@@ -24,7 +25,7 @@ button.danger{background:var(--bad);border-color:var(--bad)}
 :focus-visible{outline:3px solid var(--main);outline-offset:2px}
 label{display:block;font-weight:600;margin:12px 0 4px}
 label.inline{display:flex;gap:8px;align-items:baseline;font-weight:400;margin:6px 0}
-input[type=text],input[type=password],input[type=search],input[type=number],select,textarea{font:inherit;
+input[type=text],input[type=password],input[type=search],input[type=datetime-local],select,textarea{font:inherit;
 color:var(--ink);background:var(--bg);border:1px solid var(--soft);border-radius:6px;padding:7px 10px;width:100%;
 max-width:32rem}
 textarea{min-height:5rem}
@@ -44,7 +45,11 @@ margin:0 0 8px;display:flex;flex-wrap:wrap;gap:4px 14px;align-items:baseline}
 .card h3{margin:0 0 6px;overflow-wrap:anywhere}
 .versus{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,260px),1fr));gap:14px;margin:16px 0}
 .versus .card p.big{font-size:1.5rem;font-weight:700;margin:4px 0;overflow-wrap:anywhere}
+.unit{font-size:1rem;font-weight:400;color:var(--soft)}
+fieldset table.roomy th,fieldset table.roomy td{vertical-align:middle}
+fieldset table label.inline{margin:0}
 table.full{width:100%}
+.day{white-space:nowrap}
 td.long{overflow-wrap:anywhere}
 table.full caption{padding-top:8px}
 .tag.good{--tone:var(--good)}.tag.warn{--tone:var(--warn)}.tag.bad{--tone:var(--bad)}.tag.plain{--tone:var(--soft)}
@@ -61,7 +66,9 @@ pre.log{white-space:pre-wrap;overflow-wrap:anywhere;max-height:28rem;overflow:au
 .stack caption{display:block}
 .stack td[data-head]::before{display:inline;content:attr(data-head) ": ";margin:0}
 .stack tr{padding:6px 12px;margin:0 0 8px}
-header.bar .inner{padding:6px 10px}header.bar nav a{padding:6px 8px}}
+header.bar .inner{padding:6px 10px;justify-content:space-between}
+header.bar nav{order:3;flex:1 0 100%}header.bar nav a{padding:6px 8px}
+fieldset{padding:8px 10px}table.roomy:not(.stack) th,table.roomy:not(.stack) td{padding-right:10px}}
 @media (prefers-contrast:more){:root{--soft:var(--ink)}}
 @media print{header.bar,.actions,form{display:none}}
 """

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
+from ucsearch.dispatch.gate import Reason
 from ucsearch.records.canonical import decode_number
 from ucsearch.report.evidence import evidence_curve, rank_histogram
 from ucsearch.service import reads, watching
@@ -19,6 +20,7 @@ from ucsearch.service.core import Service
 from ucsearch.service.logbook import log_view
 from ucsearch.service.problems import Refusal
 from ucsearch.service.routes import service_of
+from ucsearch.service.routes_state import exported
 
 __all__ = ["router"]
 
@@ -70,6 +72,7 @@ def _filters(request: Request) -> dict[str, str]:
     given = {name: request.query_params.get(name, "").strip() for name in _FILTERS}
     if any(len(value) > _LONG for value in given.values()):
         raise Refusal("invalid", "a filter is too long")
+    given["reason"] = given["reason"].replace(" ", "_")  # as tables show it
     if given["kind"] not in ("", "decision", "refusal"):
         raise Refusal("invalid", "kind is decision or refusal")
     return {name: value for name, value in given.items() if value}
@@ -97,7 +100,7 @@ async def decisions(request: Request, session: Session) -> Response:
     newest = link("/decisions", **given) if before is not None else ""
     return render(
         request, session, "decisions", lines=lines, given=given, older=older, newest=newest,
-        csv=link("/decisions.csv", **given), plans=list(service.plans),
+        csv=link("/decisions.csv", **given), plans=list(service.plans), reasons=[r.value for r in Reason],
     )  # fmt: skip
 
 
@@ -138,6 +141,7 @@ async def decision_values(service: Service, id: str) -> dict[str, Any]:
     told = await service.read(looking.tell, id, plan, _came(view.outcomes))
     return {
         "view": view, "told": told, "levels": looking.levels_head(), "verified": None,
+        "unit": looking.action_unit(view.record, plan),
         "expired": looking.expired(view.line.valid_until, service.clock()),
     }  # fmt: skip
 
@@ -159,6 +163,7 @@ async def series(request: Request, session: Session) -> Response:
     asked = request.query_params.get("plan", "")[:_LONG] or None
     view = await service.read(reads.series, name, service.clock(), asked)
     plan = view.newest.plan
+    others = await service.read(reads.plans_of, name, [p for p in service.plans if p != plan])
     came = _came(tuple(o for o in view.outcomes if o.decision == view.newest.id))
     told = await service.read(looking.tell, view.newest.id, service.plans.get(plan), came)
     settings = service.plans[plan].settings if plan in service.plans else None
@@ -169,7 +174,7 @@ async def series(request: Request, session: Session) -> Response:
         curve = await _curve(service, "evidence", plan, name, stream.limit)
     return render(
         request, session, "series", view=view, told=told, levels=looking.levels_head(), curve=curve, stream=stream,
-        history=history,
+        history=history, unit=told.action_unit, others=others,
     )  # fmt: skip
 
 
@@ -229,6 +234,13 @@ async def log(request: Request, session: Session) -> Response:
     return render(request, session, "log", view=view, store=service.config.store, report=None)
 
 
+@router.get("/console/log/export")
+@page()
+async def export(request: Request, session: Session) -> Response:
+    headers = {**HEADERS, "Content-Disposition": 'attachment; filename="log.jsonl"'}
+    return StreamingResponse(await exported(service_of(request)), 200, headers, "application/x-ndjson")
+
+
 @router.get("/console/plans")
 @page()
 async def plans(request: Request, session: Session) -> Response:
@@ -236,5 +248,8 @@ async def plans(request: Request, session: Session) -> Response:
     found = await service.read(reads.plans, service.plans, service.clock(), service.tally)
     texts = {name: plan.text for name, plan in service.plans.items()}
     changed = {name for name, plan in service.plans.items() if plan.is_changed(service.folder)}
+    kernels = {name: plan.kernels.states() for name, plan in service.plans.items()}
     tripped = {name for name in service.plans if watching.pool_tripped(service.standing, name)}
-    return render(request, session, "plans", plans=found, texts=texts, changed=changed, tripped=tripped)
+    return render(
+        request, session, "plans", plans=found, texts=texts, changed=changed, tripped=tripped, kernels=kernels
+    )
