@@ -10,7 +10,7 @@ from html import unescape
 from pathlib import Path
 
 from tests.service.console_kit import RAMPED, Person, id_of, items
-from tests.service.kit import CONFIG, Client, Clock, running
+from tests.service.kit import CONFIG, START, Client, Clock, running
 from ucsearch.service.console.needs import fitting
 
 DAY = CONFIG + "valid_for_s = 86400.0\n[limits]\nper_token = 10000\nper_agent = 10000\n"
@@ -102,6 +102,22 @@ def test_what_stops_most_comes_first_and_a_hold_before_a_warning(tmp_path: Path)
         assert [line.split()[0] for line in await needs(person)] == ["HOLD", "expires", "paused"]
 
     go(tmp_path, test)
+
+
+def test_overdue_outcomes_are_told_with_their_series(tmp_path: Path) -> None:
+    async def test(person: Person, client: Client, clock: Clock) -> None:
+        await client.post("/v1/plans/orders/decisions", items(0, "late <b>", "told"))
+        when = (START + timedelta(hours=1)).isoformat()
+        told = {"decision": await id_of(client, "told"), "value": 8.0, "observed_at": when}
+        assert (await client.post("/v1/outcomes", {"items": [told]})).status_code == 201
+        clock.now += timedelta(hours=3)
+        (found,) = [line for line in await needs(person) if line.startswith("overdue")]
+        assert "1 outcome of 1 series (late <b>) not reported in time" in found
+        monitor = (await person.look("/console/monitor")).text
+        assert "late &lt;b&gt;</a> (1). Report them" in monitor
+
+    watched = DAY.replace("[limits]", "[plan.monitor]\ngrace_s = 600.0\n[limits]")
+    go(tmp_path, test, watched)
 
 
 def test_rows_are_as_many_as_fit() -> None:

@@ -163,6 +163,14 @@ class Standing:
         chosen: Iterable[dict[str, datetime]] = found.values() if series is None else (found.get(series, {}),)
         return sum(when < now for known in list(chosen) for when in list(known.values()))
 
+    def starved(self, plan: str, now: datetime) -> tuple[tuple[str, int], ...]:
+        """Series of a plan whose outcomes were not reported in time, and how many; the most first."""
+        found = [
+            (series, sum(when < now for when in list(known.values())))
+            for series, known in list(self._open.get(plan, {}).items())
+        ]
+        return tuple(sorted((x for x in found if x[1]), key=lambda x: (-x[1], x[0])))
+
 
 def journal_of(log: AuditReader) -> Journal:
     """The monitors as the log says."""

@@ -101,7 +101,7 @@ def _expiring(plan: str, soon: Sequence[tuple[Newest, int]]) -> list[Need]:
     ]
 
 
-def monitor_needs(m: MonitorView) -> list[Need]:
+def monitor_needs(m: MonitorView, starved: Sequence[tuple[str, int]] = ()) -> list[Need]:
     """Streams that have tripped, and outcomes that nobody reported."""
     out = []
     if m.state == "tripped" and m.pool is not None:
@@ -116,7 +116,8 @@ def monitor_needs(m: MonitorView) -> list[Need]:
             text = f"{s.about.capitalize()}. The fallback leaves instead."
             out.append(Need("bad", "tripped", m.plan, s.series, text))
     if m.overdue:
-        text = f"{m.overdue} outcome{'' if m.overdue == 1 else 's'} not reported in time: the monitor starves."
+        of = f" of {_some([name for name, _ in starved])}" if starved else ""
+        text = f"{m.overdue} outcome{'' if m.overdue == 1 else 's'}{of} not reported in time: the monitor starves."
         out.append(Need("warn", "overdue", m.plan, "", text))
     return out
 

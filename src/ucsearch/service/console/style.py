@@ -52,6 +52,8 @@ table.full{width:100%}
 .day{white-space:nowrap}
 td.long{overflow-wrap:anywhere}
 table.full caption{padding-top:8px}
+table.roomy th,table.roomy td{padding:6px 14px 6px 0}
+table.roomy th.n,table.roomy td.n{padding-right:18px}
 .tag.good{--tone:var(--good)}.tag.warn{--tone:var(--warn)}.tag.bad{--tone:var(--bad)}.tag.plain{--tone:var(--soft)}
 .good{--tone:var(--good)}.warn{--tone:var(--warn)}.bad{--tone:var(--bad)}.plain{--tone:var(--soft)}
 .secret{font:1.05rem ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-wrap:anywhere;background:var(--card);

@@ -31,6 +31,7 @@ _CSV_ROWS = 5_000
 _LONG = 1_000  # characters of a filter
 _NEEDS = 100
 _STREAMS = 100  # of a plan
+_STARVED = 5  # series of a plan with overdue outcomes that are named
 _DRAWN = 5  # plans on one page with pictures
 _ROOM = 110_000  # bytes of a page's rows: 150 KB are its limit, and there is more on it
 
@@ -56,7 +57,7 @@ async def overview(request: Request, session: Session) -> Response:
     plans = await service.read(reads.plans, service.plans, now, service.tally)
     monitors = {m.plan: m for m in await watching.monitors(service, worths=False)}
     newest = {name: service.tally.newest(name, now) for name in service.plans}
-    found = [need for m in monitors.values() for need in monitor_needs(m)]
+    found = [need for m in monitors.values() for need in monitor_needs(m, service.standing.starved(m.plan, now))]
     found += await service.read(decision_needs, newest, now)
     for plan in plans:
         found += plan_needs(plan, service.plans[plan.name].is_changed(service.folder))
@@ -197,14 +198,15 @@ async def monitor(request: Request, session: Session) -> Response:
     room = _ROOM // max(1, len(found))
     shown = []
     for i, m in enumerate(found):
+        starved = service.standing.starved(m.plan, service.clock())
         if len(found) > _DRAWN:
-            shown.append((_fitted(m, room), "", ""))
+            shown.append((_fitted(m, room, starved), "", ""))
             continue
         curve = "" if m.pool is None else await _curve(service, f"evidence{i}", m.plan, "", m.pool.limit)
         title = "Where outcomes fell among the members"
         words = "High ends: too narrow. A hill: too wide. A slope: biased."
         ranks = rank_histogram(f"ranks{i}", title, m.histogram, words) if any(m.histogram) else ""
-        shown.append((_fitted(m, room - len(curve) - len(ranks)), curve, ranks))
+        shown.append((_fitted(m, room - len(curve) - len(ranks), starved), curve, ranks))
     return render(request, session, "monitor", shown=shown, asked=asked, several=len(service.plans) > 1)
 
 
@@ -216,14 +218,15 @@ class _Fitted(NamedTuple):
     tripped: tuple[str, ...]  # series that can be armed again
     events: tuple[watching.EventView, ...]
     more: int  # streams that are left out
+    starved: tuple[tuple[str, int], ...]  # series with overdue outcomes, the most first
 
 
-def _fitted(m: watching.MonitorView, room: int) -> _Fitted:
+def _fitted(m: watching.MonitorView, room: int, starved: tuple[tuple[str, int], ...]) -> _Fitted:
     tripped = [s.series for s in m.streams if s.state == "tripped"]
     chosen = tuple(tripped[: fitting(tripped, room // 5)])
     events = m.events[: fitting([e.series for e in m.events], room // 4)]
     streams = m.streams[: fitting([s.series for s in m.streams[:_STREAMS]], room // 2)]
-    return _Fitted(m, streams, chosen, events, len(m.streams) - len(streams))
+    return _Fitted(m, streams, chosen, events, len(m.streams) - len(streams), starved[:_STARVED])
 
 
 @router.get("/console/log")
