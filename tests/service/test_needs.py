@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.service.console_kit import RAMPED, Person, id_of, items
 from tests.service.kit import CONFIG, START, Client, Clock, running
+from tests.service.test_rotation import rotate
 from ucsearch.service.console.needs import fitting
 
 DAY = CONFIG + "valid_for_s = 86400.0\n[limits]\nper_token = 10000\nper_agent = 10000\n"
@@ -118,6 +119,26 @@ def test_overdue_outcomes_are_told_with_their_series(tmp_path: Path) -> None:
 
     watched = DAY.replace("[limits]", "[plan.monitor]\ngrace_s = 600.0\n[limits]")
     go(tmp_path, test, watched)
+
+
+def test_a_rotated_log_hides_nobody(tmp_path: Path) -> None:
+    async def test(person: Person, client: Client, clock: Clock) -> None:
+        await client.post("/v1/plans/orders/decisions", items(0, "A", "B", "C", "D"))
+        old = await id_of(client, "A")
+        assert await needs(person) == []
+        rotate(tmp_path)
+        held = await client.post("/v1/plans/orders/decisions", items(0, "on hold", order=97.0))
+        assert held.json()["items"][0]["outcome"] == "HOLD"
+        (found,) = await needs(person)
+        assert found.startswith("HOLD on hold")
+        assert "4 RELEASED" in (text := (await person.look("/console")).text)
+        assert "1 HOLD" in text
+        # A decision of the file before still has its page.
+        assert (await person.look(f"/console/decisions/{old}")).status_code == 200
+        clock.now += timedelta(hours=25)
+        assert len(await needs(person)) == 5
+
+    go(tmp_path, test)
 
 
 def test_rows_are_as_many_as_fit() -> None:

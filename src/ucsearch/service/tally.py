@@ -42,6 +42,8 @@ class Tally:
         self._seen: dict[str, int] = {}  # newest entry that was counted, by plan
         self._counts: dict[str, Counter[tuple[str, str]]] = {}
         self._whole: dict[str, bool] = {}  # nothing of the day was left out
+        self._file: dict[str, str] = {}  # that is read, by plan: numbers begin anew in the next one
+        self._closed: set[tuple[str, str]] = set()  # plan and file that were left for the next one
         self._known: dict[str, int] = {}  # newest entry that `newest` has taken in, by plan
         self._newest: dict[str, dict[str, Newest]] = {}
 
@@ -60,12 +62,20 @@ class Tally:
             known = self._newest.get(plan, {})
             if len(known) > _MOST_SERIES:
                 end = (now - _LONG_AGO).isoformat()
-                kept = sorted((n for n in known.values() if n.valid_until >= end), reverse=True)[:_MOST_SERIES]
+                kept = sorted((n for n in known.values() if n.valid_until >= end), key=_age)[-_MOST_SERIES:]
                 known = self._newest[plan] = {n.series: n for n in kept}
-            return tuple(sorted(known.values(), reverse=True))
+            return tuple(sorted(known.values(), key=_age, reverse=True))
 
     def _take_in(self, reader: AuditReader, plan: str, day: str) -> None:
+        path = str(reader.path)
+        if self._file.setdefault(plan, path) != path and (plan, path) not in self._closed:
+            self._closed.add((plan, self._file[plan]))
+            self._file[plan], self._seen[plan], self._known[plan] = path, 0, 0
+        self._whole.setdefault(plan, True)
         counts, standing = self._counts.setdefault(plan, Counter()), self._newest.setdefault(plan, {})
+        if (plan, path) in self._closed:  # a connection that is about to be opened anew
+            return
+        taken: set[str] = set()
         last, known = self._seen.get(plan, 0), self._known.get(plan, 0)
         newest, fresh, before, done, whole = max(last, known), 0, None, False, False
         while not done and fresh < self._most:
@@ -80,7 +90,8 @@ class Tally:
                     done = True
                     break
                 name = record.get("series", "")
-                if row.seq > known and (name not in standing or standing[name].seq < row.seq):
+                if row.seq > known and name not in taken:
+                    taken.add(name)
                     standing[name] = _newest(row, record)
                 whole = whole or not today
                 if today and row.seq > last:
@@ -88,7 +99,11 @@ class Tally:
                 fresh, newest = fresh + 1, max(newest, row.seq)
             before = rows[-1].seq if rows else None
         self._seen[plan] = self._known[plan] = newest
-        self._whole[plan] = self._whole.get(plan, True) and (done or whole)
+        self._whole[plan] = self._whole[plan] and (done or whole)
+
+
+def _age(n: Newest) -> tuple[str, int]:
+    return n.now, n.seq
 
 
 def _newest(row: Row, record: Mapping[str, Any]) -> Newest:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from ucsearch.errors import RecordError
 from ucsearch.records.reader import AuditReader
 from ucsearch.report.text import short
 from ucsearch.service.reads import PlanView
@@ -50,7 +51,7 @@ def decision_needs(reader: AuditReader, newest: Mapping[str, Sequence[Newest]], 
         soon, ended = [], []
         for n in known:
             if not n.valid_until:
-                if n.seq in held:
+                if n.id in held:
                     out.append(_hold(plan, n))
                 continue
             end = datetime.fromisoformat(n.valid_until)
@@ -59,7 +60,7 @@ def decision_needs(reader: AuditReader, newest: Mapping[str, Sequence[Newest]], 
                 continue
             if left <= timedelta(0):
                 ended.append(n)
-            elif n.seq in held:
+            elif n.id in held:
                 out.append(_hold(plan, n))
             elif n.sends and left <= min(_SOON, _SOON_SHARE * (end - datetime.fromisoformat(n.now))):
                 soon.append((n, max(1, round(left.total_seconds() / 60.0))))
@@ -68,10 +69,16 @@ def decision_needs(reader: AuditReader, newest: Mapping[str, Sequence[Newest]], 
     return out
 
 
-def _held(reader: AuditReader, candidates: Sequence[Newest]) -> set[int]:
-    """Those for which nobody has decided either."""
-    rows = [reader.get(n.seq) for n in candidates]
-    return {seq for seq, found in reader.effective(rows).items() if found.action is None}
+def _held(reader: AuditReader, candidates: Sequence[Newest]) -> set[str]:
+    """Ids of those for which nobody has decided either. One of an earlier file of the log counts as open."""
+    rows, out = [], set()
+    for n in candidates:
+        try:
+            rows.append(reader.get(n.id))
+        except RecordError:
+            out.add(n.id)
+    standing = reader.effective(rows)
+    return out | {row.id for row in rows if standing[row.seq].action is None}
 
 
 def _over(n: Newest, now: datetime) -> bool:

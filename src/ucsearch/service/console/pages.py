@@ -167,6 +167,8 @@ def _maybe(request: Request) -> Session | None:
 
 def stray_page(request: Request, error: Refusal) -> Response:
     """For what no handler of a page was there to tell: an address that leads nowhere, a method, a bug."""
+    if error.code == "not_found" and not error.detail:
+        error = Refusal("not_found", "No page of the console has this address. The overview leads to all of them.")
     return problem_page(request, _maybe(request), error)
 
 

@@ -70,7 +70,8 @@ pre.log{white-space:pre-wrap;overflow-wrap:anywhere;max-height:28rem;overflow:au
 .stack tr{padding:6px 12px;margin:0 0 8px}
 header.bar .inner{padding:6px 10px;justify-content:space-between}
 header.bar nav{order:3;flex:1 0 100%}header.bar nav a{padding:6px 8px}
-fieldset{padding:8px 10px}table.roomy:not(.stack) th,table.roomy:not(.stack) td{padding-right:10px}}
+fieldset{padding:8px 10px}fieldset tbody th{white-space:normal}
+table.roomy:not(.stack) th,table.roomy:not(.stack) td{padding-right:10px}}
 @media (prefers-contrast:more){:root{--soft:var(--ink)}}
 @media print{header.bar,.actions,form{display:none}}
 """

@@ -137,9 +137,9 @@ def _came(outcomes: tuple[reads.OutcomeView, ...]) -> dict[int, float]:
 
 async def decision_values(service: Service, id: str) -> dict[str, Any]:
     """All that the page of a decision shows."""
-    view = await service.read(reads.decision, id)
+    view = await service.read_one(reads.decision, id)
     plan = service.plans.get(view.line.plan)
-    told = await service.read(looking.tell, id, plan, _came(view.outcomes))
+    told = await service.read_one(looking.tell, id, plan, _came(view.outcomes))
     return {
         "view": view, "told": told, "levels": looking.levels_head(), "verified": None,
         "unit": looking.action_unit(view.record, plan),
