@@ -47,6 +47,7 @@ __all__ = [
 # A number as records have it.
 Figure = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}]})]
 
+
 def plain(value: Any) -> Any:
     """A record of this module as JSON-able content."""
     if isinstance(value, list | tuple):
@@ -244,14 +245,16 @@ def _override_views(record: Mapping[str, Any], rows: Sequence[Row]) -> tuple[Ove
 
 def outcomes_of(reader: AuditReader, row: Row) -> tuple[OutcomeView, ...]:
     """Reports about a decision, in order; the first of a step counts."""
-    return _reports(reader, row.id, row.seq, effective_of(row, ()).action, reader.overrides(row.seq))
+    return _reports(reader, row.id, row.seq, effective_of(row, ()).action)
 
 
-def _reports(reader: AuditReader, id: str, seq: int, action: Any, overrides: Sequence[Row]) -> tuple[OutcomeView, ...]:
+def _reports(reader: AuditReader, id: str, seq: int, action: Any) -> tuple[OutcomeView, ...]:
     """`action` is the decided one."""
     first: dict[int, str] = {}
     out = []
-    for found in reader.reports(id):
+    reports = reader.reports(id)
+    overrides = reader.overrides(seq) if reports else ()
+    for found in reports:
         o = found.record
         if o.get("entry", seq) != seq:
             continue
@@ -317,8 +320,7 @@ def series(reader: AuditReader, name: str, now: datetime, plan: str | None = Non
     until = record.get("valid_until", "")
     seen: list[OutcomeView] = []
     for line in recent:
-        own = reader.overrides(line.seq) if line.overridden else ()
-        seen += _reports(reader, line.id, line.seq, line.action, own)
+        seen += _reports(reader, line.id, line.seq, line.action)
     overridden = standing.override is not None
     return SeriesView(
         name, _line(row, standing, record), expects_of(reader, row), standing.action,
