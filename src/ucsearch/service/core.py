@@ -336,7 +336,7 @@ class Service:
         m.free.set(self.free_bytes())
         m.checkpoint_age.set(self.chores.age_s())
         for name, watched in list(self.standing.journal.plans.items()):
-            if name in self.plans:
+            if name in self.plans and self.plans[name].watching is not None:
                 pool, *rest = watched.monitor.statuses()
                 m.evidence.labels(name).set(pool.evidence)
                 m.limit.labels(name).set(watched.monitor.settings.limit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
@@ -21,7 +21,6 @@ from ucsearch.service.access import Principal
 from ucsearch.service.actions import Done, event_record, repeated
 from ucsearch.service.bodies import OutcomeItem, OutcomesBody
 from ucsearch.service.core import Service
-from ucsearch.service.plans import Plan
 from ucsearch.service.problems import Refusal
 from ucsearch.service.reads import find_row
 from ucsearch.service.times import moment_of
@@ -152,17 +151,18 @@ class _Report:
         if earlier:
             record["replaces"] = earlier[0]["id"]
         else:
-            plan = self.service.plans.get(str(own.get("plan", "")))
-            if plan is not None and (rank := self._rank(plan, row, own, item)) is not None:
+            # As the log says, not service.toml: a monitor that was armed there follows every outcome, whoever looks.
+            watched = self.service.standing.journal.plans.get(str(own.get("plan", "")))
+            if watched is not None and (rank := self._rank(watched.monitor.settings.lags, row, item)) is not None:
                 record["rank"] = list(rank)
         sealed = seal(record)
         self.fresh.setdefault((row.head, item.step), []).append(sealed)
         return sealed
 
-    def _rank(self, plan: Plan, row: Row, own: Mapping[str, Any], item: OutcomeItem) -> tuple[float, float] | None:
+    def _rank(self, lags: int, row: Row, item: OutcomeItem) -> tuple[float, float] | None:
         """Of the target, once all its steps are known: step 1, or the sum of the first steps."""
-        lags = 1 if plan.watching is None else plan.watching.lags
-        if plan.watching is None or own["kind"] != "decision" or item.step > lags:
+        own = row.record
+        if own["kind"] != "decision" or item.step > lags:
             return None
         values = {item.step: item.value}
         for step in range(1, lags + 1):

@@ -74,7 +74,7 @@ class Standing:
     def rebuild(self, log: AuditReader) -> None:
         self.pauses = {name: pause_of(log, name) for name in self._plans}
         watched = [plan for plan in self._plans.values() if plan.watching is not None]
-        self.journal = journal_of(log) if watched else Journal()
+        self.journal = journal_of(log)
         self._open = {plan.name: {} for plan in watched}
         older = self.earlier()[:_FILES_BACK] if watched else []
         files = [*reversed(older), log]
@@ -173,8 +173,11 @@ class Standing:
 
 
 def journal_of(log: AuditReader) -> Journal:
-    """The monitors as the log says."""
+    """The monitors as the log says, also of plans that are not watched any more: what follows from their outcomes is
+    recorded all the same, as everybody who has the log derives it."""
     journal = Journal()
+    if not log.list(kind="monitor", limit=1):
+        return journal
     for row in events(log):
         journal.add(row.record)
     return journal

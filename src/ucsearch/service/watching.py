@@ -10,7 +10,7 @@ from typing import Any
 
 from ucsearch.monitor import Monitor
 from ucsearch.monitor.fold import POOL, Settings, Status
-from ucsearch.monitor.journal import period_key
+from ucsearch.monitor.journal import Watched, period_key
 from ucsearch.records.canonical import encode_number
 from ucsearch.records.reader import AuditReader
 from ucsearch.service.core import Service
@@ -94,7 +94,7 @@ def view(standing: Standing, plan: str, now: datetime, events: tuple[EventView, 
 
 
 async def stream(service: Service, plan: str, series: str) -> StreamView:
-    watched = service.standing.journal.plans.get(service.plan(plan).name)
+    watched = _watched(service, service.plan(plan).name)
     if watched is None:
         raise Refusal("not_found", "the plan has no monitor")
     status = watched.monitor.status(series)
@@ -116,10 +116,16 @@ def pool_tripped(standing: Standing, plan: str) -> bool:
 
 def plain_stream(service: Service, plan: str, series: str) -> dict[str, Any] | None:
     """A stream as JSON-able content; None where nothing is watched."""
-    watched = service.standing.journal.plans.get(plan)
+    watched = _watched(service, plan)
     if watched is None:
         return None
     return asdict(_stream(watched.monitor.status(series), watched.monitor.settings.limit))
+
+
+def _watched(service: Service, plan: str) -> Watched | None:
+    """None for a plan whose monitor was taken out of service.toml, though the log still knows it."""
+    found = service.plans.get(plan)
+    return None if found is None or found.watching is None else service.standing.journal.plans.get(plan)
 
 
 def _stream(status: Status, limit: float) -> StreamView:
@@ -155,8 +161,6 @@ def ends(reader: AuditReader, plan: str, series: str = POOL) -> tuple[str, str]:
 
 def replay(ranks: Sequence[tuple[str, str, float, float]], settings: Settings, period: str) -> Monitor:
     """The monitor over a history of (observed_at, series, low, high), in order."""
-    from ucsearch.monitor.journal import Watched
-
     watched = Watched(Monitor(settings), period)
     for observed_at, series, low, high in ranks:
         watched.take(series, low, high, period_key(observed_at, period))

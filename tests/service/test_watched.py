@@ -1,0 +1,54 @@
+"""What the monitor says follows from the log alone: whatever service.toml says by now, whatever else is decided."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from tests.service.kit import CONFIG, PLAN, Clock, running
+from tests.service.test_monitor import PLAN_DAY, WATCHED, day
+from ucsearch.records.reader import AuditReader
+from ucsearch.verify import verify_log
+
+LOG = "log/decisions.db"
+
+
+def wrong(folder: Path) -> list[str]:
+    return [str(v) for v in verify_log(folder / LOG) if v.status != "valid"]
+
+
+def test_a_monitor_that_was_taken_out_of_the_configuration_leaves_a_log_that_verifies(tmp_path: Path) -> None:
+    """Outcomes of its decisions still come, and may even trip it: nothing is stopped by that, but it is recorded."""
+    clock = Clock()
+
+    async def go() -> None:
+        async with running(tmp_path, WATCHED, PLAN_DAY + PLAN, clock) as client:
+            await day(client, clock, 12.0, "A", "B")
+            tokens = client.tokens
+            last = (await client.decide("A", members=50)).json()["items"][0]["id"]
+        (tmp_path / "service.toml").write_text(CONFIG)
+        async with running(tmp_path, clock=clock, tokens=tokens) as client:
+            for _ in range(8):
+                made = await day(client, clock, 99.0, "A", "B")
+            assert made[0]["reason"] == "none"
+            assert made[0]["monitor"] == {"state": "off", "evidence": None}
+            assert (await client.get("/v1/monitors/orders")).json()["state"] == "off"
+            assert (await client.get("/v1/monitors/orders/A")).status_code == 404
+            assert (await client.get("/v1/series/A")).json()["monitor"] is None
+            figures = (await client.get("/v1/metrics")).text
+            assert 'ucsearch_monitor_tripped{plan="orders"}' not in figures
+        # The plan itself is gone, one of its outcomes still comes.
+        (tmp_path / "service.toml").write_text(CONFIG.replace('"orders"', '"others"'))
+        async with running(tmp_path, clock=clock, tokens=tokens) as client:
+            items = [{"decision": last, "value": 12.0, "observed_at": clock.now.isoformat()}]
+            assert (await client.post("/v1/outcomes", {"items": items})).status_code == 201
+        (tmp_path / "service.toml").write_text(WATCHED)
+        async with running(tmp_path, clock=clock, tokens=tokens) as client:
+            assert (await day(client, clock, 12.0, "A"))[0]["reason"] == "calibration"
+
+    asyncio.run(go())
+    assert wrong(tmp_path) == []
+    with AuditReader(tmp_path / LOG) as log:
+        events = [row.record["event"] for row in log.list(kind="monitor", limit=100)]
+    assert events[:2] == ["armed", "tripped"]
+    assert events.count("armed") == 1
