@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
-from tests.service.kit import CONFIG, PLAN, Clock, running
-from tests.service.test_monitor import PLAN_DAY, WATCHED, day
+import pytest
+
+from tests.service.kit import CONFIG, PLAN, Client, Clock, running
+from tests.service.test_monitor import PLAN_DAY, WATCHED, day, members, until_tripped
+from ucsearch.pipeline.rotating import rotate_log
 from ucsearch.records.reader import AuditReader
 from ucsearch.verify import verify_log
 
@@ -52,3 +56,62 @@ def test_a_monitor_that_was_taken_out_of_the_configuration_leaves_a_log_that_ver
         events = [row.record["event"] for row in log.list(kind="monitor", limit=100)]
     assert events[:2] == ["armed", "tripped"]
     assert events.count("armed") == 1
+
+
+async def forecast(client: Client, series: str, model: str) -> None:
+    item = {"series": series, "state": {"on_hand": 3.0}, "forecast": {"members": members(), "model": model}}
+    assert (await client.post("/v1/plans/orders/decisions", {"items": [item]})).status_code == 200
+
+
+async def rearmed(client: Client, **body: Any) -> tuple[int, str]:
+    told = await client.post("/v1/monitors/orders/rearm", {"why": "a new model", **body}, role="admin")
+    return told.status_code, told.json().get("detail", "")
+
+
+@pytest.mark.parametrize("stream", ["", "B"])
+def test_models_are_compared_within_a_series(tmp_path: Path, stream: str) -> None:
+    """Series may have models of their own: that another one was decided last is no new model."""
+    clock = Clock()
+    body = {"series": stream} if stream else {}
+
+    async def go() -> None:
+        async with running(tmp_path, WATCHED, PLAN_DAY + PLAN, clock) as client:
+            for _ in range(30):
+                for name in ("A", "B"):
+                    await day(client, clock, 99.0, name, model=f"of {name}")
+                if client.service.standing.journal.status("orders", stream).tripped:
+                    break
+            for name in ("B", "A", "B", "A", "new"):
+                await forecast(client, name, f"of {name}")
+                assert await rearmed(client, **body) == (
+                    422, "the forecasts' model is the one that tripped; another one, or accept: true, is needed",
+                )  # fmt: skip
+            await forecast(client, "B", "of B, refitted")
+            await forecast(client, "new", "of new")
+            assert (await rearmed(client, **body))[0] == 201
+
+    asyncio.run(go())
+    assert wrong(tmp_path) == []
+
+
+def test_a_new_model_is_known_in_the_next_file_of_a_log(tmp_path: Path) -> None:
+    clock = Clock()
+
+    async def go() -> None:
+        async with running(tmp_path, WATCHED, PLAN_DAY + PLAN, clock) as client:
+            await until_tripped(client, clock, "A", "B")
+            for _ in range(2):
+                rotate_log(tmp_path / LOG, at=clock.now, by="a person", why="a new year")
+            same = "the forecasts' model is the one that tripped; another one, or accept: true, is needed"
+            assert await rearmed(client) == (422, same)
+            await forecast(client, "A", "m1")
+            assert await rearmed(client) == (422, same)
+            await forecast(client, "A", "m2")
+            assert (await rearmed(client))[0] == 201
+            (tmp_path / LOG).unlink()
+            assert await rearmed(client, series="A") == (
+                422, "when it tripped is not in the files that are here; accept: true is needed",
+            )  # fmt: skip
+            assert (await rearmed(client, series="A", accept=True))[0] == 201
+
+    asyncio.run(go())

@@ -23,6 +23,7 @@ from ucsearch.service.bodies import OverrideBody, PauseBody, RearmBody, ResumeBo
 from ucsearch.service.core import Service
 from ucsearch.service.problems import Refusal, shown
 from ucsearch.service.reads import expects_of, find_row
+from ucsearch.service.remodelled import require_another_model
 from ucsearch.service.standing import pause_of
 from ucsearch.service.times import moment_of
 from ucsearch.service.writer import Desk
@@ -202,10 +203,10 @@ async def rearm(service: Service, principal: Principal, request: Request | None,
         status = None if watched is None else watched.monitor.status(series)
         if status is None or not status.tripped:
             raise Refusal("already", "the stream has not tripped")
-        if not body.accept and not model_changed(desk.log, found.name, series):
-            raise Refusal(
-                "not_allowed", "the forecasts' model is the one that tripped; another one, or accept: true, is needed"
-            )
+        if not body.accept:
+            with ExitStack() as stack:
+                earlier = [stack.enter_context(reader) for reader in service.earlier_files()]
+                require_another_model([desk.log, *earlier], found.name, series)
         record = event_record(
             found.name, series, "rearmed", status.evidence, status.outcomes, status.about, desk.now, principal.name,
             text,
@@ -228,23 +229,3 @@ def event_record(
         "schema": "ucsearch.monitor/1", "kind": "monitor", "plan": plan, "series": series, "event": event,
         "evidence": evidence, "count": count, "about": about, "at": now.isoformat(), "by": by, "why": why,
     }  # fmt: skip
-
-
-def model_changed(log: Any, plan: str, series: str) -> bool:
-    """Whether the newest forecast of a stream names another model than the last one before it tripped."""
-    tripped = next(
-        (
-            row.seq
-            for row in log.list(plan=plan, kind="monitor", newest_first=True, limit=10_000)
-            if row.record["event"] == "tripped" and row.record["series"] == series
-        ),
-        None,
-    )
-    if tripped is None:
-        return False
-    of = {"plan": plan, "kind": "decision", "newest_first": True, "limit": 1, **({"series": series} if series else {})}
-    last, before = log.list(**of), log.list(**of, before=tripped)
-    if not last or not before:
-        return False
-    models = [rows[0].record["inputs"]["trace"]["meta"]["model"] for rows in (last, before)]
-    return bool(models[0] != models[1])
