@@ -11,7 +11,7 @@ import pytest
 
 from tests.service.kit import CONFIG, PLAN, item, running
 from ucsearch.service.answers import answer, monitor_of
-from ucsearch.service.standing import due_at
+from ucsearch.service.awaited import due_at
 
 SLACK = PLAN.replace('"exact"\ndepth = 2', '"certified_beam"\ndepth = 2\nwidth = 4')
 REFUSING = item("no forecast", level=4.0)

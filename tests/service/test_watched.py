@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.service.kit import CONFIG, PLAN, Client, Clock, running
 from tests.service.test_monitor import PLAN_DAY, WATCHED, day, members, until_tripped
 from ucsearch.pipeline.rotating import rotate_log
 from ucsearch.records.reader import AuditReader
+from ucsearch.service import awaited
 from ucsearch.verify import verify_log
 
 LOG = "log/decisions.db"
@@ -113,5 +115,99 @@ def test_a_new_model_is_known_in_the_next_file_of_a_log(tmp_path: Path) -> None:
                 422, "when it tripped is not in the files that are here; accept: true is needed",
             )  # fmt: skip
             assert (await rearmed(client, series="A", accept=True))[0] == 201
+
+    asyncio.run(go())
+
+
+OVERDUE = WATCHED + "max_overdue = 0.0\ngrace_s = 3600.0\n"
+
+
+async def decided(client: Client, series: str = "A", **forecast: Any) -> dict[str, Any]:
+    item = {"series": series, "state": {"on_hand": 3.0}, "forecast": {"members": members(), **forecast}}
+    answer = await client.post("/v1/plans/orders/decisions", {"items": [item]})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["items"][0]  # type: ignore[no-any-return]
+
+
+async def report(client: Client, clock: Clock, id: str, *steps: int) -> None:
+    at = clock.now.isoformat()
+    items = [{"decision": id, "step": step, "value": 12.0, "observed_at": at} for step in steps or (1,)]
+    assert (await client.post("/v1/outcomes", {"items": items})).status_code == 201
+
+
+async def overdue(client: Client) -> int:
+    return int((await client.get("/v1/monitors/orders")).json()["overdue"])
+
+
+@pytest.mark.parametrize("cutoff", [True, False])
+@pytest.mark.parametrize("about", [0, 1])
+def test_decisions_of_one_period_wait_for_one_outcome(tmp_path: Path, about: int, cutoff: bool) -> None:
+    """Decided again at noon: a report about either decision tells what came of that day."""
+    clock = Clock()
+
+    async def go() -> None:
+        async with running(tmp_path, OVERDUE, PLAN_DAY + PLAN, clock) as client:
+            tokens = client.tokens
+            for _ in range(3):
+                known = {"cutoff": f"{clock.now.date()}T00:00:00+00:00"} if cutoff else {}
+                made = [await decided(client, **known)]
+                clock.now += timedelta(hours=4)
+                made.append(await decided(client, **known))
+                assert [m["reason"] for m in made] == ["none", "none"]
+                clock.now += timedelta(hours=20)
+                await report(client, clock, made[about]["id"])
+            clock.now += timedelta(days=2)
+            assert await overdue(client) == 0
+        async with running(tmp_path, OVERDUE, PLAN_DAY + PLAN, clock, tokens=tokens) as client:
+            assert await overdue(client) == 0
+            made = [await decided(client)]
+            clock.now += timedelta(days=2)
+            assert await overdue(client) == 1
+            assert (await decided(client))["reason"] == "calibration"
+
+    asyncio.run(go())
+
+
+def test_every_step_of_the_target_is_waited_for(tmp_path: Path) -> None:
+    """With steps missing nothing is ranked: a monitor of sums that hears of first steps only is starved too."""
+    clock = Clock()
+
+    async def go() -> None:
+        async with running(tmp_path, OVERDUE + "lags = 2\n", PLAN_DAY + PLAN, clock) as client:
+            made = await decided(client)
+            clock.now += timedelta(days=1, hours=2)
+            assert await overdue(client) == 1
+            await report(client, clock, made["id"])
+            assert await overdue(client) == 0
+            clock.now += timedelta(days=1)
+            assert await overdue(client) == 1
+            assert (await decided(client))["reason"] == "calibration"
+            await report(client, clock, made["id"], 2)
+            assert await overdue(client) == 0
+
+    asyncio.run(go())
+
+
+def test_what_is_overdue_is_the_same_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many steps were reported of each decision, and in whichever file of the log."""
+    monkeypatch.setattr(awaited, "_LOOK_BACK", 10)
+    monkeypatch.setattr(awaited, "_PAGE", 3)
+    clock = Clock()
+
+    async def go() -> None:
+        async with running(tmp_path, OVERDUE, PLAN_DAY + PLAN, clock) as client:
+            tokens = client.tokens
+            for n in range(12):
+                made = await decided(client, f"S{n % 2}")
+                clock.now += timedelta(days=1)
+                if n not in (1, 5, 8):
+                    await report(client, clock, made["id"], 1, 2, 3)
+                if n == 6:
+                    rotate_log(tmp_path / LOG, at=clock.now, by="a person", why="a new year")
+            clock.now += timedelta(days=2)
+            assert await overdue(client) == 3
+        async with running(tmp_path, OVERDUE, PLAN_DAY + PLAN, clock, tokens=tokens) as client:
+            assert await overdue(client) == 2  # entries of the first two days are not looked at any more
+            assert client.service.standing.overdue("orders", clock.now, "S0") == 1
 
     asyncio.run(go())

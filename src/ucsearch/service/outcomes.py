@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
@@ -72,7 +72,7 @@ class _Report:
                 found = records[i]["id"]
             ids.append(found)
         if records:
-            self._write(list(records.values()))
+            self._write(list(records.values()), [targets[i].record for i in records])
         out = [self._told(self._report_of(name), i in records or i in known) for i, name in enumerate(ids)]
         return Done(201 if records or known else 200, {"items": out})
 
@@ -177,12 +177,12 @@ class _Report:
             return None
         return target_rank(members[0].tolist(), weights[0].tolist(), [values[s] for s in range(1, lags + 1)])
 
-    def _write(self, batch: Sequence[dict[str, Any]]) -> None:
-        """The reports, and what follows from them for the monitors, in one commit."""
+    def _write(self, batch: Sequence[dict[str, Any]], decisions: Sequence[Mapping[str, Any]]) -> None:
+        """The reports about these decisions, and what follows from them for the monitors, in one commit."""
         standing, log = self.service.standing, self.desk.log
         events: list[dict[str, Any]] = []
         try:
-            for record in batch:
+            for record, decision in zip(batch, decisions, strict=True):
                 for trip in standing.journal.add(record):
                     events.append(
                         event_record(
@@ -190,7 +190,7 @@ class _Report:
                             self.desk.now, "", trip.why,
                         )
                     )  # fmt: skip
-                standing.arrived(str(record.get("plan", "")), record)
+                standing.arrived(decision, record["step"])
             log.append_batch([*batch, *events])
         except BaseException:
             self.service.writer.forget()  # what was counted is not recorded

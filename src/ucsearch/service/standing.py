@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import heapq
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from ucsearch.dispatch.gate import Calibration
@@ -13,14 +12,12 @@ from ucsearch.monitor.journal import Journal, settings_content
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.chain import Row
 from ucsearch.records.reader import AuditReader
+from ucsearch.service.awaited import Awaited
 from ucsearch.service.plans import Plan
 
-__all__ = ["Pause", "Standing", "due_at", "pause_of"]
+__all__ = ["Pause", "Standing", "pause_of"]
 
-_LOOK_BACK = 10_000  # decisions of a plan in which missing outcomes are looked for at a start
-_PAGE = 500
-_FILES_BACK = 2  # earlier files in which they are looked for
-_OPEN = 100  # decisions of a series that wait for their outcome
+_FILES_BACK = 2  # earlier files in which missing outcomes are looked for at a start
 
 
 class Pause(NamedTuple):
@@ -44,23 +41,6 @@ def pause_of(reader: AuditReader, plan: str) -> Pause | None:
     return Pause(rows[0].seq, record["who"], record["why"], record["at"], record.get("until", ""))
 
 
-def due_at(plan: Plan, record: Mapping[str, Any], step: int = 1) -> datetime | None:
-    """When a decision's outcome should have been reported; None where it has no forecast or no time."""
-    table = plan.table.monitor
-    if table is None or record.get("kind") != "decision":
-        return None
-    meta, gate = record["inputs"]["trace"]["meta"], record["gate"]
-    for text in (*meta.get("cutoff", []), *meta.get("issued", []), gate["now"]):
-        try:
-            moment = datetime.fromisoformat(text)
-            moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-            length = plan.table.valid_for_s if math.isnan(plan.period_s) else plan.period_s
-            return moment + timedelta(seconds=step * length + table.grace_s)
-        except (ValueError, OverflowError):  # no time, or one near the end of the calendar: the next one says it
-            continue
-    return None
-
-
 class Standing:
     """Kept by the deciding thread; `rebuild` makes it again from the log."""
 
@@ -69,22 +49,14 @@ class Standing:
         self.pauses: dict[str, Pause | None] = {}
         self.journal = Journal()
         self.earlier: Callable[[], list[AuditReader]] = list  # files of the log before the one that is written to
-        self._open: dict[str, dict[str, dict[str, datetime]]] = {}  # plan, series, decision: when its outcome is due
+        self._awaited = Awaited()
 
     def rebuild(self, log: AuditReader) -> None:
         self.pauses = {name: pause_of(log, name) for name in self._plans}
         watched = [plan for plan in self._plans.values() if plan.watching is not None]
         self.journal = journal_of(log)
-        self._open = {plan.name: {} for plan in watched}
         older = self.earlier()[:_FILES_BACK] if watched else []
-        files = [*reversed(older), log]
-        for plan in watched:
-            for file in files:
-                for name, series, due in reversed(_recent(file, plan)):
-                    self._wait(plan.name, name, series, due)
-            for file in files:
-                for row in file.list(plan=plan.name, kind="outcome", newest_first=True, limit=_LOOK_BACK):
-                    self.arrived(plan.name, row.record)
+        self._awaited.rebuild(watched, [log, *older])
         for file in older:
             file.close()
 
@@ -138,30 +110,16 @@ class Standing:
     # Outcomes that are waited for
 
     def waits(self, plan: Plan, seq: int, record: Mapping[str, Any]) -> None:
-        due = due_at(plan, record)
-        if due is not None:
-            self._wait(plan.name, record["id"], record["series"], due)
+        self._awaited.waits(plan, record)
 
-    def _wait(self, plan: str, name: str, series: str, due: datetime) -> None:
-        known = self._open[plan].setdefault(series, {})
-        # Decisions of one period wait for one outcome.
-        for other in [s for s, when in known.items() if when == due]:
-            del known[other]
-        known[name] = due
-        while len(known) > _OPEN:
-            del known[next(iter(known))]
-
-    def arrived(self, plan: str, outcome: Mapping[str, Any]) -> None:
-        known = self._open.get(plan, {}).get(outcome["series"])
-        if known is not None and outcome["step"] == 1:
-            due = known.pop(outcome["decision"], None)
-            for other in [s for s, when in known.items() if when == due]:
-                del known[other]
+    def arrived(self, decision: Mapping[str, Any], step: int) -> None:
+        """An outcome of a decision was reported."""
+        plan = self._plans.get(str(decision.get("plan", "")))
+        if plan is not None and plan.watching is not None:
+            self._awaited.arrived(plan, decision, step)
 
     def overdue(self, plan: str, now: datetime, series: str | None = None) -> int:
-        found = self._open.get(plan, {})
-        chosen: Iterable[dict[str, datetime]] = found.values() if series is None else (found.get(series, {}),)
-        return sum(when < now for known in list(chosen) for when in list(known.values()))
+        return self._awaited.overdue(plan, now, series)
 
     def starved(self, plan: str, now: datetime) -> tuple[tuple[str, int], ...]:
         """Series of a plan whose outcomes were not reported in time, and how many; the most first."""
@@ -186,19 +144,3 @@ def journal_of(log: AuditReader) -> Journal:
 def events(log: AuditReader) -> Iterator[Row]:
     """Outcome and monitor entries, in order, a few at a time."""
     return heapq.merge(log.iterate("outcome"), log.iterate("monitor"), key=lambda row: row.seq)
-
-
-def _recent(log: AuditReader, plan: Plan) -> list[tuple[str, str, datetime]]:
-    """Id, series and due time of the last decisions, newest first; read in pages, so that none is kept."""
-    out: list[tuple[str, str, datetime]] = []
-    before: int | None = None
-    for _ in range(_LOOK_BACK // _PAGE):
-        rows = log.list(plan=plan.name, kind="decision", newest_first=True, limit=_PAGE, before=before)
-        for row in rows:
-            record = row.record
-            if (due := due_at(plan, record)) is not None:
-                out.append((row.id, record["series"], due))
-        if len(rows) < _PAGE:
-            break
-        before = rows[-1].seq
-    return out
