@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from scipy.stats import norm
 from ucsearch.errors import InputError
 from ucsearch.monitor import Monitor, Settings, Stream, rank_of, tolerance_of
 from ucsearch.monitor.bets import BETS, chosen_bets, gains
+from ucsearch.monitor.journal import Watched
 
 TOO_NARROW = 1.2836  # an interval meant for 90 % then covers 80 %
 
@@ -200,3 +202,17 @@ def test_a_picture_shows_what_the_monitor_saw() -> None:
     other.remember(monitor)
     other.period([("A", 0.4, 0.42)])
     assert len(other.curve("A")) == 31
+
+
+def test_who_looks_on_is_not_disturbed_by_outcomes_that_come_meanwhile() -> None:
+    """The service's pages look at the monitor while another thread feeds it."""
+    watched = Watched(Monitor(), "any")
+
+    class Meanwhile(tuple[float, float]):
+        def __iter__(self) -> Iterator[float]:
+            watched.ranks.append((0.4, 0.5))
+            return super().__iter__()
+
+    watched.ranks.extend([Meanwhile((0.4, 0.5)), (0.96, 0.98)])
+    assert watched.coverage == 0.5
+    assert sum(watched.histogram()) == 3

@@ -95,14 +95,14 @@ class Watched:
     @property
     def coverage(self) -> float | None:
         """Share of the last outcomes within the range that should hold 90 % of them."""
-        if not self.ranks:
+        ranks = tuple(self.ranks)  # at once: who looks on does not stop the thread that adds to them
+        if not ranks:
             return None
-        held = sum(0.05 <= 0.5 * (low + high) <= 0.95 for low, high in self.ranks)
-        return held / len(self.ranks)
+        return sum(0.05 <= 0.5 * (low + high) <= 0.95 for low, high in ranks) / len(ranks)
 
     def histogram(self, bars: int = 10) -> tuple[int, ...]:
         counts = [0] * bars
-        for low, high in self.ranks:
+        for low, high in tuple(self.ranks):
             counts[min(int(0.5 * (low + high) * bars), bars - 1)] += 1
         return tuple(counts)
 
