@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+import json
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from tests.service.kit import CONFIG, PLAN, Client, Clock, running
+from tests.service.kit import CONFIG, PLAN, Client, Clock, make_folder, running
 from tests.service.test_monitor import PLAN_DAY, WATCHED, day, members, until_tripped
+from ucsearch.cli import app
 from ucsearch.pipeline.rotating import rotate_log
+from ucsearch.pipeline.watch import run_watch
 from ucsearch.records.reader import AuditReader
 from ucsearch.service import awaited
 from ucsearch.verify import verify_log
@@ -123,7 +128,7 @@ OVERDUE = WATCHED + "max_overdue = 0.0\ngrace_s = 3600.0\n"
 
 
 async def decided(client: Client, series: str = "A", **forecast: Any) -> dict[str, Any]:
-    item = {"series": series, "state": {"on_hand": 3.0}, "forecast": {"members": members(), **forecast}}
+    item = {"series": series, "state": {"on_hand": 3.0}, "forecast": {"members": members()} | forecast}
     answer = await client.post("/v1/plans/orders/decisions", {"items": [item]})
     assert answer.status_code == 200, answer.text
     return answer.json()["items"][0]  # type: ignore[no-any-return]
@@ -211,3 +216,73 @@ def test_what_is_overdue_is_the_same_after_a_restart(tmp_path: Path, monkeypatch
             assert client.service.standing.overdue("orders", clock.now, "S0") == 1
 
     asyncio.run(go())
+
+
+def test_offline_the_same_is_seen_in_all_files_of_a_log(tmp_path: Path) -> None:
+    """Watched as the plan is, over files that follow each other, with sums whose last digit depends on their order."""
+    clock = Clock()
+    paths = [[0.1, 0.2, 0.3]] * 20 + [[0.3, 0.2, 0.1]] * 20 + [[0.5, 0.5, 0.5]] * 20
+    config = WATCHED.replace("within = 20", "within = 200") + 'lags = 3\nwatch = "bias"\nmax_undercoverage = 0.017\n'
+
+    async def go() -> dict[str, float]:
+        async with running(tmp_path, config, PLAN_DAY + PLAN, clock) as client:
+            for n in range(9):
+                cutoff = f"{clock.now.date()}T00:00:00+00:00"
+                made = [(await decided(client, s, members=paths, cutoff=cutoff))["id"] for s in ("A", "B")]
+                if n in (3, 5):
+                    rotate_log(tmp_path / LOG, at=clock.now, by="a person", why="a new year")
+                clock.now += timedelta(days=1)
+                values = (0.1, 0.2, 0.3) if n % 2 else (0.5, 0.5, 0.6)
+                items = [
+                    {"decision": id, "step": h + 1, "value": x, "observed_at": clock.now.isoformat()}
+                    for id in made for h, x in enumerate(values)
+                ]  # fmt: skip
+                assert (await client.post("/v1/outcomes", {"items": items})).status_code == 201
+            statuses = client.service.standing.journal.plans["orders"].monitor.statuses()
+            return {s.series: s.evidence for s in statuses if s.series}
+
+    online = asyncio.run(go())
+    for name in ("decisions.db", "decisions.0002.db", "decisions.0003.db"):
+        found = run_watch(tmp_path / "log" / name)
+        assert found.settings.watch == "bias"
+        assert {s.series: s.status.evidence for s in found.series} == pytest.approx(online, rel=1e-12)
+    out = CliRunner().invoke(app, ["monitor", str(tmp_path / LOG), "--json", str(tmp_path / "told.json")])
+    assert out.exit_code == 0, out.output
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert (told["settings"]["lags"], told["settings"]["limit"], told["settings"]["calm"]) == (3, 400.0, 10.0)
+    CliRunner().invoke(
+        app, ["monitor", str(tmp_path / LOG), "--steps", "1", "--alpha", "0.1", "--json", str(tmp_path / "told.json")]
+    )
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert (told["settings"]["lags"], told["settings"]["limit"], told["settings"]["watch"]) == (1, 2_000.0, "bias")
+
+
+def sales(path: Path, days: int = 200, change: int = 1_000) -> Path:
+    rng = np.random.default_rng(11)
+    lines = ["series,date,demand"]
+    for name in ("A", "B", "C"):
+        for n in range(days):
+            wild = 1.0 if n < change else 4.0
+            lines.append(f"{name},{date(2025, 1, 1) + timedelta(n)},{max(0.0, rng.normal(20.0, 3.0 * wild)):.1f}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("paths", "days", "change", "said"),
+    [
+        (60, 200, 1_000, "the pool did not trip"),
+        (60, 400, 200, "the pool tripped after"),
+        (60, 100, 1_000, "outcomes that could be ranked"),
+        (49, 200, 1_000, "49 paths of the forecaster"),  # of which the service would rank none
+    ],
+)
+def test_arming_is_judged_by_what_the_service_would_see(
+    tmp_path: Path, paths: int, days: int, change: int, said: str
+) -> None:
+    model = f'[forecaster]\nname = "ridge_paths"\npaths = {paths}\n'
+    make_folder(tmp_path, CONFIG + "[plan.monitor]\nlags = 2\n", PLAN_DAY + PLAN + model)
+    given = ["service", "arm", str(tmp_path), "orders", "--sales", str(sales(tmp_path / "sales.csv", days, change))]
+    out = CliRunner().invoke(app, given)
+    assert said in out.output + str(out.exception)
+    assert (out.exit_code == 0) == (said == "the pool did not trip")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -25,15 +25,20 @@ def monitor(
     period: Annotated[
         str, typer.Option("--period", help="Step of dates, such as day; read off the file where it is not given.")
     ] = "any",
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Watch the sum of so many steps, not the next one.")] = 1,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, help="Watch the sum of so many steps, not the next one.")
+    ] = None,
     undercoverage: Annotated[
-        float, typer.Option("--undercoverage", help="By how much a 90 % interval may cover less than it says.")
-    ] = 0.035,
-    watch: Annotated[Literal["both", "spread", "bias"], typer.Option("--watch", help="Which misfits count.")] = "both",
+        float | None,
+        typer.Option("--undercoverage", help="By how much a 90 % interval may cover less than it says; else 0.035."),
+    ] = None,
+    watch: Annotated[
+        Literal["both", "spread", "bias"] | None, typer.Option("--watch", help="Which misfits count; else both.")
+    ] = None,
     within: Annotated[
-        int, typer.Option("--within", min=1, help="Outcomes within which a false alarm may happen ...")
-    ] = 5_000,
-    alpha: Annotated[float, typer.Option("--alpha", help="... with at most this chance.")] = 0.01,
+        int | None, typer.Option("--within", min=1, help="Outcomes within which a false alarm may happen (5000) ...")
+    ] = None,
+    alpha: Annotated[float | None, typer.Option("--alpha", help="... with at most this chance (0.01).")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="One row per series, .csv or .parquet.")] = None,
     json_out: Annotated[Path | None, typer.Option("--json", help="Everything but the curves, as JSON.")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="A page of all streams, to look at in a browser.")] = None,
@@ -45,21 +50,27 @@ def monitor(
 
     Exit codes: 0 nothing is tripped now, 1 a series or all together are tripped, 2 unusable log or files.
     """
+    import dataclasses
     import json
 
     from ucsearch.monitor import Settings
-    from ucsearch.pipeline.watch import run_watch
+    from ucsearch.pipeline.watch import run_watch, settings_in
     from ucsearch.pipeline.watch_page import write_watch_page
     from ucsearch.pipeline.watch_words import as_json, watch_text, write_watch
     from ucsearch.pipeline.written import refuse_overwriting
     from ucsearch.records.files import whole_file
+    from ucsearch.records.rotation import files_of
 
     with reported():
         refuse_overwriting({"--out": out, "--json": json_out, "--html": html}, {"LOG": log, "--outcomes": outcomes})
-        settings = Settings(
-            max_undercoverage=undercoverage, watch=watch, within=within, alpha=alpha, lags=steps,
-            calm=min(1_000.0, 0.002 * within / alpha) if 0.0 < alpha < 1.0 else 1_000.0,
-        )  # fmt: skip
+        # What is not said is as the service watches that plan, where the log is a service's.
+        known = settings_in(files_of(log), plan) or Settings()
+        named = dict(max_undercoverage=undercoverage, watch=watch, within=within, alpha=alpha, lags=steps)
+        told: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+        if within is not None or alpha is not None:
+            wide, rare = told.get("within", known.within), told.get("alpha", known.alpha)
+            told["calm"] = min(known.calm, 0.002 * wide / rare) if 0.0 < rare < 1.0 else known.calm
+        settings = dataclasses.replace(known, **told)
         report = run_watch(log, outcomes, settings=settings, period=period, plan=plan)
         typer.echo(watch_text(report))
         if out is not None:

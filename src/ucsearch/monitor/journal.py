@@ -17,7 +17,7 @@ from typing import Any
 from ucsearch.errors import InputError
 from ucsearch.monitor.fold import POOL, Monitor, Settings, Status, Trip
 
-__all__ = ["Journal", "Watched", "period_key", "settings_content"]
+__all__ = ["Journal", "Watched", "period_key", "settings_content", "settings_of"]
 
 RECENT = 500  # outcomes whose coverage is shown
 _PERIODS = 64  # of a series that are remembered, so that none counts twice
@@ -40,6 +40,11 @@ def period_key(observed_at: str, period: str) -> int:
 def settings_content(settings: Settings, period: str) -> dict[str, Any]:
     """As a monitor entry holds them."""
     return {**{name: getattr(settings, name) for name in _NAMES}, "period": period}
+
+
+def settings_of(content: Mapping[str, Any]) -> Settings:
+    """From what a monitor entry holds."""
+    return Settings(**{name: content[name] for name in _NAMES})
 
 
 @dataclass
@@ -130,11 +135,11 @@ class Journal:
         name, event = record["plan"], record["event"]
         if event == "carried":
             given = record["settings"]
-            self.plans[name] = Watched(Monitor(Settings(**{k: given[k] for k in _NAMES})), given["period"])
+            self.plans[name] = Watched(Monitor(settings_of(given)), given["period"])
             self.plans[name].restore(record["state"])
         elif event == "armed":
             given = record["settings"]
-            made = Watched(Monitor(Settings(**{k: given[k] for k in _NAMES})), given["period"])
+            made = Watched(Monitor(settings_of(given)), given["period"])
             if (old := self.plans.get(name)) is not None:
                 made.monitor.remember(old.monitor)
                 for status in old.monitor.statuses():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -19,14 +20,16 @@ import numpy as np
 from ucsearch.errors import InputError, RecordError
 from ucsearch.monitor import Monitor, Settings, Status, rank_of
 from ucsearch.monitor.bets import LEAST_MEMBERS
+from ucsearch.monitor.journal import settings_of
 from ucsearch.pipeline.numbers import parse_dates
 from ucsearch.pipeline.outcomes import Outcomes, read_outcomes, wall_clock
 from ucsearch.pipeline.periods import later
 from ucsearch.pipeline.watch_segments import Forecast, entry_forecast, segment_forecasts, segment_of
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.reader import AuditReader
+from ucsearch.records.rotation import files_of
 
-__all__ = ["COVERED", "Event", "Seen", "StreamReport", "WatchReport", "run_watch", "watch"]
+__all__ = ["COVERED", "Event", "Seen", "StreamReport", "WatchReport", "run_watch", "settings_in", "watch"]
 
 COVERED = 0.9  # the share that the range people look at should hold
 RECENT = 500  # outcomes that "lately" means
@@ -103,19 +106,21 @@ def run_watch(
     log: str | Path, outcomes: str | Path | None = None, *, settings: Settings | None = None, period: str = "any",
     plan: str | None = None,
 ) -> WatchReport:  # fmt: skip
-    """Replay the monitor over a log, with outcomes from a file, from the log itself, or both; of one plan where a
-    service wrote several."""
-    wanted = Settings() if settings is None else settings
+    """Replay the monitor over a log, all its files where it was rotated, with outcomes from a file, from the log
+    itself, or both; of one plan where a service wrote several. Without `settings` it is watched as the log says."""
+    files = files_of(log)
+    wanted = (settings_in(files, plan) or Settings()) if settings is None else settings
     given = None if outcomes is None else read_outcomes(outcomes, period)
     found = _Matched(wanted.lags)
     plans: set[str] = set()
-    with AuditReader(log) as reader:
-        reported = _logged(reader)
+    with ExitStack() as stack:
+        readers = [stack.enter_context(AuditReader(file)) for file in files]
+        reported = _logged(readers)
         if given is None and not reported:
             raise InputError(
                 "--outcomes", "nothing", "a file, because the log holds no outcomes", hint="See docs/monitor.md."
             )
-        for row in reader:
+        for file, reader, row in ((f, r, row) for f, r in zip(files, readers, strict=True) for row in r):
             record = row.record
             if record.get("kind") == "decision" and plan in (None, record.get("plan", "")):
                 plans.add(str(record.get("plan", "")))
@@ -127,10 +132,10 @@ def run_watch(
                 except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
                     if isinstance(error, InputError):
                         raise
-                    words = f"entry {row.seq} of {log} is no decision this version can read ({error!r})"
+                    words = f"entry {row.seq} of {file} is no decision this version can read ({error!r})"
                     raise RecordError(words) from error
             elif plan is None and (sealed := segment_of(record, row)) is not None:
-                for forecast in segment_forecasts(Path(log), sealed):
+                for forecast in segment_forecasts(file, sealed):
                     found.add(forecast, given, reported.get(forecast.id, {}))
     notes = found.notes(given)
     return watch(found.seen, wanted, notes=notes, members=found.members)
@@ -198,10 +203,22 @@ def _natural(text: str) -> tuple[int, str]:
     return (len(text), text) if text.isdigit() else (0, text)
 
 
-def _logged(reader: AuditReader) -> dict[str, dict[int, float]]:
+def settings_in(files: Sequence[Path], plan: str | None = None) -> Settings | None:
+    """What a service's monitor of this plan (or of the only one) watches by; None where the log's files do not say."""
+    found: dict[str, Settings] = {}
+    for file in files:
+        with AuditReader(file) as reader:
+            for row in reader.iterate("monitor"):
+                record = row.record
+                if record["event"] in ("armed", "carried") and plan in (None, record["plan"]):
+                    found[record["plan"]] = settings_of(record["settings"])
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _logged(readers: Sequence[AuditReader]) -> dict[str, dict[int, float]]:
     """Outcomes in the log: by decision and step, the first report of each."""
     out: dict[str, dict[int, float]] = {}
-    for row in reader:
+    for row in (row for reader in readers for row in reader):
         record = row.record
         if record.get("kind") == "outcome":
             value = record["value"]
@@ -242,9 +259,10 @@ class _Matched:
         if members.shape[0] == 0 or members.shape[1] < self._lags:
             self._short += 1
             return
-        members = members[:, : self._lags]
+        # Exact sums on both sides, as a service has them: a path that came as it was is a tie.
+        sums = [math.fsum(path) for path in members[:, : self._lags].tolist()]
         total = math.fsum(x for x in values if x is not None)
-        low, high = rank_of(members.sum(axis=1).tolist(), total, weights.tolist())
+        low, high = rank_of(sums, total, weights.tolist())
         self.members[series] = min(self.members.get(series, members.shape[0]), members.shape[0])
         self.seen.append(Seen(place, _when_text(when), series, low, high))
 

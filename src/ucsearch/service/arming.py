@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from ucsearch.forecast.auto import Auto
 from ucsearch.forecast.outliers import clip_outliers
 from ucsearch.monitor import Monitor, rank_of
 from ucsearch.monitor import Settings as Watching
+from ucsearch.monitor.bets import LEAST_MEMBERS
 from ucsearch.pipeline.forecasting import plan_forecast
 from ucsearch.service.plans import Plan
 
@@ -90,10 +92,16 @@ def ranks_of(plan: Plan, sales: str | Path) -> History:
         common: dict[str, Any] = dict(horizon=lags, season=job.season, stream=job.stream(history.series))
         if isinstance(model, Auto):
             model = model.choose(y, int(cutoffs[0]), **common)
-        members = np.asarray(model.forecast(y, cutoffs, **common).expand().members)  # (N, J, H)
+        made = model.forecast(y, cutoffs, **common).expand()
+        weights = None if made.weights is None else made.weights.tolist()
+        if made.members.shape[1] < LEAST_MEMBERS:
+            # Nothing of it would be ranked: a monitor that sees nothing never trips.
+            count = f"{made.members.shape[1]} paths of the forecaster"
+            raise InputError("members", count, f"at least {LEAST_MEMBERS}, as the monitor needs (forecaster.paths)")
         for n, cutoff in enumerate(cutoffs.tolist()):
-            total = float(history.y[cutoff + 1 : cutoff + 1 + lags].sum())
-            low, high = rank_of(members[n].sum(axis=1).tolist(), total)
+            # Exact sums, as of outcomes that are reported: a path that came as it was is a tie.
+            total = math.fsum(history.y[cutoff + 1 : cutoff + 1 + lags].tolist())
+            low, high = rank_of([math.fsum(path) for path in made.members[n].tolist()], total, weights)
             # Counted back from the end, where all series meet.
             found.setdefault(cutoff - history.y.size, []).append((history.series, low, high))
     return [found[key] for key in sorted(found)]
