@@ -162,6 +162,8 @@ def test_evidence_never_overflows() -> None:
         {"within": 0},
         {"lags": True},
         {"lags": 1_001},
+        {"within": 2**53},
+        {"alpha": 1e-320},
         {"calm": 1e9},
         {"watch": "all"},
         {"max_undercoverage": -1.0},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tests.service.kit import CONFIG, PLAN, Client, Clock, make_folder, running
+from tests.service.kit import CONFIG, PLAN, Client, Clock, make_folder, open_service, running
 from tests.service.test_monitor import PLAN_DAY, WATCHED, day, members, until_tripped
 from ucsearch.cli import app
 from ucsearch.pipeline.rotating import rotate_log
@@ -286,3 +287,26 @@ def test_arming_is_judged_by_what_the_service_would_see(
     out = CliRunner().invoke(app, given)
     assert said in out.output + str(out.exception)
     assert (out.exit_code == 0) == (said == "the pool did not trip")
+
+
+@pytest.mark.parametrize(
+    ("monitor", "gate", "tolerated"),
+    [
+        ("", "", 0.035),
+        ("", "max_undercoverage = 0.017\n", 0.017),
+        ("max_undercoverage = 0.0\n", "max_undercoverage = 0.017\n", 0.0),
+    ],
+)
+def test_what_is_tolerated_is_what_the_gate_tolerates(
+    tmp_path: Path, monitor: str, gate: str, tolerated: float
+) -> None:
+    make_folder(tmp_path, CONFIG + "[plan.monitor]\n" + monitor, PLAN + "[gate]\n" + gate)
+    watching = open_service(tmp_path).plans["orders"].watching
+    assert watching is not None
+    assert watching.max_undercoverage == tolerated
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(0.0, 0.0), (10.0, 10.0), (40.0, math.nextafter(40.0, 0.0))])
+def test_a_gate_may_be_stricter_than_the_monitor(tmp_path: Path, limit: float, kept: float) -> None:
+    make_folder(tmp_path, WATCHED, PLAN + f"[gate]\nmax_drift = {limit}\n")
+    assert open_service(tmp_path).plans["orders"].settings.gate.max_drift == kept

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 from ucsearch.errors import InputError
 from ucsearch.monitor.bets import Bet, Watch, chosen_bets, gains, tolerance_of
 from ucsearch.monitor.past import Past
-from ucsearch.monitor.streams import Stream
+from ucsearch.monitor.streams import MOST, Stream
 
 __all__ = ["Monitor", "Settings", "Status", "Trip"]
 
 POOL = ""  # the stream of all series together
+_WHOLE = 2**53 - 1  # the largest whole number that a record holds
 LONGEST = 1_000  # steps that a target may sum up; every stream holds as many processes
 
 
@@ -36,12 +37,15 @@ class Settings:
         chosen_bets(self.watch)
         for name in ("within", "lags", "probation"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"monitor.{name}", repr(value), "a whole number of at least 1")
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _WHOLE:
+                raise InputError(f"monitor.{name}", repr(value), f"a whole number from 1 to {_WHOLE}")
         if self.lags > LONGEST:
             raise InputError("monitor.lags", self.lags, f"at most {LONGEST} steps")
         if not 0.0 < self.alpha < 1.0:
             raise InputError("monitor.alpha", self.alpha, "a number in (0, 1)")
+        if not self.limit <= MOST:
+            # Evidence is held there: the monitor would watch for ever and never trip.
+            raise InputError("monitor.alpha", self.alpha, f"a number that makes within / alpha at most {MOST:g}")
         if not 0.0 < self.calm < self.limit:
             raise InputError("monitor.calm", self.calm, f"a number above 0 and below {self.limit:g}")
 

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 
 from ucsearch.monitor.bets import Bet
 
-__all__ = ["Stream"]
+__all__ = ["MOST", "Stream"]
+
+MOST = 1e300  # evidence of a bet
 
 
 @dataclass
@@ -34,7 +36,7 @@ class Stream:
         own = self.growth[self.count % self.lags]
         for g, gain in enumerate(gained):
             # Evidence beyond all limits stays there instead of overflowing.
-            own[g] = min((own[g] + 1.0) * gain, 1e300)
+            own[g] = min((own[g] + 1.0) * gain, MOST)
         self.count += 1
         return self.evidence
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from ucsearch.dispatch.gate import Gate
 from ucsearch.errors import InputError, UCSearchError
 from ucsearch.monitor import Settings as Watching
 from ucsearch.monitor import Watch
@@ -137,7 +138,9 @@ class Limits(_Table):
 class MonitorTable(_Table):
     """The calibration monitor of a plan."""
 
-    max_undercoverage: float = Field(default=0.035, ge=0.0)
+    max_undercoverage: float | None = Field(
+        default=None, ge=0.0, description="tolerated; else gate.max_undercoverage of the plan's settings, else 0.035"
+    )
     watch: Watch = "both"
     within: int = Field(default=5_000, ge=1)
     alpha: float = Field(default=0.01, gt=0.0, lt=1.0)
@@ -149,9 +152,14 @@ class MonitorTable(_Table):
         default=86_400.0, ge=0.0, le=_CENTURY_S, description="after which an outcome that is not there is overdue"
     )
 
-    def watching(self) -> Watching:
-        names = ("max_undercoverage", "watch", "within", "alpha", "lags", "probation", "calm")
-        return Watching(**{name: getattr(self, name) for name in names})
+    def watching(self, gate: Gate | None = None) -> Watching:
+        """What it watches by, where the plan's settings have this gate."""
+        names = ("watch", "within", "alpha", "lags", "probation", "calm")
+        said = self.max_undercoverage
+        if said is None and gate is not None:
+            said = gate.max_undercoverage
+        known = {} if said is None else {"max_undercoverage": said}
+        return Watching(**known, **{name: getattr(self, name) for name in names})
 
 
 class PlanTable(_Table):

@@ -120,7 +120,7 @@ def load_plan(table: PlanTable, folder: Path) -> Plan:
     if settings.fields:
         text = f"outcomes of several fields ({', '.join(settings.fields)}) are for files and decide_cases"
         raise ConfigError([f"plan {table.name!r}: {text}"])
-    watching = None if table.monitor is None else table.monitor.watching()
+    watching = None if table.monitor is None else table.monitor.watching(settings.gate)
     gate = dataclasses.replace(settings.gate, pausable=True)
     if watching is not None and table.monitor is not None:
         limit = settings.gate.max_drift
@@ -131,7 +131,7 @@ def load_plan(table: PlanTable, folder: Path) -> Plan:
         overdue = settings.gate.max_overdue if table.monitor.max_overdue is None else table.monitor.max_overdue
         # Just below the limit at which a stream trips: there it is latched, and must fail.
         top = math.nextafter(watching.limit, 0.0)
-        gate = dataclasses.replace(gate, max_drift=min(top, limit or top), max_overdue=overdue)
+        gate = dataclasses.replace(gate, max_drift=top if limit is None else min(top, limit), max_overdue=overdue)
     run = dataclasses.replace(settings.run, engine=settings.run.simulator, threads=1, chunk=100_000)
     return Plan(table.name, table, dataclasses.replace(settings, gate=gate, run=run), watching, text)
 
