@@ -55,9 +55,15 @@ class Story:
         if r["kind"] in ("monitor", "outcome"):
             self.journal.add(r)
 
-    def event(self, event: str, series: str = "", by: str = "", evidence: float = 0.0, **more: Any) -> Record:
+    def event(self, event: str, series: str = "", by: str = "", **more: Any) -> Record:
         return {"kind": "monitor", "plan": "P", "event": event, "series": series, "by": by, "why": "why",
-                "evidence": evidence, **more}  # fmt: skip
+                "evidence": 0.0, "count": 0, "about": "", **more}  # fmt: skip
+
+    def standing(self, event: str, series: str = "", **more: Any) -> Record:
+        """An order about a stream, with what is known of it."""
+        s = self.journal.status("P", series)
+        known = {"evidence": s.evidence, "count": s.outcomes, "about": s.about}
+        return self.event(event, series, "Ann", **(known | more))
 
     def decision(self, series: str, left: int = 1, now: datetime = START) -> Record:
         gate = {"calibration": {"drift": self.journal.drift("P", series)}, "settings": {"max_drift": 1.0},
@@ -83,7 +89,7 @@ class Story:
         """What followed from the outcomes and is to be recorded now."""
         trips = self.journal.plans["P"].monitor.trips
         new, self.told = trips[self.told :], len(trips)
-        return [self.event(t.event, t.series, evidence=t.evidence) for t in new]
+        return [self.event(t.event, t.series, evidence=t.evidence, count=t.outcomes, about=t.about) for t in new]
 
     def refused(self, r: Record, where: str, **changes: Any) -> None:
         """The changed entry is found, in a copy of what was followed so far."""
@@ -92,6 +98,13 @@ class Story:
         with pytest.raises(Invalid) as seen:
             watch.add({**r, **changes}, lambda: {"kind": "decision", "inputs": {"trace": trace}}, lambda _: None)
         assert seen.value.where.startswith(where)
+
+    def refused_figures(self, r: Record) -> None:
+        self.refused(r, "monitor.evidence", evidence=r["evidence"] * (1.0 + 1e-6) + 1e-6)
+        self.refused(r, "monitor.count", count=r["count"] + 1)
+        about = ("spread too narrow", "forecasts too low", "forecasts too high", "", "all is well")
+        for other in (word for word in about if word != r["about"]):
+            self.refused(r, "monitor.about", about=other)
 
 
 STORIES: list[Record] = [
@@ -123,7 +136,8 @@ def test_evidence_trips_and_latches_follow_from_the_outcomes(
                 story.refused(story.decision("A"), "monitor")
                 story.refused(r, "monitor.series", series="C")
                 story.refused(r, "monitor.series", event="rearmed" if r["event"] == "tripped" else "tripped")
-                story.refused(r, "monitor.evidence", evidence=r["evidence"] * (1.0 + 1e-6))
+                story.refused_figures(r)
+                story.refused(story.event("armed", by="Ann", settings=story.settings), "monitor")
                 story.add(r)
             story.refused(story.event("tripped", "A", evidence=1.0), "monitor.event")
         for series in ("A", "B", "never seen"):
@@ -142,10 +156,14 @@ def test_evidence_trips_and_latches_follow_from_the_outcomes(
     for within in (1, 10_000):
         one = copy.deepcopy(again)
         more = {**one.settings, "within": within, "calm": 0.5}
-        one.add(one.event("armed", by="Ann", settings=more))
+        armed = one.event("armed", by="Ann", settings=more)
+        one.refused_figures(armed)
+        one.refused(armed, "monitor.series", series="A")
+        one.add(armed)
         one.add(one.decision("A"))
         assert one.journal.drift("P", "A") >= within / more["alpha"]
-    story.add(story.event("rearmed", "", "Ann"))
+    story.refused_figures(story.standing("rearmed"))
+    story.add(story.standing("rearmed"))
     story.add(story.decision("never seen"))
     assert story.journal.drift("P", "never seen") == 0.0
 
@@ -256,7 +274,8 @@ def test_a_state_that_is_carried_over(monkeypatch: pytest.MonkeyPatch) -> None:
         for r in story.told_since():
             story.add(r)
     state = story.journal.plans["P"].state()
-    carried = story.event("carried", by="Ann", settings=story.settings, state=state)
+    carried = story.standing("carried", about="", settings=story.settings, state=state)
+    story.refused_figures(carried)
     story.refused({**carried, "settings": {**story.settings, "alpha": 0.4}}, "monitor.settings")
     story.refused({k: v for k, v in carried.items() if k != "state"}, "monitor.state")
     for path in _leaves(state):

@@ -61,6 +61,10 @@ def verify_watching(s: Record) -> None:
     require("monitor.settings.calm", 0.0 < s["calm"] < limit, s["calm"], f"a number above 0 and below {limit:g}")
 
 
+def _about(shift: float) -> str:
+    return "spread too narrow" if shift == 0.0 else "forecasts too low" if shift > 0.0 else "forecasts too high"
+
+
 class _Stream:
     def __init__(self, bets: list[tuple[float, float, float]], lags: int) -> None:
         self.bets, self.lags, self.count = bets, lags, 0
@@ -82,6 +86,14 @@ class _Stream:
             return self.latched
         parts = [math.fsum(b[2] * r for b, r in zip(self.bets, own, strict=True)) for own in self.growth]
         return math.fsum(parts) / self.lags
+
+    def figures(self) -> tuple[float, int, dict[str, float]]:
+        """Evidence, number of outcomes, and what carries it: every word's share, which may be equal."""
+        said: dict[str, float] = {}
+        for own in self.growth:
+            for (shift, _, weight), r in zip(self.bets, own, strict=True):
+                said[_about(shift)] = said.get(_about(shift), 0.0) + weight * r
+        return self.value(), self.count, said if self.count else {"": 0.0}
 
     def content(self) -> Record:
         return {
@@ -126,7 +138,7 @@ class _Plan:
         self.last = 0
         self.sums: list[float] = []
         self.count = 0
-        self.told: list[tuple[str, str, float]] = []  # series, event, evidence of what must be recorded next
+        self.told: list[tuple[str, str, Any]] = []  # series, event, figures of what must be recorded next
 
     def _new(self) -> _Stream:
         return _Stream(self.bets, self.s["lags"])
@@ -183,14 +195,14 @@ class _Plan:
             value = stream.add(gains)
             if value >= self.limit:
                 stream.latched, stream.fresh, stream.calm = value, self._new(), 0
-                self.told.append((series, "tripped", value))
+                self.told.append((series, "tripped", stream.figures()))
         elif series and stream.fresh is not None:
             if stream.fresh.add(gains) < self.s["calm"]:
                 stream.calm += 1
             else:
                 stream.fresh, stream.calm = self._new(), 0
             if stream.calm >= self.s["probation"]:
-                self.told.append((series, "rearmed", stream.latched))
+                self.told.append((series, "rearmed", stream.figures()))
                 self.streams[series] = self._new()
 
     def drift(self, series: str) -> float:
@@ -261,7 +273,10 @@ class Watch:
             return
         if r["event"] == "armed":
             require("monitor.settings", "settings" in r, None, "what the monitor watches by")
+            require("monitor", plan is None or not plan.told, r["event"], "first what followed from the outcomes")
             made = _Plan(r["settings"])
+            expect("monitor.series", r["series"], "")
+            _figures(r, made.streams[""].figures())
             for name, old in {} if plan is None else plan.streams.items():
                 if old.latched == old.latched:
                     kept = made.streams.setdefault(name, made._new())
@@ -272,14 +287,15 @@ class Watch:
             raise Invalid("monitor.plan", r["plan"], "a plan whose monitor was armed")
         if r["by"]:
             stream = plan.streams.get(r["series"])
-            tripped = stream is not None and stream.latched == stream.latched
-            require("monitor.event", r["event"] == "rearmed" and tripped, r["event"], "a stream that has tripped")
+            if stream is None or r["event"] != "rearmed" or stream.latched != stream.latched:
+                raise Invalid("monitor.event", r["event"], "a stream that has tripped")
+            _figures(r, stream.figures())
             plan.streams[r["series"]] = plan._new()
             return
         require("monitor.event", bool(plan.told), r["event"], "nothing: it does not follow from the outcomes")
-        series, event, value = plan.told.pop(0)
+        series, event, figures = plan.told.pop(0)
         expect("monitor.series", (r["series"], r["event"]), (series, event))
-        _close("monitor.evidence", r["evidence"], value)
+        _figures(r, figures)
 
     def _carried(self, r: Record, plan: _Plan | None) -> None:
         """Where the file before it was followed, exactly what was derived there; else it is taken as it is."""
@@ -293,10 +309,12 @@ class Watch:
         if plan is None or own is None:
             self.plans[r["plan"]] = made
             self.doubt = "the monitor's state, which is of a file that was not given"
-            return
-        require("monitor.settings", r["settings"] == plan.s, r["settings"], plan.s)
-        require("monitor.state", _alike(r["state"], own), "another state", "what follows from the file before")
-        require("monitor.state", not plan.told, plan.told[:1], "recorded before the file was closed")
+        else:
+            require("monitor.settings", r["settings"] == plan.s, r["settings"], plan.s)
+            require("monitor.state", _alike(r["state"], own), "another state", "what follows from the file before")
+            require("monitor.state", not plan.told, plan.told[:1], "recorded before the file was closed")
+        value, count, _ = made.streams[""].figures()
+        _figures(r, (value, count, {"": 0.0}))
 
     def _outcome(self, r: Record, find: Callable[[], Record | None], blobs: Blobs) -> None:
         place = (r.get("log", ""), r["entry"], r["step"])
@@ -333,6 +351,16 @@ class Watch:
         row = horizon * fields
         sums = [math.fsum(members[j * row + h * fields] for h in range(lags)) for j in range(size)]
         return rank(sums, list(weights), math.fsum(values))
+
+
+def _figures(r: Record, derived: tuple[float, int, dict[str, float]]) -> None:
+    """What an entry says about its stream."""
+    value, count, said = derived
+    _close("monitor.evidence", r["evidence"], value)
+    expect("monitor.count", r["count"], count)
+    most = max(said.values())
+    fits = r["about"] in said and said[r["about"]] >= most - CLOSE * max(1.0, most)
+    require("monitor.about", fits, r["about"], max(said, key=lambda word: said[word]))
 
 
 def _close(where: str, claimed: Any, derived: float) -> None:
