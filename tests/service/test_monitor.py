@@ -178,8 +178,11 @@ def test_a_monitor_without_reports_is_starved(tmp_path: Path) -> None:
         async with running(tmp_path, config, PLAN_DAY + PLAN, clock) as client:
             for n in range(4):
                 answer = await client.decide("A", members=50)
-                assert answer.json()["items"][0]["reason"] == ("none" if n < 3 else "calibration"), n
+                made = answer.json()["items"][0]
+                assert made["reason"] == ("none" if n < 3 else "calibration"), n
                 clock.now += timedelta(days=1)
+            assert "Report what came" in made["sentence"]
+            assert "Recalibrate" not in made["sentence"]
             assert (await client.get("/v1/monitors/orders")).json()["overdue"] >= 2
 
     asyncio.run(whole())

@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 from datetime import date, timedelta
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tests.service.console_kit import Person
 from tests.service.kit import CONFIG, PLAN, Client, Clock, make_folder, open_service, running
 from tests.service.test_monitor import PLAN_DAY, WATCHED, day, members, until_tripped
 from ucsearch.cli import app
+from ucsearch.monitor.bets import ADVICE
 from ucsearch.pipeline.rotating import rotate_log
 from ucsearch.pipeline.watch import run_watch
 from ucsearch.records.reader import AuditReader
@@ -310,3 +313,29 @@ def test_what_is_tolerated_is_what_the_gate_tolerates(
 def test_a_gate_may_be_stricter_than_the_monitor(tmp_path: Path, limit: float, kept: float) -> None:
     make_folder(tmp_path, WATCHED, PLAN + f"[gate]\nmax_drift = {limit}\n")
     assert open_service(tmp_path).plans["orders"].settings.gate.max_drift == kept
+
+
+def test_pages_say_what_has_stopped_and_what_to_do(tmp_path: Path) -> None:
+    clock = Clock()
+
+    async def go() -> None:
+        async with running(tmp_path, OVERDUE.replace("max_overdue = 0.0\n", ""), PLAN_DAY + PLAN, clock) as client:
+            person = Person(client)
+            await person.login("viewer")
+            calm = (await person.look("/console/monitor")).text
+            assert "arms them again" not in calm
+            await until_tripped(client, clock, "A", "B")
+            await decided(client, "new")
+            clock.now += timedelta(days=3)
+            page = unescape((await person.look("/console/monitor")).text)
+            assert "Nothing of the plan is released" in page
+            assert ADVICE[client.service.standing.journal.status("orders").about] in page
+            assert "2 series tripped on their own" in page
+            assert "after 3 calm outcomes in a row" in page
+            assert "1 outcome overdue" in page
+            # Its own stream is armed, but nothing of it leaves.
+            series = (await person.look("/console/series?name=new&plan=orders")).text
+            assert "all series together tripped" in series
+            assert "What to do" in series
+
+    asyncio.run(go())

@@ -137,6 +137,10 @@ def explain_fallback(reason: Reason, c: Certificate | None, detail: str, fallbac
         # Members drift apart; a policy may still have an action in every state where one action for all has none.
         why = "No fixed plan keeps the rules for every member."
         hint = " Policies that react to what happens may: uc.Exact(mode='closed') under a declared law." + hint
+    if reason is Reason.CALIBRATION and detail.startswith("overdue"):
+        # Nothing is known against the forecaster, and that is the trouble.
+        why = f"Too many outcomes are missing to tell whether the forecasts still hold ({detail})."
+        hint = " Report what came of earlier decisions."
     after = (
         f" The fallback {fallback} is used instead; it is feasible but not certified."
         if fallback is not None

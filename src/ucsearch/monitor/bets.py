@@ -15,13 +15,21 @@ from typing import Literal, NamedTuple
 
 from ucsearch.errors import InputError
 
-__all__ = ["BETS", "Bet", "Watch", "chosen_bets", "gains", "rank_of", "tolerance_of"]
+__all__ = ["ADVICE", "BETS", "Bet", "Watch", "chosen_bets", "gains", "rank_of", "tolerance_of"]
 
 Watch = Literal["both", "spread", "bias"]
 _NORMAL = NormalDist()
 _ROOT = math.sqrt(2.0)
 _NOMINAL = 0.95  # the one-sided level at which undercoverage is stated
 LEAST_MEMBERS = 50  # below this ranks are too coarse to see a misfit of the tolerated size
+
+
+# What to do about what a bet says.
+ADVICE = {
+    "spread too narrow": "outcomes fall outside the forecast's range too often; recalibrate it or use a wider one",
+    "forecasts too low": "outcomes are above the forecast too often; refit it, and look for what pushed them up",
+    "forecasts too high": "outcomes are below the forecast too often; refit it, and look for stock-outs",
+}
 
 
 class Bet(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ucsearch.monitor.bets import ADVICE
 from ucsearch.pipeline.retold import plain
 from ucsearch.pipeline.watch import COVERED, StreamReport, WatchReport
 from ucsearch.pipeline.written import write_table
@@ -15,11 +16,6 @@ from ucsearch.report.text import count_text, number
 __all__ = ["advice", "as_json", "name_of", "state_words", "watch_text", "write_watch"]
 
 SHOWN = 20  # series listed in the terminal
-_ADVICE = {
-    "spread too narrow": "outcomes fall outside the forecast's range too often; recalibrate it or use a wider one",
-    "forecasts too low": "outcomes are above the forecast too often; refit it, and look for what pushed them up",
-    "forecasts too high": "outcomes are below the forecast too often; refit it, and look for stock-outs",
-}
 _COLUMNS: dict[str, type] = {
     "series": str, "state": str, "since": str, "evidence": float, "limit": float, "about": str, "outcomes": int,
     "missed": float, "missed_lately": float, "blocked": int, "missed_blocked": float, "missed_free": float,
@@ -31,7 +27,7 @@ def name_of(series: str) -> str:
 
 
 def advice(about: str) -> str:
-    return _ADVICE.get(about, "")
+    return ADVICE.get(about, "")
 
 
 def state_words(stream: StreamReport, limit: float) -> str:

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ucsearch.errors import RecordError
+from ucsearch.monitor import Settings
+from ucsearch.monitor.bets import ADVICE
 from ucsearch.records.reader import AuditReader
 from ucsearch.report.text import short
 from ucsearch.service.reads import PlanView
 from ucsearch.service.tally import Newest
 from ucsearch.service.watching import MonitorView
 
-__all__ = ["Need", "decision_needs", "fitting", "in_order", "monitor_needs", "plan_needs"]
+__all__ = ["Need", "decision_needs", "fitting", "in_order", "monitor_needs", "next_steps", "plan_needs"]
 
 _SOON = timedelta(hours=1)
 _SOON_SHARE = 0.25  # of the time a decision is valid: one that lasts an hour does not end soon all the time
@@ -22,6 +24,7 @@ _HOLDS = 100  # on hold, of all plans, of which overrides are looked up
 _TOGETHER = 5  # more of one plan and kind are told in one line
 _NAMED = 3  # series of such a line
 _BAD = ("tripped", "HOLD")  # in this order
+_ARMED_BY = "name another model, or are accepted as they are"
 
 
 @dataclass(frozen=True)
@@ -164,3 +167,26 @@ def fitting(names: Sequence[str], room: int, each: int = 700) -> int:
         if room < 0:
             return max(1, i)
     return len(names)
+
+
+def next_steps(settings: Settings | None, m: MonitorView) -> list[tuple[str, str]]:
+    """What has stopped, and what to do about it."""
+    out: list[tuple[str, str]] = []
+    if settings is None:
+        return out
+    if m.state == "tripped" and m.pool is not None:
+        why = f" ({ADVICE[m.pool.about]})" if m.pool.about in ADVICE else ""
+        text = f"All series together: {m.pool.about or 'tripped before'}{why}. An admin arms them again, when the "
+        out.append(("Nothing of the plan is released, fallbacks leave.", text + f"forecasts {_ARMED_BY}."))
+    if m.tripped:
+        text = (
+            "Look for what happened to them, and override what cannot wait. Each is armed again by itself after "
+            f"{settings.probation} calm outcomes in a row, or by an admin, when its forecasts {_ARMED_BY}."
+        )
+        out.append(
+            (f"{m.tripped} series tripped on {'its' if m.tripped == 1 else 'their'} own, fallbacks leave.", text)
+        )
+    if m.overdue:
+        text = "Report what came of those decisions; late reports still count for their series."
+        out.append((f"{m.overdue} outcome{'' if m.overdue == 1 else 's'} overdue.", text))
+    return out

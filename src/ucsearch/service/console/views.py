@@ -13,7 +13,7 @@ from ucsearch.records.canonical import decode_number
 from ucsearch.report.evidence import evidence_curve, rank_histogram
 from ucsearch.service import reads, watching
 from ucsearch.service.console import looking
-from ucsearch.service.console.needs import decision_needs, fitting, in_order, monitor_needs, plan_needs
+from ucsearch.service.console.needs import decision_needs, fitting, in_order, monitor_needs, next_steps, plan_needs
 from ucsearch.service.console.pages import HEADERS, STYLE, STYLE_PATH, link, page, render
 from ucsearch.service.console.sessions import Session
 from ucsearch.service.core import Service
@@ -169,12 +169,12 @@ async def series(request: Request, session: Session) -> Response:
     told = await service.read(looking.tell, view.newest.id, service.plans.get(plan), came)
     settings = service.plans[plan].settings if plan in service.plans else None
     history = await service.read(looking.history, view, settings.units if settings is not None else "")
-    curve, stream = "", None
+    curve, stream, pool = "", None, None
     if plan in service.plans and service.plans[plan].watching is not None:
-        stream = await watching.stream(service, plan, name)
+        stream, pool = [await watching.stream(service, plan, one) for one in (name, "")]
         curve = await _curve(service, "evidence", plan, name, stream.limit)
     return render(
-        request, session, "series", view=view, told=told, levels=looking.levels_head(), curve=curve, stream=stream,
+        request, session, "series", view=view, told=told, levels=looking.levels_head(), curve=curve, stream=stream, pool=pool,
         history=history, unit=told.action_unit, others=others,
     )  # fmt: skip
 
@@ -206,7 +206,8 @@ async def monitor(request: Request, session: Session) -> Response:
         title = "Where outcomes fell among the members"
         words = "High ends: too narrow. A hill: too wide. A slope: biased."
         ranks = rank_histogram(f"ranks{i}", title, m.histogram, words) if any(m.histogram) else ""
-        shown.append((_fitted(m, room - len(curve) - len(ranks), starved), curve, ranks))
+        steps = next_steps(service.plans[m.plan].watching, m)
+        shown.append((_fitted(m, room - len(curve) - len(ranks), starved), curve, ranks, steps))
     return render(request, session, "monitor", shown=shown, asked=asked, several=len(service.plans) > 1)
 
 
