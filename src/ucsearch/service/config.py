@@ -158,7 +158,7 @@ class MonitorTable(_Table):
         said = self.max_undercoverage
         if said is None and gate is not None:
             said = gate.max_undercoverage
-        known = {} if said is None else {"max_undercoverage": said}
+        known: dict[str, Any] = {} if said is None else {"max_undercoverage": said}
         return Watching(**known, **{name: getattr(self, name) for name in names})
 
 
