@@ -72,5 +72,5 @@ def test_three_times_the_misses_are_seen_with_a_tolerance() -> None:
 
 def test_ten_series_together_are_faster() -> None:
     hits = trips(1_000, 100, NARROW[0.2], 300, undercoverage=0.017, warm=WARM, pool=10, common=0.5)
-    assert seen(hits) == 1.0
+    assert seen(hits) >= 0.997  # about one run in ten thousand takes longer: the seed is another one every time
     assert np.median(hits[hits > 0]) <= 120
