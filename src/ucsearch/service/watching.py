@@ -108,9 +108,9 @@ def _check_known(reader: AuditReader, series: str, plan: str) -> None:
         raise Refusal("not_found", "there is no decision of this series")
 
 
-def pool_tripped(standing: Standing, plan: str) -> bool:
+def pool_tripped(service: Service, plan: str) -> bool:
     """Whether nothing of a plan is released because all its series together have tripped."""
-    watched = standing.journal.plans.get(plan)
+    watched = _watched(service, plan)
     return watched is not None and watched.monitor.status().tripped
 
 

@@ -174,8 +174,8 @@ async def series(request: Request, session: Session) -> Response:
         stream, pool = [await watching.stream(service, plan, one) for one in (name, "")]
         curve = await _curve(service, "evidence", plan, name, stream.limit)
     return render(
-        request, session, "series", view=view, told=told, levels=looking.levels_head(), curve=curve, stream=stream, pool=pool,
-        history=history, unit=told.action_unit, others=others,
+        request, session, "series", view=view, told=told, levels=looking.levels_head(), curve=curve, stream=stream,
+        pool=pool, history=history, unit=told.action_unit, others=others,
     )  # fmt: skip
 
 
@@ -253,7 +253,7 @@ async def plans(request: Request, session: Session) -> Response:
     texts = {name: plan.text for name, plan in service.plans.items()}
     changed = {name for name, plan in service.plans.items() if plan.is_changed(service.folder)}
     kernels = {name: plan.kernels.states() for name, plan in service.plans.items()}
-    tripped = {name for name in service.plans if watching.pool_tripped(service.standing, name)}
+    tripped = {name for name in service.plans if watching.pool_tripped(service, name)}
     return render(
         request, session, "plans", plans=found, texts=texts, changed=changed, tripped=tripped, kernels=kernels
     )
