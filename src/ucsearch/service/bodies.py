@@ -17,7 +17,7 @@ from ucsearch.pipeline.cases import state_columns
 from ucsearch.records.canonical import loads
 from ucsearch.service.config import Limits
 from ucsearch.service.problems import Refusal, shown
-from ucsearch.settings import Settings
+from ucsearch.settings import Columns, Settings
 
 __all__ = [
     "ALL", "DecideBody", "OutcomeItem", "OutcomesBody", "OverrideBody", "PauseBody", "RearmBody", "ResumeBody",
@@ -164,7 +164,7 @@ def _place(loc: Sequence[int | str]) -> str:
 def rows_of(body: DecideBody, limits: Limits, settings: Settings) -> list[dict[str, Any]]:
     """The items as `decide_cases` takes them, after the limits were looked at."""
     names = settings.columns
-    series_column, quantile_prefix = names.series, names.quantiles
+    series_column = names.series
     known = {"series", *state_columns(settings.task).words}
     texts = {names.date, *names.ignore, *known, *(mine for mine, ours in names.rename.items() if ours in known)}
     if len(body.items) > limits.items:
@@ -184,9 +184,7 @@ def rows_of(body: DecideBody, limits: Limits, settings: Settings) -> list[dict[s
             if isinstance(value, str) and name not in texts:
                 # A file has only texts; here a text that looks like a number is somebody's mistake.
                 raise Refusal("invalid", "a text", where=(f"items[{i}].state.{shown(name)}: a number is expected",))
-        rows.append(
-            {"series": item.series, **item.state, "forecast": _forecast(item.forecast, i, limits, quantile_prefix)}
-        )
+        rows.append({"series": item.series, **item.state, "forecast": _forecast(item.forecast, i, limits, names)})
     return rows
 
 
@@ -199,10 +197,10 @@ def check_series(name: str, limits: Limits, where: str) -> None:
         raise Refusal("invalid", "an odd name", where=(f"{where}: no control characters, no spaces around it",))
 
 
-def _forecast(given: ForecastBody, i: int, limits: Limits, prefix: str) -> dict[str, Any]:
-    lists: Mapping[str, Any] = {
-        "members": given.members, "mean": given.mean, "std": given.std,
-        **{f"{prefix}{level}": values for level, values in (given.quantiles or {}).items()},
+def _forecast(given: ForecastBody, i: int, limits: Limits, names: Columns) -> dict[str, Any]:
+    lists: Mapping[str, Any] = {  # under the names that the plan's settings have for them
+        "members": given.members, names.mean: given.mean, names.std: given.std,
+        **{f"{names.quantiles}{level}": values for level, values in (given.quantiles or {}).items()},
     }  # fmt: skip
     out = {name: values for name, values in lists.items() if values is not None}
     paths = given.members if given.members is not None else list(out.values())

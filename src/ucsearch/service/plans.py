@@ -91,7 +91,9 @@ class Plan:
     ) -> list[Body]:
         """Records of these items, in order; every series once. What is wrong with all of them is an `InputError`."""
         names = self.settings.columns
-        rows = [{**item.row, names.series: item.series} for item in items]
+        rows: list[Mapping[str, Any]] = [item.row for item in items]
+        if names.series != "series":  # the settings' own name for it; beside ours it would be there twice
+            rows = [{names.series: i.series, **{k: v for k, v in i.row.items() if k != "series"}} for i in items]
         work = rows_work(self.settings, rows, now, Standing(calibrations, paused), self.known)
         self.kernels.choose(work, self.settings, rows, self.table.allow_plain)
         asked = {item.series: item.request for item in items}

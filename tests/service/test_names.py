@@ -1,0 +1,44 @@
+"""Plans whose settings call columns otherwise than we do: requests have our names all the same."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.kit import CONFIG, PLAN, item, running
+
+FORECASTS: dict[str, dict[str, Any]] = {
+    "members": {"members": [[4.0, 5.0, 6.0], [5.5, 6.5, 7.5]]},
+    "mean": {"mean": [4.0, 5.0, 6.0], "std": [1.0, 1.0, 1.0]},
+    "quantiles": {"quantiles": {"0.1": [3.0, 4.0, 5.0], "0.5": [4.0, 5.0, 6.0], "0.9": [6.0, 7.0, 8.0]}},
+}
+SAID = {"cutoff": "2026-03-02T05:00:00+00:00", "issued": "2026-03-02T05:00:00+00:00", "model": "m"}
+OWN = ("id", "request", "gate", "valid_until")  # who asked, and when
+NAMES = {
+    "series": 'series = "sku"',
+    "forecasts": 'members = "m"\nmean = "mu"\nstd = "sigma"\nquantiles = "p"\nstep = "h"\ndate = "day"',
+    "said": 'cutoff = "seen"\nissued = "made"\nmodel = "by"\nvalue = "v"\nsample = "s"\ndemand = "sold"',
+    "all": 'series = "sku"\nmembers = "m"\nmean = "mu"\nstd = "sigma"\nstep = "h"\ncutoff = "seen"\nmodel = "by"',
+}
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_a_plan_with_names_of_its_own_decides_as_one_without(tmp_path: Path, names: str) -> None:
+    async def decided(folder: Path, plan: str) -> list[Any]:
+        async with running(folder, CONFIG, plan) as client:
+            out = []
+            for kind, forecast in FORECASTS.items():
+                for series in (("A",), ("A", "B")):
+                    items = [{**item(one), "forecast": {**forecast, **SAID}} for one in series]
+                    answer = await client.post("/v1/plans/orders/decisions", {"items": items})
+                    assert answer.status_code == 200, (kind, answer.text)
+                    for one in answer.json()["items"]:
+                        record = (await client.get(f"/v1/decisions/{one['id']}")).json()
+                        out.append({k: v for k, v in record.items() if k not in OWN})
+            return out
+
+    plain = asyncio.run(decided(tmp_path / "plain", PLAN))
+    assert asyncio.run(decided(tmp_path / "named", f"{PLAN}[columns]\n{NAMES[names]}\n")) == plain
