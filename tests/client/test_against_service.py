@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.service.console_kit import DRIFTS, EVIL, RAMPED, WATCHED, fill
-from tests.service.kit import START, make_folder, open_service, running
+from tests.service.kit import CONFIG, PLAN, START, make_folder, open_service, running
 from ucsearch.client import AsyncClient, Client, Forecast, Item, Outcome, ServiceProblem
 from ucsearch.pipeline.watch import run_watch
 from ucsearch.service.embedded import embedded
@@ -99,6 +99,74 @@ def test_remote_override_sees_what_stands(site: Any) -> None:
         )  # fmt: skip
         assert done.exit_code == 0, done.output
         assert f"what counts now is {action}" in done.output
+
+
+def test_remote_override_with_the_same_key_is_done_once(site: Any) -> None:
+    from ucsearch.cli import app
+
+    url, tokens, _ = site
+
+    def override(action: str, key: str) -> Any:
+        words = ["remote", "override", "again", action, "--why", "for a test", "--key", key, "--url", url]
+        return CliRunner().invoke(app, words, env={"UCSEARCH_TOKEN": tokens["operator"]})
+
+    with Client(url, tokens["agent"]) as agent:
+        agent.decide("orders", [item("again", order=97.0)])
+        for word in ("95a95", "95a95", "96b96", "95a96", "96b96"):
+            action, key, counts = word[:2], word[2], word[3:]
+            done = override(action, key)
+            assert done.exit_code == 0, done.output
+            assert f"what counts now is {counts}" in done.output
+        assert len(agent.series("again")["overrides"]) == 2
+        done = override("96", "a")  # another command
+        assert (done.exit_code, "another body" in done.output) == (2, True)
+        assert len(agent.series("again")["overrides"]) == 2
+
+
+def test_a_file_means_the_same_to_the_service_and_to_decide(tmp_path: Path) -> None:
+    """Gaps are refused by both; what both decide, they decide alike, by the settings' own names of columns."""
+    from ucsearch.cli import app
+    from ucsearch.records.reader import AuditReader
+
+    names = '[columns]\nseries = "sku"\nmembers = "m"\nignore = ["note"]\n[columns.rename]\nstock = "on_hand"\n'
+    tokens = make_folder(
+        tmp_path,
+        '[server]\nbind = "127.0.0.1:0"\n' + CONFIG,
+        PLAN.replace('units = "pieces"', 'units = "pieces"\nperiod = "day"') + names,
+    )
+    f, s = tmp_path / "f.csv", tmp_path / "s.csv"
+    rows = [
+        (sku, day, ";".join(str(4 + (i * day + at) % 7) for i in range(60)))
+        for at, sku in enumerate(("007", "B")) for day in range(20, 26)
+    ]  # fmt: skip
+    s.write_text("sku;stock;open_orders_1;note\n007;3,5;5;x\nB;1;0;y\n")
+
+    def write(skipped: int) -> None:
+        head = "sku;date;" + ";".join(f"m{i}" for i in range(60))
+        lines = [f"{sku};{day}.05.2024;{members}" for sku, day, members in rows if day != skipped]
+        f.write_text("\n".join([head, *lines]) + "\n")
+
+    with embedded(open_service(tmp_path)) as url:
+        words = ["remote", "decide", "orders", "-f", str(f), "-s", str(s), "--url", url]
+        write(0)
+        done = CliRunner().invoke(app, words, env={"UCSEARCH_TOKEN": tokens["agent"]})
+        assert done.exit_code == 0, done.output
+        write(22)
+        done = CliRunner().invoke(app, words, env={"UCSEARCH_TOKEN": tokens["agent"]})
+        assert (done.exit_code, "one day between them" in done.output) == (2, True), done.output
+    write(0)
+    log = tmp_path / "own.db"
+    given = ["-f", str(f), "-s", str(s), "-o", str(tmp_path / "o.csv"), "-l", str(log)]
+    done = CliRunner().invoke(app, ["decide", str(tmp_path / "orders.toml"), *given])
+    assert done.exit_code == 0, done.output
+
+    def told(path: Path) -> dict[str, Any]:
+        own = ("id", "request", "gate", "plan", "valid_until")  # who asked, when, and that a plan can be paused
+        with AuditReader(path) as reader:
+            return {r.record["series"]: {k: v for k, v in r.record.items() if k not in own} for r in reader}
+
+    assert set(told(log)) == {"007", "B"}
+    assert told(log) == told(tmp_path / "log" / "decisions.db")
 
 
 def test_the_async_client_in_this_process(tmp_path: Path) -> None:

@@ -63,8 +63,11 @@ class Service:
         self.answers = list(answers)
         self.seen: list[Any] = []
         self.waits: list[float] = []
+        self.schema: dict[str, Any] = {"period": "day", "columns": {}}
 
     def __call__(self, request: Any) -> Any:
+        if request.url.path.endswith("/schema"):  # what frames and files are asked about first
+            return httpx.Response(200, json=self.schema)
         self.seen.append(request)
         given = self.answers.pop(0) if self.answers else 500
         if isinstance(given, Exception):
@@ -368,6 +371,95 @@ def test_frames_that_mean_two_things_are_refused(change: dict[str, Any], words: 
         items_of([1], frame)
 
 
+DAYS = ["2024-05-20", "2024-05-21", "2024-05-22"]
+
+
+@pytest.mark.parametrize(
+    ("change", "period", "words"),
+    [
+        ({"step": [1, 2, 4]}, None, "saw step 4, expected step 3"),
+        ({"step": [0, 1, 2]}, None, "saw step 0, expected step 1"),
+        ({"step": [1.0, 2.0, 2.5]}, None, "saw step 2.5, expected step 3"),
+        ({"date": [*DAYS[:2], "2024-05-23"]}, "day", "saw 2024-05-23 after 2024-05-21, expected one day between"),
+        ({"date": [*DAYS[:2], "2024-05-23"]}, None, "saw 2024-05-23 after 2024-05-21, expected dates that are evenly"),
+        ({"date": ["2024-05-20", "2024-05-27", "2024-06-03"]}, "day", "expected one day between them"),
+        ({"date": DAYS}, "week", "expected one week between them"),
+        ({"date": [*DAYS[:2], "2024-05-21"]}, "any", "saw 2024-05-21 twice"),
+        ({"date": [*DAYS[:2], "soon"]}, "day", "saw 'soon', expected a date"),
+        ({"date": [*DAYS[:2], None]}, "day", "saw nothing, expected every step"),
+        ({"step": [1, 2, 1], "sample": [1, 1, 2], "value": [1.0] * 3}, None, "samples of different steps"),
+        ({"date": [*DAYS[:2], DAYS[1]], "sample": [1, 1, 2], "value": [1.0] * 3}, "day", "samples of different steps"),
+        ({"date": [*DAYS[:2], DAYS[1]], "series": ["A", "A", "B"]}, "day", "saw 2024-05-20 as its first, expected"),
+    ],
+)
+def test_steps_that_do_not_follow_each_other_are_refused(
+    change: dict[str, Any], period: str | None, words: str
+) -> None:
+    pl = pytest.importorskip("polars")
+    values = {} if "sample" in change else {"mean": [1.0, 2.0, 3.0], "std": [1.0] * 3}
+    frame = pl.DataFrame({"series": ["A"] * 3, **values, **change})
+    states = pl.DataFrame({"series": ["A", "B"], "on_hand": [1.0, 1.0]})
+    with pytest.raises(InputError, match=words) as caught:
+        items_of(frame, states, period=period)
+    assert "Series 'A'" in str(caught.value)
+
+
+def test_steps_that_follow_each_other_by_their_period_are_taken() -> None:
+    pd = pytest.importorskip("pandas")
+    states = pd.DataFrame({"series": ["A"], "on_hand": [1.0]})
+    berlin = pd.date_range("2024-03-30T23:00", periods=5, freq="h", tz="Europe/Berlin")  # clocks are changed
+    for period, times in (
+        ("hour", berlin), (None, berlin), ("day", pd.date_range("2024-03-30", periods=3, tz="Europe/Berlin")),
+        ("day", pd.Series(pd.date_range("2024-05-20", periods=3)).dt.date), ("month", ["2024-01-31", "2024-02-29"]),
+        ("weekday", ["2024-05-17", "2024-05-20", "2024-05-21"]), (None, ["2024-05-17", "2024-05-20", "2024-05-21"]),
+        (None, pd.date_range("2024-05-20", periods=3, freq="4h")), ("any", ["2024-05-17", "2024-05-20", "2024-07-21"]),
+        ("month", pd.period_range("2024-01", periods=3, freq="M")), ("day", [7, 8, 9]), (None, DAYS[:1]),
+    ):  # fmt: skip
+        count = len(times)
+        frame = pd.DataFrame({"series": ["A"] * count, "date": times, "mean": range(count), "std": [1.0] * count})
+        (item,) = items_of(frame.iloc[::-1], states, period=period)
+        assert item.forecast.mean == list(range(count)), (period, times)
+
+
+def test_a_state_of_another_day_is_refused() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"series": ["A"] * 3, "date": DAYS, "mean": [1.0] * 3, "std": [1.0] * 3})
+    for stock, right in (("2024-05-20", True), ("2024-05-19", True), ("2024-05-18", False), ("2024-05-21", False)):
+        for given in (stock, pd.Timestamp(stock)):
+            states = pd.DataFrame({"series": ["A"], "date": [given], "on_hand": [1.0]})
+            if right:
+                assert items_of(frame, states, period="day")[0].content()["state"]["date"] == stock
+                continue
+            with pytest.raises(InputError, match="2024-05-20, where its forecast begins, or one day before"):
+                items_of(frame, states, period="day")
+
+
+@BOTH
+def test_a_frame_is_judged_by_what_the_plan_says(run: Any) -> None:
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({"sku": ["A"] * 2, "date": ["2024-05-20", "2024-05-27"], "mean": [1.0] * 2, "std": [1.0] * 2})
+    states = pl.DataFrame({"sku": ["A"], "stock": [1.0]})
+    for period, right in (("week", True), ("day", False)):
+        service = Service(echo)
+        names = {"series": "sku", "ignore": ["x"], "rename": {"stock": "on_hand"}}
+        service.schema = {"period": period, "columns": names}
+        if right:
+            (answer,) = run(service, lambda client: client.decide_frame("p", frame, states))
+            assert answer.series == "A"
+            assert service.bodies[0]["items"][0]["state"] == {"stock": 1.0}  # renamed by the service, as in files
+        else:
+            with pytest.raises(InputError, match="one day between them"):
+                run(service, lambda client: client.decide_frame("p", frame, states))
+            assert not service.seen, "nothing was sent"
+    service = Service(echo)
+    service.schema = {}  # a service of before
+    ours = [x.rename({"sku": "series"}) for x in (frame, states)]
+    assert run(service, lambda client: client.decide_frame("p", *ours))
+    service.schema = {"period": 5}
+    with pytest.raises(ServiceUnreachable, match="none of this service"):
+        run(service, lambda client: client.decide_frame("p", frame, states))
+
+
 def test_odd_frames_of_pandas_are_told_in_words_or_read() -> None:
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"unique_id": ["A", "A"], "ds": [1, 2], "mean": [1.0, 2.0], "std": [1.0, 1.0]})
@@ -469,6 +561,99 @@ def test_remote_decide(remote: Any, tmp_path: Path) -> None:
 
     assert "HOLD A: s" in remote(Service(hold), "decide", "orders", "-f", f, "-s", s, code=1)
     assert "401" in remote(Service((401, problem(401, "unauthorized"))), "decide", "x", "-f", f, "-s", s, code=2)
+
+
+def test_remote_decide_sends_nothing_of_files_that_do_not_fit(remote: Any, tmp_path: Path) -> None:
+    f, s = tmp_path / "f.csv", tmp_path / "s.csv"
+    f.write_text("series,date,mean,std\nA,2024-05-20,1,1\nA,2024-05-22,1,1\n")
+    s.write_text("series,on_hand\nA,7\n")
+    service = Service(echo)
+    assert "one day between them" in remote(service, "decide", "p", "-f", f, "-s", s, code=2)
+    f.write_text("series,step,mean,std\nA,1,1,1\n")
+    for out, words in ((tmp_path / "none" / "o.csv", "no folder"), (tmp_path, "a folder")):
+        assert words in remote(service, "decide", "p", "-f", f, "-s", s, "-o", out, code=2)
+    f.write_text("series,step,mean,std\nA,1,much,1\n")
+    assert "Series 'A'" in remote(service, "decide", "p", "-f", f, "-s", s, code=2)
+    f.write_text("series,step,mean,std\n")
+    assert f"{f}: saw no rows" in remote(service, "decide", "p", "-f", f, "-s", s, code=2)
+    assert not service.seen
+
+
+def test_remote_decide_tells_what_needs_a_person(remote: Any, tmp_path: Path) -> None:
+    f, s, o = tmp_path / "f.csv", tmp_path / "s.csv", tmp_path / "o.csv"
+    f.write_text("series,step,mean,std\nA,1,1,1\nB,1,1,1\n")
+    s.write_text("series,on_hand\nA,7\nB,7\nC,7\n")
+    text = remote(Service(echo), "decide", "p", "-f", f, "-s", s, "-o", o, code=1)
+    assert "2 series: 2 RELEASED" in text
+    assert "NOT DECIDED C: it has a state and no forecast" in text
+    assert o.exists()
+    s.write_text("series,on_hand\nA,7\nB,7\n")
+
+    def refused(request: Any) -> Any:
+        bad = {**answered("B", 1), "outcome": "FALLBACK", "reason": "invalid_trace", "sentence": "It was refused."}
+        return httpx.Response(200, json={"items": [answered("A"), bad]})
+
+    text = remote(Service(refused), "decide", "p", "-f", f, "-s", s, code=1)
+    assert "1 invalid_trace" in text
+    assert "FALLBACK B: It was refused." in text
+    wrong = problem(422, "invalid", where=["items[1].state.on_hand: a number is expected"])
+    assert "items[1] 'B'.state.on_hand" in remote(Service((422, wrong)), "decide", "p", "-f", f, "-s", s, code=2)
+
+
+def test_remote_decide_that_is_cut_off_says_how_it_goes_on(remote: Any, tmp_path: Path) -> None:
+    f, s, o = tmp_path / "f.csv", tmp_path / "s.csv", tmp_path / "o.csv"
+    names = [f"A{i}" for i in range(1_001)]
+    f.write_text("series,step,mean,std\n" + "".join(f"{name},1,1,1\n" for name in names))
+    s.write_text("series,on_hand\n" + "".join(f"{name},7\n" for name in names))
+    asked = ("decide", "p", "-f", f, "-s", s, "-o", o, "--key", "today")
+    service = Service(echo, (422, problem(422, "key_reused")))
+    text = remote(service, *asked, code=2)
+    assert "500 of 1001 series were answered; the same command with --key today goes on" in text
+    assert service.keys == ["today", "today.1"]
+    assert not o.exists(), "a file of half of them would look whole"
+
+    def stop(request: Any) -> Any:
+        raise KeyboardInterrupt
+
+    text = remote(Service(echo, stop), *asked[:-2], code=130)
+    assert "500 of 1001 series were answered; the same command with --key " in text
+    assert not o.exists()
+    text = remote(Service(echo, echo, echo), *asked)
+    assert "deciding: 500 of 1001" in text
+    assert len(o.read_text().splitlines()) == 1_002
+
+
+def test_remote_outcomes_of_cells_that_are_none(remote: Any, tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    service = Service()
+    for cells, words in (
+        ("much,1,5", "row 1, column value: saw 'much', expected a number"), (",1,5", "column value: saw nothing"),
+        ("5,first,5", "column step: saw 'first', expected a number"), ("5,1.5,", "column step: saw 1.5"),
+        ("5,0,", "column step: saw 0"), ("5,1,all", "column taken: saw 'all'"),
+    ):  # fmt: skip
+        path.write_text(f"decision,value,step,taken\n{'b' * 64},{cells}\n")
+        assert words in remote(service, "outcomes", path, "--observed-at", "2024-05-21T00:00:00Z", code=2)
+    path.write_text("decision,value\n")
+    assert "nothing to report" in remote(service, "outcomes", path)
+    assert not service.seen
+
+
+def test_actions_and_texts_that_json_cannot_hold_are_refused_in_words(remote: Any) -> None:
+    view = {"newest": {"id": "a" * 64}, "effective": 5.0}
+    for text in ("nan", "inf", "-1e999"):  # no numbers that can be sent: a label, which the service knows or not
+        service = Service((200, view), (422, problem(422, "not_allowed")))
+        remote(service, "override", "SKU", text, "--why", "a test", code=2)
+        assert json.loads(service.seen[1].content)["action"] == text
+    for action in (math.nan, math.inf, True, [1.0]):
+        with pytest.raises(InputError, match="action"):
+            run_sync(Service(), lambda client, action=action: client.override("a" * 64, action, "a test"))
+    half = "\udcff"
+    assert "UTF-8" in remote(Service((200, view)), "override", "SKU", "5", "--why", f"a {half}", code=2)
+    assert "UTF-8" in remote(Service(), "override", half, "5", "--why", "a test", code=2)
+    with pytest.raises(InputError, match="UTF-8"):
+        run_sync(Service(), lambda client: client.decide("p", [Item(half, {}, FORECAST)]))
+    with pytest.raises(InputError, match="a list of numbers"):
+        Forecast(members=[1.0, 2.0]).content()  # type: ignore[list-item]
 
 
 def test_remote_override_and_outcomes(remote: Any, tmp_path: Path) -> None:

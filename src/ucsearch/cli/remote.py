@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ucsearch.cli.codes import NEEDS_A_PERSON
-from ucsearch.cli.planner import reported
+from ucsearch.cli.codes import NEEDS_A_PERSON, STOPPED
+from ucsearch.cli.planner import SHOWN, progress_bar, reported
 
 if TYPE_CHECKING:
-    from ucsearch.client import Answer, Client
+    from ucsearch.client import Answer, Client, Outcome
 
 __all__ = ["remote_app"]
 
@@ -32,6 +34,7 @@ KeyOption = Annotated[
     str | None, typer.Option("--key", help="Idempotency key; the same command with the same key is done once.")
 ]
 LOCAL = "http://127.0.0.1:8411"
+_REFUSED = "invalid_trace"  # of `uc.Reason`: the forecast could not be used
 
 
 @remote_app.command()
@@ -46,27 +49,61 @@ def decide(
 ) -> None:
     """Send forecasts and states of files; every decision is on the service's disk before it is shown.
 
-    Exit codes: 0 all decided, 1 some series are on HOLD, 2 refused, unreachable or unusable files.
-    """
-    from ucsearch.client import items_of
-    from ucsearch.pipeline.written import refuse_overwriting
+    Many series are sent as several requests. Cut off, it goes on where it stopped: start it again with the same --key.
 
-    with _connected(url, token_file) as client:
+    Exit codes: 0 all decided; 1 done, but some series are on HOLD, have no forecast, or one that was refused; 2
+    refused, unreachable or unusable files; 130 stopped.
+    """
+    from ucsearch.client import ServiceProblem, ServiceUnreachable, exchanges, items_of
+    from ucsearch.client.frames import series_of
+    from ucsearch.pipeline.written import check_writable, refuse_overwriting
+
+    with _connected(url, token_file) as client, progress_bar("deciding") as progress:
         refuse_overwriting({"--out": out}, {"--forecasts": forecasts, "--states": states, "--token-file": token_file})
-        items = items_of(_frame(forecasts), _frame(states))
+        if out is not None:
+            check_writable(out)  # before anything is recorded that nobody would get to see
+        said = exchanges.files_of(client.schema(plan))
+        given, places = _frame(forecasts, said), _frame(states, said)
+        items = items_of(given, places, **said)
+        left_out = sorted(set(series_of(places, said["columns"])) - {item.series for item in items})
         key = client.new_key() if key is None else key
         typer.echo(f"key {key}", err=True)
-        answers = client.decide(plan, items, key=key)
-        counts = {o: sum(a.outcome == o for a in answers) for o in ("RELEASED", "FALLBACK", "HOLD")}
-        typer.echo(f"{len(answers)} series: " + ", ".join(f"{n} {o}" for o, n in counts.items() if n))
-        for answer in answers:
-            if answer.outcome == "HOLD":
-                typer.echo(f"  HOLD {answer.series}: {answer.sentence}")
+        answers: list[Answer] = []
+        try:
+            for exchange in exchanges.decisions_of(plan, items, key):
+                found = client.send(exchange)
+                answers.extend(found)
+                if progress is not None:
+                    progress(len(answers), len(items))
+        except (ServiceProblem, ServiceUnreachable, KeyboardInterrupt) as error:
+            again = f"the same command with --key {key} goes on"
+            if answers or not isinstance(error, ServiceProblem):
+                typer.echo(f"{len(answers)} of {len(items)} series were answered; {again}", err=True)
+            if isinstance(error, KeyboardInterrupt):
+                raise typer.Exit(STOPPED) from error
+            raise
+        needs_a_person = _told(answers, left_out)
         if out is not None:
             _write(out, answers)
             typer.echo(f"decisions in {out}")
-    if counts["HOLD"]:
+    if needs_a_person:
         raise typer.Exit(NEEDS_A_PERSON)
+
+
+def _told(answers: Sequence[Answer], left_out: Sequence[str]) -> bool:
+    """What came out, in words; whether a person is needed."""
+    counts = Counter(a.outcome for a in answers)
+    parts = ", ".join(f"{counts[o]} {o}" for o in ("RELEASED", "FALLBACK", "HOLD") if counts[o])
+    typer.echo(f"{len(answers)} series: {parts}")
+    for reason, count in sorted(Counter(a.reason for a in answers if a.reason != "none").items()):
+        typer.echo(f"  {count} {reason}")
+    lines = [f"{a.outcome} {a.series}: {a.sentence}" for a in answers if a.outcome == "HOLD" or a.reason == _REFUSED]
+    lines += [f"NOT DECIDED {series}: it has a state and no forecast" for series in left_out]
+    for line in lines[:SHOWN]:
+        typer.echo(f"  {line}")
+    if len(lines) > SHOWN:
+        typer.echo(f"  and {len(lines) - SHOWN} more")
+    return bool(lines)
 
 
 @remote_app.command(context_settings={"ignore_unknown_options": True})  # an action may be -5
@@ -95,7 +132,7 @@ def override(
             raise InputError("ACTION", repr(action), "an action, or --withdraw without one")
         seen = client.series(series, plan)
         taken: float | str | None = None if action is None else _action(action)
-        client.override(seen["newest"]["id"], taken, why, expects=seen.get("expects"), key=key)
+        _override(client, seen, taken, why, key)
         found = client.series(series, plan)
         label = found.get("effective_label") or ""
         counts = "nothing" if found["effective"] is None else f"{found['effective']} {label}".strip()
@@ -118,31 +155,68 @@ def outcomes(
 
     Exit codes: 0 reported, 2 refused, unreachable or unusable file.
     """
-    from ucsearch.client import Outcome
     from ucsearch.client.frames import frame_rows
-    from ucsearch.errors import InputError
 
     with _connected(url, token_file) as client:
-        items = []
-        for i, row in enumerate(frame_rows(_frame(path), "outcomes")):
-            seen = row.get("observed_at") or observed_at
-            if "decision" not in row or "value" not in row or not seen:
-                raise InputError(f"{path}, row {i + 1}", ", ".join(row), "decision, value and observed_at")
-            taken = row.get("taken")
-            items.append(
-                Outcome(str(row["decision"]), float(row["value"]), str(seen), int(row.get("step") or 1),
-                        None if taken is None else float(taken))
-            )  # fmt: skip
+        rows = frame_rows(_frame(path), "outcomes")
+        items = [_outcome(f"{path}, row {i + 1}", row, observed_at) for i, row in enumerate(rows)]
+        if not items:
+            typer.echo(f"{path} has no rows: nothing to report")
+            return
+        key = client.new_key() if key is None else key
+        typer.echo(f"key {key}", err=True)
         receipts = client.outcomes(items, key=key)
         known = sum(not r.new for r in receipts)
         typer.echo(f"{len(items)} outcomes reported" + (" (all known already)" if known == len(receipts) else ""))
 
 
+def _outcome(where: str, row: Mapping[str, Any], observed_at: str | None) -> Outcome:
+    from ucsearch.client import Outcome
+    from ucsearch.errors import InputError
+
+    seen = row.get("observed_at") or observed_at
+    if "decision" not in row or "value" not in row or not seen:
+        raise InputError(where, ", ".join(row), "decision, value and observed_at")
+    for name in ("value", "step", "taken"):
+        if isinstance(row.get(name), str):  # cells that are numbers were read as such
+            raise InputError(f"{where}, column {name}", repr(row[name])[:80], "a number")
+    step, taken = row.get("step"), row.get("taken")
+    if row["value"] is None:
+        raise InputError(f"{where}, column value", "nothing", "a number; what is not known yet is left out")
+    if step is not None and (step != int(step) or step < 1):
+        raise InputError(f"{where}, column step", f"{step:g}", "a whole number from 1 on")
+    return Outcome(str(row["decision"]), row["value"], str(seen), 1 if step is None else int(step), taken)
+
+
+def _override(client: Client, seen: Mapping[str, Any], action: float | str | None, why: str, key: str | None) -> None:
+    """Of the newest decision. The same command with the same key again would expect its own override, which is another
+    body: what it can have expected the first time is tried. Under a used key nothing new is recorded."""
+    from ucsearch.client import ServiceProblem
+
+    decision, expects = seen["newest"]["id"], seen.get("expects")
+    try:
+        client.override(decision, action, why, expects=expects, key=key)
+        return
+    except ServiceProblem as error:
+        if key is None or error.code != "key_reused":
+            raise
+        problem = error
+    for earlier in [decision, *(o["id"] for o in seen.get("overrides", ()))]:
+        try:
+            client.override(decision, action, why, expects=earlier, key=key)
+            return
+        except ServiceProblem as error:
+            if error.code != "key_reused":
+                raise
+    raise problem
+
+
 def _action(text: str) -> float | str:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return text
+    return number if math.isfinite(number) else text  # "nan" and "inf" are no action; a label perhaps
 
 
 @contextmanager
@@ -168,11 +242,12 @@ def _connected(url: str, token_file: Path | None) -> Iterator[Client]:
 _transport: Any = None  # httpx's, replaced by tests
 
 
-def _frame(path: Path) -> Any:
-    """A file as a frame: through the same reader as all files here."""
+def _frame(path: Path, said: Mapping[str, Any] | None = None) -> Any:
+    """A file as a frame: through the same reader as all files here, with what a plan's schema says of them."""
     from ucsearch.pipeline.tables import open_table
 
-    return open_table(path)
+    decimal = ((said or {}).get("columns") or {}).get("decimal")
+    return open_table(path, decimal if decimal in (".", ",") else "auto")
 
 
 def _write(path: Path, answers: Sequence[Answer]) -> None:

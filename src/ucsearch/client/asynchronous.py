@@ -69,8 +69,10 @@ class AsyncClient(Base):
     async def decide_frame(
         self, plan: str, forecasts: Any, states: Any, *, key: str | None = None, **options: Any
     ) -> tuple[Answer, ...]:
-        """Decide every series of the frame `forecasts`, with the row of the same name of `states` (see `items_of`)."""
-        return await self.decide(plan, items_of(forecasts, states, **options), key=key)
+        """Decide every series of the frame `forecasts`, with the row of the same name of `states` (see `items_of`); the
+        service is asked for the plan's period and columns first."""
+        said = exchanges.files_of(await self.schema(plan))
+        return await self.decide(plan, items_of(forecasts, states, **{**said, **options}), key=key)
 
     async def override(
         self, decision: str, action: float | str | None, why: str, *, expects: str | None = None,
@@ -140,6 +142,10 @@ class AsyncClient(Base):
     async def plans(self) -> Any:
         """The plans of the service: task, policy, pause, and today's decisions by outcome and reason."""
         return await self.send(exchanges.plans())
+
+    async def schema(self, plan: str) -> Mapping[str, Any]:
+        """What a request to the plan may say: names of its state, steps, period of its dates, columns of its files."""
+        return await self.send(exchanges.schema(plan))
 
     async def checkpoint(self) -> Mapping[str, Any]:
         """Count and head of the log, to be kept elsewhere."""

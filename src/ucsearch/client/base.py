@@ -63,7 +63,7 @@ class Base:
         """The answer, or how long to wait before the next try; raises what is final."""
         if response.status_code < 300:
             return exchange.read(response.status_code, response.content), None
-        problem = problem_of(response.status_code, response.content)
+        problem = problem_of(response.status_code, response.content, exchange.about)
         if not self._retry.again(problem):
             raise problem
         asked = retry_after(response.headers.get("Retry-After"), self._now())

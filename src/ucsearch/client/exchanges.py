@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 from ucsearch.client.problems import ServiceUnreachable
-from ucsearch.client.types import Answer, Item, Outcome, Page, Receipt
+from ucsearch.client.types import Answer, Item, Outcome, Page, Receipt, sent
 from ucsearch.errors import InputError
 
 __all__ = ["ITEMS", "Exchange", "batches"]
@@ -33,6 +33,7 @@ class Exchange(Generic[T]):
     body: bytes | None = None
     key: str = ""  # idempotency; "" for requests that write nothing
     headers: Mapping[str, str] = field(default_factory=dict)
+    about: tuple[str, ...] = ()  # series of the items, for words about them
 
     def request(self) -> dict[str, Any]:
         """What httpx's `request` takes."""
@@ -77,11 +78,22 @@ def _page(status: int, body: bytes) -> Page:
     return Page(tuple(found.get("items", ())), str(found.get("next") or ""))
 
 
-def _post(path: str, content: Any, key: str, read: Callable[[int, bytes], T]) -> Exchange[T]:
+def _post(
+    path: str, content: Any, key: str, read: Callable[[int, bytes], T], about: tuple[str, ...] = ()
+) -> Exchange[T]:
     if not 0 < len(key) <= _KEY or not key.isascii() or not key.isprintable() or " " in key:
         raise InputError("key", repr(key), f"1 to {_KEY} visible ASCII characters")
-    body = json.dumps(content, allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode()
-    return Exchange("POST", path, read, body, key, {"Content-Type": "application/json", "Idempotency-Key": key})
+    headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+    return Exchange("POST", path, read, _bytes(content), key, headers, about)
+
+
+def _bytes(content: Any) -> bytes:
+    try:
+        return json.dumps(content, allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:  # half a character, of a command line or a file that is not UTF-8
+        raise InputError("body", ascii(error.object)[:80], "text that UTF-8 can hold") from error
+    except (TypeError, ValueError) as error:
+        raise InputError("body", str(error)[:80], "texts, finite numbers, and lists of them") from error
 
 
 def _get(path: str, read: Callable[[int, bytes], T], **query: Any) -> Exchange[T]:
@@ -91,9 +103,12 @@ def _get(path: str, read: Callable[[int, bytes], T], **query: Any) -> Exchange[T
 
 def _part(text: str) -> str:
     """A name as one part of a path."""
-    if not text:
-        raise InputError("name", "an empty text", "a name")
-    return quote(text, safe="")
+    if not isinstance(text, str) or not text:
+        raise InputError("name", repr(text)[:80], "a name")
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError as error:
+        raise InputError("name", ascii(text)[:80], "text that UTF-8 can hold") from error
 
 
 def batches(items: Sequence[Item]) -> Iterator[list[dict[str, Any]]]:
@@ -101,8 +116,11 @@ def batches(items: Sequence[Item]) -> Iterator[list[dict[str, Any]]]:
     batch: list[dict[str, Any]] = []
     size = 0
     for item in items:
-        content = item.content()
-        own = len(json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()) + 1
+        try:
+            content = item.content()
+        except InputError as error:
+            raise InputError(error.field, error.seen, error.expected, hint=f"Series {item.series!r}.") from error
+        own = len(_bytes(content)) + 1
         if batch and (len(batch) == ITEMS or size + own > BYTES - _ROOM):
             yield batch
             batch, size = [], 0
@@ -135,12 +153,15 @@ def _numbered(key: str, part: int) -> str:
 def decide(plan: str, items: Sequence[Mapping[str, Any]], key: str) -> Exchange[tuple[Answer, ...]]:
     if not items:
         raise InputError("items", "none", "at least one")
-    names = [str(item["series"]) for item in items]
-    return _post(f"/v1/plans/{_part(plan)}/decisions", {"items": list(items)}, key, partial(_answers, names))
+    names = tuple(str(item["series"]) for item in items)
+    return _post(f"/v1/plans/{_part(plan)}/decisions", {"items": list(items)}, key, partial(_answers, names), names)
 
 
 def override(decision: str, action: float | str | None, why: str, expects: str | None, key: str) -> Exchange[Receipt]:
-    content = {"action": action, "why": why, "expects": expects or decision}
+    number = action if action is None or isinstance(action, str) else sent(action, "action")
+    if number is None and action is not None:  # null would withdraw what stands
+        raise InputError("action", "nothing (NaN)", "a number, a label, or None to withdraw")
+    content = {"action": number, "why": why, "expects": expects or decision}
     return _post(f"/v1/decisions/{_part(decision)}/override", content, key, _receipt)
 
 
@@ -202,6 +223,18 @@ def monitors(plan: str | None, series: str | None) -> Exchange[Any]:
 
 def plans() -> Exchange[Any]:
     return _get("/v1/plans", _json)
+
+
+def schema(plan: str) -> Exchange[Mapping[str, Any]]:
+    return _get(f"/v1/plans/{_part(plan)}/schema", _object)
+
+
+def files_of(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a plan's schema says of files, for `items_of`; a service of before says nothing of them."""
+    period, columns = said.get("period"), said.get("columns")
+    if not isinstance(period, str | None) or not isinstance(columns, dict | None):
+        raise ServiceUnreachable("an answer that is none of this service (a schema without period and columns)")
+    return {"period": period, "columns": columns}
 
 
 def checkpoint() -> Exchange[Mapping[str, Any]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from ucsearch.client.steps import check_dates, check_first, in_order, missing
 from ucsearch.client.types import Answer, Forecast, Item, Outcome
 from ucsearch.errors import InputError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ucsearch.pipeline.tables import Table
     from ucsearch.settings import Columns
 
-__all__ = ["frame_rows", "items_of", "outcomes_of"]
+__all__ = ["frame_rows", "items_of", "outcomes_of", "series_of"]
 
 _SERIES = ("series", "unique_id")
 _VALUES = ("value", "y", "demand")
@@ -32,7 +33,7 @@ class _Names(NamedTuple):
 
 def items_of(
     forecasts: Any, states: Any, *, issued: str | datetime | None = None, cutoff: str | datetime | None = None,
-    model: str = "",
+    model: str = "", period: str | None = None, columns: Mapping[str, Any] | None = None,
 ) -> list[Item]:  # fmt: skip
     """One item per series, in the order of the forecasts frame.
 
@@ -40,28 +41,55 @@ def items_of(
     one value per `sample_id`), `mean` and `std`, or quantiles (`q0.1`, `q10`, `model-lo-90`). Columns cutoff, issued
     and model are taken from the frame; the arguments are for frames without them. States: one row per series, whose
     other columns are the state.
+
+    Steps are 1, 2, 3, ...; dates follow each other by the plan's `period` ("day", "hour", ...), are at least evenly
+    apart where that is not given, and begin on the same day in all series: a gap would move what comes after it.
+    `columns` are the names of the plan's settings. `Client.decide_frame` asks the service for both.
     """
     from ucsearch.pipeline.columns import forecast_layout, usual_names
-    from ucsearch.settings import Columns
 
-    rows = frame_rows(forecasts, "forecasts")
+    given = _columns(columns)
+    series_names = tuple(dict.fromkeys((given.series, *_SERIES)))
+    rows = frame_rows(forecasts, "forecasts", given)
     known: dict[str, dict[str, Any]] = {}
-    for row in frame_rows(states, "states"):
-        if known.setdefault(name := _name(row, "states"), row) is not row:
+    for row in frame_rows(states, "states", given):
+        if known.setdefault(name := _name(row, "states", series_names), row) is not row:
             raise InputError("states", f"{name!r} twice", "one row per series")
-    table = cast(Any, _Names(Path("forecasts"), tuple(rows[0]) if rows else ()))
-    names = usual_names(table, Columns())
-    asked = cast(Any, SimpleNamespace(period="any", forecast=SimpleNamespace(model=model), columns=names))
+    table = cast(Any, _Names(Path("forecasts"), tuple(rows[0])))
+    names = usual_names(table, given)
+    asked = cast(Any, SimpleNamespace(period=period or "any", forecast=SimpleNamespace(model=model), columns=names))
     layout, _ = forecast_layout(table, names, asked)
-    out = []
+    out, first = [], {}
     for series, own in _by_series(rows, names.series):
         if series not in known:
             raise InputError("states", f"no row of {series!r}", "one for every series of the forecasts")
         said = {"cutoff": cutoff, "issued": issued, "model": model or None, **_said(own, layout, names)}
-        out.append(Item(series, _state(known[series]), _forecast(own, layout, names, said)))
-    if not out:
-        raise InputError("forecasts", "no rows", "at least one series")
+        forecast, first[series] = _forecast(series, own, layout, names, period, said)
+        state = _state(known[series], series_names, given.date)
+        if given.date in state:
+            check_dates(series, state[given.date], first[series], layout, period)
+        out.append(Item(series, state, forecast))
+    check_first(first, layout)
     return out
+
+
+def series_of(states: Any, columns: Mapping[str, Any] | None = None) -> list[str]:
+    """Names of the series in a states frame; `columns` as for `items_of`."""
+    given = _columns(columns)
+    return [_name(row, "states", (given.series, *_SERIES)) for row in frame_rows(states, "states", given)]
+
+
+def _columns(said: Mapping[str, Any] | None) -> Columns:
+    from pydantic import ValidationError
+
+    from ucsearch.settings import Columns
+
+    try:
+        known = {name: value for name, value in (said or {}).items() if name in Columns.model_fields}
+        return Columns.model_validate(known, strict=False)  # JSON has no tuples
+    except ValidationError as error:
+        wrong = ", ".join(str(e["loc"][0]) for e in error.errors())
+        raise InputError("columns", wrong[:200], "names of columns, as in a settings file") from error
 
 
 def outcomes_of(answers: Sequence[Answer], frame: Any, *, observed_at: str | datetime, step: int = 1) -> list[Outcome]:
@@ -72,8 +100,8 @@ def outcomes_of(answers: Sequence[Answer], frame: Any, *, observed_at: str | dat
         column = next((name for name in _VALUES if name in row), None)
         if column is None:
             raise InputError("outcomes", f"columns {', '.join(row)}", "a column value, y or demand")
-        series, value = _name(row, "outcomes"), row[column]
-        if _missing(value):
+        series, value = _name(row, "outcomes", _SERIES), row[column]
+        if missing(value):
             continue
         try:
             value = float(value)
@@ -85,12 +113,17 @@ def outcomes_of(answers: Sequence[Answer], frame: Any, *, observed_at: str | dat
     return [Outcome(a.id, found[a.series], observed_at, step) for a in answers if a.series in found]
 
 
-def frame_rows(frame: Any, what: str) -> list[dict[str, Any]]:
-    """Rows of a frame, or of a table that the pipeline opened (its texts as numbers where they are)."""
+def frame_rows(frame: Any, what: str, names: Columns | None = None) -> list[dict[str, Any]]:
+    """Rows of a frame, or of a table that the pipeline opened (its texts as numbers where they are). `names` are those
+    of the plan's settings, where they are known."""
     import narwhals as nw
 
+    own = () if names is None else (names.series, names.date, names.cutoff, names.issued, names.model)
     if hasattr(frame, "blocks"):
-        return _file_rows(frame)
+        rows = _file_rows(frame, {*_TEXTS, *own})
+        if not rows and what != "outcomes":
+            raise InputError(str(frame.path), "no rows", "at least one")
+        return rows
 
     try:
         native = nw.from_native(frame)
@@ -105,12 +138,12 @@ def frame_rows(frame: Any, what: str) -> list[dict[str, Any]]:
         raise InputError(what, seen[:200], "columns with names that are texts, each once")
     eager = native.collect() if isinstance(native, nw.LazyFrame) else native
     given = eager.iter_rows(named=True)
-    rows = [{name: None if _missing(_plain(x)) else x for name, x in row.items()} for row in given]
+    rows = [{name: None if missing(_plain(x)) else x for name, x in row.items()} for row in given]
     if what == "outcomes":  # there may be none yet
         return rows
     if not rows:
         raise InputError(what, "no rows", "at least one")
-    if not set(columns).intersection(_SERIES):
+    if not set(columns).intersection({*_SERIES, *own[:1]}):
         hint = "An index is no column: frame.reset_index() makes it one." if hasattr(frame, "reset_index") else ""
         raise InputError(what, f"columns {', '.join(columns)}"[:200], "a column series or unique_id", hint=hint)
     return rows
@@ -119,12 +152,12 @@ def frame_rows(frame: Any, what: str) -> list[dict[str, Any]]:
 _TEXTS = ("series", "unique_id", "date", "ds", "cutoff", "issued", "model", "decision", "observed_at")
 
 
-def _file_rows(table: Table) -> list[dict[str, Any]]:
+def _file_rows(table: Table, words: Collection[str]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for block in table.blocks(table.columns):
         cells: dict[str, list[Any]] = {}
         for name in table.columns:
-            if name in _TEXTS:
+            if name in words:
                 cells[name] = list(block.texts(name))
                 continue
             values, bad = block.numbers(name)
@@ -134,10 +167,10 @@ def _file_rows(table: Table) -> list[dict[str, Any]]:
     return rows
 
 
-def _name(row: Mapping[str, Any], what: str) -> str:
-    column = next((name for name in _SERIES if name in row), None)
+def _name(row: Mapping[str, Any], what: str, names: Sequence[str]) -> str:
+    column = next((name for name in names if name in row), None)
     if column is None:
-        raise InputError(what, f"columns {', '.join(row)}", "a column series or unique_id")
+        raise InputError(what, f"columns {', '.join(row)}", f"a column {' or '.join(names)}")
     return str(row[column])
 
 
@@ -167,61 +200,46 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _missing(value: Any) -> bool:
-    """None, NaN, and what other libraries have for it: NaT and NA are not equal to themselves, or cannot say."""
-    if isinstance(value, list | tuple | str):
-        return False
-    try:
-        return value is None or bool(value != value)
-    except (TypeError, ValueError):
-        return True
-
-
 def _text(value: Any) -> str:
-    if _missing(value):
+    if missing(value):
         return ""
     text = value.isoformat() if isinstance(value, date) else str(value)
     return text.removesuffix("T00:00:00")
 
 
-def _forecast(rows: list[dict[str, Any]], layout: Layout, names: Columns, said: dict[str, Any]) -> Forecast:
+def _forecast(
+    series: str, rows: list[dict[str, Any]], layout: Layout, names: Columns, period: str | None, said: dict[str, Any]
+) -> tuple[Forecast, Any]:
+    """The forecast of a series, and its first step or date."""
     if layout.kind == "sample":
         paths: dict[Any, list[dict[str, Any]]] = {}
         for row in rows:
             paths.setdefault(row[names.sample], []).append(row)
-        members = [[r[layout.values[0]] for r in _ordered(path, layout)] for path in paths.values()]
-        if len({len(path) for path in members}) > 1:
-            raise InputError("forecasts", "sample paths of different lengths", "the same steps for every sample")
-        return Forecast(members=members, **said)
-    ordered = _ordered(rows, layout)
+        found = [in_order(series, path, layout, period) for path in paths.values()]
+        times = found[0][1].tolist()
+        if None in paths or any(own.tolist() != times for _, own in found):
+            where = f"forecasts.{names.sample}"
+            raise InputError(where, "samples of different steps", "every step of each", hint=f"Series {series!r}.")
+        return Forecast(members=[[r[layout.values[0]] for r in path] for path, _ in found], **said), found[0][1][0]
+    ordered, times = in_order(series, rows, layout, period)
+    begin = times[0]
     columns = {name: [row[name] for row in ordered] for name in layout.values}
     if layout.kind == "members":
-        return Forecast(members=list(columns.values()), **said)
+        return Forecast(members=list(columns.values()), **said), begin
     if layout.kind == "mean":
-        return Forecast(mean=columns[layout.values[0]], std=columns[layout.values[1]], **said)
+        return Forecast(mean=columns[layout.values[0]], std=columns[layout.values[1]], **said), begin
     levels = zip(layout.levels, columns.values(), strict=True)
-    return Forecast(quantiles={f"{level:g}": values for level, values in levels}, **said)
+    return Forecast(quantiles={f"{level:g}": values for level, values in levels}, **said), begin
 
 
-def _ordered(rows: list[dict[str, Any]], layout: Layout) -> list[dict[str, Any]]:
-    """By step or date; the same twice is refused."""
-    times = [row[layout.time] for row in rows]
-    if any(isinstance(t, str) for t in times):
-        from ucsearch.pipeline.numbers import parse_dates
-
-        parsed = parse_dates([str(t) for t in times], layout.order, wall_clock=layout.wall_clock)
-        times = [None if str(t) == "NaT" else t for t in parsed]
-    if any(_missing(t) for t in times) or len(set(times)) < len(times):
-        raise InputError(f"forecasts.{layout.time}", "the same step twice, or none", "every step of a series once")
-    return [rows[i] for i in sorted(range(len(rows)), key=lambda i: times[i])]
-
-
-def _state(row: Mapping[str, Any]) -> dict[str, Any]:
-    skip = next(name for name in _SERIES if name in row)
+def _state(row: Mapping[str, Any], names: Sequence[str], dated: str) -> dict[str, Any]:
+    skip = next(name for name in names if name in row)
     out: dict[str, Any] = {}
     for name, value in row.items():
         plain = _plain(value)
-        if name == skip or _missing(plain):
+        if name == skip or missing(plain):
             continue
+        if name == dated:
+            plain = _text(value)
         out[name] = list(plain) if isinstance(plain, list | tuple) else plain
     return out

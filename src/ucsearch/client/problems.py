@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from ucsearch.errors import UCSearchError
 
 __all__ = ["ServiceProblem", "ServiceUnreachable", "problem_of"]
 
+_ITEM = re.compile(r"\bitems\[(\d{1,6})\]")
+
 
 class ServiceProblem(UCSearchError):
-    """The service's own answer: a status of 400 or more with a code of its closed list; `content` is its JSON."""
+    """The service's own answer: a status of 400 or more with a code of its closed list; `content` is its JSON, `about`
+    the series of the request's items, for the message."""
 
-    def __init__(self, status: int, content: dict[str, Any]) -> None:
+    def __init__(self, status: int, content: dict[str, Any], about: Sequence[str] = ()) -> None:
         self.status = status
         self.code = str(content.get("code", ""))  # such as "not_newest"; "" where something in between answered
         self.title = str(content.get("title", ""))
@@ -22,9 +27,16 @@ class ServiceProblem(UCSearchError):
         self.allowed = tuple(str(x) for x in content.get("allowed", ()) or ())  # labels, for an override that is not
         self.request = str(content.get("request", ""))  # its id in the service's text log
         words = ": ".join(x for x in (self.title or f"status {status}", self.detail) if x)
-        places = f" ({'; '.join(self.where[:3])})" if self.where else ""
+        told = [_ITEM.sub(lambda found: _named(found, about), place) for place in self.where[:3]]
+        places = f" ({'; '.join(told)})" if told else ""
         allowed = f"; allowed: {', '.join(self.allowed)}" if self.allowed else ""
         super().__init__(f"{status} {words}{places}{allowed}")
+
+
+def _named(found: re.Match[str], about: Sequence[str]) -> str:
+    """An item by its series too: in a file of thousands nobody counts."""
+    at = int(found[1])
+    return f"{found[0]} {about[at]!r}" if at < len(about) else found[0]
 
 
 class ServiceUnreachable(UCSearchError):
@@ -36,9 +48,10 @@ class ServiceUnreachable(UCSearchError):
         super().__init__(f"{reason}; sent again with the same key it is done once" if key else reason)
 
 
-def problem_of(status: int, body: bytes) -> ServiceProblem:
+def problem_of(status: int, body: bytes, about: Sequence[str] = ()) -> ServiceProblem:
+    """Of an answer; `about` are the series of the request's items."""
     try:
         content = json.loads(body)
     except ValueError:  # a proxy's page
         content = {}
-    return ServiceProblem(status, content if isinstance(content, dict) else {})
+    return ServiceProblem(status, content if isinstance(content, dict) else {}, about)

@@ -69,8 +69,10 @@ class Client(Base):
     def decide_frame(
         self, plan: str, forecasts: Any, states: Any, *, key: str | None = None, **options: Any
     ) -> tuple[Answer, ...]:
-        """Decide every series of the frame `forecasts`, with the row of the same name of `states` (see `items_of`)."""
-        return self.decide(plan, items_of(forecasts, states, **options), key=key)
+        """Decide every series of the frame `forecasts`, with the row of the same name of `states` (see `items_of`); the
+        service is asked for the plan's period and columns first."""
+        said = exchanges.files_of(self.schema(plan))
+        return self.decide(plan, items_of(forecasts, states, **{**said, **options}), key=key)
 
     def override(
         self, decision: str, action: float | str | None, why: str, *, expects: str | None = None,
@@ -139,6 +141,10 @@ class Client(Base):
     def plans(self) -> Any:
         """The plans of the service: task, policy, pause, and today's decisions by outcome and reason."""
         return self.send(exchanges.plans())
+
+    def schema(self, plan: str) -> Mapping[str, Any]:
+        """What a request to the plan may say: names of its state, steps, period of its dates, columns of its files."""
+        return self.send(exchanges.schema(plan))
 
     def checkpoint(self) -> Mapping[str, Any]:
         """Count and head of the log, to be kept elsewhere."""

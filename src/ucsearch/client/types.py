@@ -21,7 +21,7 @@ def number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def _sent(value: Any, where: str) -> Any:
+def sent(value: Any, where: str) -> Any:
     """A number as JSON can hold it; NaN is null."""
     if value is None:
         return None
@@ -35,6 +35,13 @@ def _sent(value: Any, where: str) -> Any:
     if math.isinf(found):
         raise InputError(where, found, "a finite number")
     return None if math.isnan(found) else found
+
+
+def _values(values: Any, where: str) -> list[Any]:
+    """A list of H numbers; members that are one flat list are a likely mistake."""
+    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        raise InputError(where, repr(values)[:80], "a list of numbers, one for each step")
+    return [sent(x, where) for x in values]
 
 
 def _time(value: str | datetime | None) -> str | None:
@@ -61,12 +68,11 @@ class Forecast:
             raise InputError(where, f"{sum(kinds)} kinds", "one of members; mean and std; quantiles")
         out: dict[str, Any] = {}
         if self.members is not None:
-            out["members"] = [[_sent(x, where) for x in path] for path in self.members]
+            out["members"] = [_values(path, where) for path in self.members]
         if self.mean is not None and self.std is not None:
-            out["mean"] = [_sent(x, where) for x in self.mean]
-            out["std"] = [_sent(x, where) for x in self.std]
+            out["mean"], out["std"] = _values(self.mean, where), _values(self.std, where)
         if self.quantiles is not None:
-            out["quantiles"] = {str(q): [_sent(x, where) for x in v] for q, v in self.quantiles.items()}
+            out["quantiles"] = {str(q): _values(v, where) for q, v in self.quantiles.items()}
         said = {"issued": _time(self.issued), "cutoff": _time(self.cutoff), "model": self.model}
         return {**out, **{k: v for k, v in said.items() if v is not None}}
 
@@ -93,8 +99,8 @@ def _state(value: Any, where: str) -> Any:
     if hasattr(value, "tolist"):
         value = value.tolist()  # numpy's
     if isinstance(value, Sequence):
-        return [_sent(x, where) for x in value]
-    return _sent(value, where)
+        return [sent(x, where) for x in value]
+    return sent(value, where)
 
 
 @dataclass(frozen=True)
@@ -110,13 +116,13 @@ class Outcome:
     def content(self) -> dict[str, Any]:
         """As JSON has it."""
         value = self.value
-        sent = [_sent(x, "value") for x in value] if isinstance(value, Sequence) else _sent(value, "value")
-        if sent is None or (isinstance(sent, list) and None in sent):
+        said = [sent(x, "value") for x in value] if isinstance(value, Sequence) else sent(value, "value")
+        if said is None or (isinstance(said, list) and None in said):
             raise InputError("value", "nothing (NaN)", "a finite number; an outcome that is not known yet is left out")
-        done = None if self.taken is None else _sent(self.taken, "taken")
+        done = None if self.taken is None else sent(self.taken, "taken")
         taken = {} if done is None else {"taken": done}
         observed = _time(self.observed_at)
-        return {"decision": self.decision, "step": self.step, "value": sent, "observed_at": observed, **taken}
+        return {"decision": self.decision, "step": self.step, "value": said, "observed_at": observed, **taken}
 
 
 @dataclass(frozen=True)

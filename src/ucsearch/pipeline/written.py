@@ -27,6 +27,13 @@ Rows = Iterator[Sequence[Any]]
 
 def check_writable(path: str | Path) -> None:
     """Refuse a table that could not be written, before any work is done for it."""
+    place = Path(path)
+    if place.is_dir():
+        raise InputError(str(path), "a folder", "the name of a file")
+    if not place.parent.is_dir():
+        raise InputError(str(path), f"no folder {place.parent}", "a folder that is there")
+    if not os.access(place.parent, os.W_OK):
+        raise InputError(str(path), f"a folder that cannot be written to, {place.parent}", "another one")
     if is_parquet(path):
         pyarrow_parquet(path)
 

@@ -60,6 +60,8 @@ async def plan_schema(request: Request, plan: str) -> Response:
     return as_json(
         {
             "plan": found.name, "settings": found.settings.digest, "units": found.settings.units,
+            # For whoever reads files: by what their dates follow each other, and what their columns are called.
+            "period": found.settings.period, "columns": found.settings.columns.model_dump(exclude_defaults=True),
             "state": {
                 "required": list(columns.required), "numbers": [n for n in columns.single if n not in columns.required],
                 "lists": list(columns.several), "parameters": sorted(columns.numbers), "words": sorted(columns.words),
