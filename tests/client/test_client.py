@@ -318,6 +318,78 @@ def test_mistakes_are_told_before_anything_is_sent(make: Any, words: str) -> Non
     assert TOKEN not in repr(Client(URL, TOKEN))
 
 
+@BOTH
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (dict(content=b"["), "no JSON"),
+        (dict(content=b"[" * 200_000), "no JSON"),
+        (dict(content=b""), "no JSON"),
+        (dict(content=b"{}"), "none of this service"),
+        (dict(json={"items": [{**answered("A"), "action": 1e308}, answered("B")]}), "other series"),
+        (dict(content=json.dumps({"items": [{**answered("A"), "action": math.inf}]})), "RELEASED with"),
+        (dict(json={"items": [{**answered("A"), "outcome": "MAYBE"}]}), "MAYBE with"),
+        (dict(json={"items": [{**answered("A"), "outcome": "HOLD"}]}), "HOLD with"),
+    ],
+)
+def test_rubbish_is_told_with_the_key_to_ask_again(run: Any, answer: Any, words: str) -> None:
+    with pytest.raises(ServiceUnreachable, match=words) as caught:
+        run(
+            Service(lambda request: httpx.Response(200, **answer)),
+            lambda client: client.decide("p", [Item("A", {}, FORECAST)], key="k"),
+        )
+    assert caught.value.key == "k"
+    assert str(caught.value).startswith(f"{URL}: ")
+
+
+@BOTH
+def test_problems_of_others_are_problems(run: Any) -> None:
+    def asked(answer: Any) -> ServiceProblem:
+        with pytest.raises(ServiceProblem) as caught:
+            run(Service(lambda request: answer), lambda client: client.plans(), retry=Retry(tries=1))
+        return caught.value
+
+    odd = asked(httpx.Response(422, json={"title": 1, "where": 5, "detail": None, "allowed": "x"}))
+    assert (odd.status, odd.where, odd.allowed) == (422, (), ())
+    assert "not followed" in str(asked(httpx.Response(302, headers={"Location": "https://elsewhere.example"})))
+    assert "not the service's own answer" in str(asked(httpx.Response(502, html="<p>bad gateway")))
+    assert asked(httpx.Response(500, content=b"[" * 200_000)).status == 500
+
+
+@BOTH
+def test_an_answer_that_cannot_be_unpacked_is_asked_for_again(run: Any) -> None:
+    def packed(request: Any) -> Any:
+        return httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=b"no gzip")
+
+    service = Service(packed, echo)
+    assert run(service, lambda client: client.decide("p", [Item("A", {}, FORECAST)], key="k"))
+    assert service.keys == ["k", "k"]
+    with pytest.raises(ServiceUnreachable):
+        run(Service(packed), lambda client: client.plans(), retry=Retry(tries=1))
+
+
+def test_hints_by_what_went_wrong() -> None:
+    for text, words in (
+        ("[Errno 111] Connection refused", "does the service run"), ("WRONG_VERSION_NUMBER", "http, not https"),
+        ("CERTIFICATE_VERIFY_FAILED", "SSL_CERT_FILE"),
+    ):  # fmt: skip
+        with pytest.raises(ServiceUnreachable, match=words):
+            run_sync(Service(httpx.ConnectError(text)), lambda client: client.plans(), retry=Retry(tries=1))
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+def test_a_token_for_this_machine_goes_to_no_proxy(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """It would get there in the clear; https is tunnelled and may go through one."""
+    monkeypatch.setenv(name, "http://proxy.example:3128")
+    for make in (Client, AsyncClient):
+        assert not make("http://127.0.0.1:8411", TOKEN)._http._mounts
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    assert Client("https://decisions.example.com", TOKEN)._http._mounts
+    with pytest.raises(InputError, match="the token is given apart") as caught:
+        Client("http://me:secret@127.0.0.1:8411", TOKEN)
+    assert "secret" not in str(caught.value)
+
+
 # -------------------------------------------------------------------- frames
 
 

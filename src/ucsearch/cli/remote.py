@@ -34,6 +34,7 @@ KeyOption = Annotated[
     str | None, typer.Option("--key", help="Idempotency key; the same command with the same key is done once.")
 ]
 LOCAL = "http://127.0.0.1:8411"
+_LATER = (408, 429, 502, 503, 504)  # may be answered otherwise a little later
 _REFUSED = "invalid_trace"  # of `uc.Reason`: the forecast could not be used
 
 
@@ -77,7 +78,7 @@ def decide(
                     progress(len(answers), len(items))
         except (ServiceProblem, ServiceUnreachable, KeyboardInterrupt) as error:
             again = f"the same command with --key {key} goes on"
-            if answers or not isinstance(error, ServiceProblem):
+            if answers or not isinstance(error, ServiceProblem) or error.status in _LATER:
                 typer.echo(f"{len(answers)} of {len(items)} series were answered; {again}", err=True)
             if isinstance(error, KeyboardInterrupt):
                 raise typer.Exit(STOPPED) from error

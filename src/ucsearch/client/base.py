@@ -20,6 +20,11 @@ __all__ = ["Base", "Timeout", "httpx_module"]
 
 T = TypeVar("T")
 Timeout = float
+_HINTS = {  # what to look at, by what the system says
+    "Connection refused": " (does the service run, and is this its address?)",
+    "WRONG_VERSION_NUMBER": " (what answers there speaks http, not https)",
+    "CERTIFICATE_VERIFY_FAILED": " (SSL_CERT_FILE names the file of an authority of your own)",
+}
 
 
 def httpx_module() -> Any:
@@ -42,9 +47,15 @@ class Base:
         local = parts.hostname in ("localhost", "127.0.0.1", "::1")
         if parts.scheme == "http" and not local:
             raise InputError("url", repr(url), "https: a token must not cross a network in the clear")
+        if parts.username is not None or parts.password is not None:  # httpx would send them in place of the token
+            raise InputError(
+                "url", "a name or password before the host", "an address without; the token is given apart"
+            )
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise InputError("token", "an odd text", "a token such as ucs_...")  # never shown
         self.url = url.rstrip("/")
+        # A proxy that the environment names would get the token of a service on this machine in the clear.
+        self._environment = parts.scheme == "https"
         self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         self._retry = Retry() if retry is None else retry
         self._now: Callable[[], datetime] = _utc if now is None else now
@@ -62,7 +73,10 @@ class Base:
     ) -> tuple[T, None] | tuple[None, float]:
         """The answer, or how long to wait before the next try; raises what is final."""
         if response.status_code < 300:
-            return exchange.read(response.status_code, response.content), None
+            try:
+                return exchange.read(response.status_code, response.content), None
+            except ServiceUnreachable as error:
+                raise ServiceUnreachable(f"{self.url}: {error}", exchange.key) from error
         problem = problem_of(response.status_code, response.content, exchange.about)
         if not self._retry.again(problem):
             raise problem
@@ -76,7 +90,9 @@ class Base:
         """How long to wait before the next try where no answer came; raises when there is to be none."""
         wait = self._retry.wait_s(tried, exchange.key, None)
         if wait is None:
-            raise ServiceUnreachable(f"{self.url}: {error or type(error).__name__}", exchange.key) from error
+            text = str(error) or type(error).__name__
+            hint = next((words for part, words in _HINTS.items() if part in text), "")
+            raise ServiceUnreachable(f"{self.url}: {text}{hint}", exchange.key) from error
         return wait
 
 

@@ -21,6 +21,7 @@ ITEMS = 500  # of one request
 BYTES = 8 << 20
 _ROOM = 1 << 16  # below the limit, for what stands around the items
 _KEY = 128
+_OUTCOMES = ("RELEASED", "FALLBACK", "HOLD")
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class Exchange(Generic[T]):
 def _json(status: int, body: bytes) -> Any:
     try:
         return json.loads(body)
-    except ValueError as error:
-        raise ServiceUnreachable(f"an answer with status {status} that is no JSON ({error})") from error
+    except (ValueError, RecursionError) as error:
+        raise ServiceUnreachable(f"an answer with status {status} that is no JSON ({error})"[:200]) from error
 
 
 def _object(status: int, body: bytes) -> Mapping[str, Any]:
@@ -63,10 +64,15 @@ def _answers(asked: Sequence[str], status: int, body: bytes) -> tuple[Answer, ..
         raise ServiceUnreachable(f"an answer that is none of this service ({error!r})") from error
     if [a.series for a in found] != list(asked):
         raise ServiceUnreachable("an answer that is none of this service (of other series than those asked for)")
-    odd = next((a for a in found if math.isnan(a.action) != (a.outcome == "HOLD")), None)
+    odd = next((a for a in found if a.outcome not in _OUTCOMES or not _fits(a)), None)
     if odd is not None:
         raise ServiceUnreachable(f"an answer that is none of this service ({odd.outcome} with action {odd.action:g})")
     return found
+
+
+def _fits(answer: Answer) -> bool:
+    """Nothing leaves on HOLD, and a number otherwise."""
+    return math.isnan(answer.action) if answer.outcome == "HOLD" else math.isfinite(answer.action)
 
 
 def _receipt(status: int, body: bytes) -> Receipt:

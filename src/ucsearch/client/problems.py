@@ -23,14 +23,24 @@ class ServiceProblem(UCSearchError):
         self.code = str(content.get("code", ""))  # such as "not_newest"; "" where something in between answered
         self.title = str(content.get("title", ""))
         self.detail = str(content.get("detail", ""))
-        self.where = tuple(str(x) for x in content.get("where", ()) or ())
-        self.allowed = tuple(str(x) for x in content.get("allowed", ()) or ())  # labels, for an override that is not
+        self.where = _texts(content.get("where"))
+        self.allowed = _texts(content.get("allowed"))  # labels, for an override that is not
         self.request = str(content.get("request", ""))  # its id in the service's text log
-        words = ": ".join(x for x in (self.title or f"status {status}", self.detail) if x)
+        words = ": ".join(x for x in (self.title or _elsewhere(status), self.detail) if x)
         told = [_ITEM.sub(lambda found: _named(found, about), place) for place in self.where[:3]]
         places = f" ({'; '.join(told)})" if told else ""
         allowed = f"; allowed: {', '.join(self.allowed)}" if self.allowed else ""
         super().__init__(f"{status} {words}{places}{allowed}")
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(str(x) for x in value) if isinstance(value, list | tuple) else ()
+
+
+def _elsewhere(status: int) -> str:
+    if status < 400:
+        return "a redirection, which is not followed: a token is for one address; give that of the service itself"
+    return "not the service's own answer: something between, or another program at this address"
 
 
 def _named(found: re.Match[str], about: Sequence[str]) -> str:
@@ -52,6 +62,6 @@ def problem_of(status: int, body: bytes, about: Sequence[str] = ()) -> ServicePr
     """Of an answer; `about` are the series of the request's items."""
     try:
         content = json.loads(body)
-    except ValueError:  # a proxy's page
+    except (ValueError, RecursionError):  # a proxy's page
         content = {}
     return ServiceProblem(status, content if isinstance(content, dict) else {}, about)

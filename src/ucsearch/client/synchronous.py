@@ -30,7 +30,12 @@ class Client(Base):
         super().__init__(url, token, retry, now)
         self._sleep = sleep
         self._http = httpx_module().Client(
-            base_url=self.url, headers=self._headers, timeout=timeout_s, transport=transport, follow_redirects=False
+            base_url=self.url,
+            headers=self._headers,
+            timeout=timeout_s,
+            transport=transport,
+            follow_redirects=False,
+            trust_env=self._environment,
         )
 
     def close(self) -> None:
@@ -45,7 +50,7 @@ class Client(Base):
 
     def send(self, exchange: Exchange[T]) -> T:
         """Send a request until it is answered for good, or patience ends; the methods below make them."""
-        unreachable = httpx_module().TransportError
+        unreachable = httpx_module().RequestError  # no answer, or one that cannot be unpacked
         for tried in itertools.count(1):
             try:
                 found, wait = self._judge(exchange, self._http.request(**exchange.request()), tried)
