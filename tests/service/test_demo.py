@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +37,37 @@ def test_it_decides_and_stops_by_itself(tmp_path: Path, monkeypatch: pytest.Monk
     (line,) = [part for part in text.splitlines() if part.startswith("Log:")]
     listed = CliRunner().invoke(app, line.split()[2:])
     assert (listed.exit_code, "SKU-003" in listed.output) == (0, True), "as it is printed, so it works"
+
+
+def test_a_port_that_is_taken_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+    import socket
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        folder = tmp_path / "new"
+        with pytest.raises(InputError, match=r"--port: saw .*in use.*, expected a port that is free; 0 takes any"):
+            demo.run_demo(folder, port=port, once=True, say=lambda text: None)
+    assert not folder.exists(), "the same command with another port would be refused for it"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stopped_before_it_is_ready_it_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    """In a process of its own, which is stopped as soon as its folder is there."""
+    code = (
+        "import os, signal, ucsearch.service.demo as demo\n"
+        "made = demo.set_up\n"
+        f"demo.set_up = lambda *a: (made(*a), os.kill(os.getpid(), {int(number)}))[0]\n"
+        "from ucsearch.cli.main import main\n"
+        "main(['service', 'demo', '--port', '0', '--once'])\n"
+    )
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Stopped before it was ready." in done.stdout
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("ucsearch-service-")]
 
 
 def test_it_stops_after_a_while(tmp_path: Path) -> None:

@@ -42,3 +42,31 @@ def test_a_plan_with_names_of_its_own_decides_as_one_without(tmp_path: Path, nam
 
     plain = asyncio.run(decided(tmp_path / "plain", PLAN))
     assert asyncio.run(decided(tmp_path / "named", f"{PLAN}[columns]\n{NAMES[names]}\n")) == plain
+
+
+def test_what_is_expected_is_told_whole_and_input_is_cut(tmp_path: Path) -> None:
+    """Eighty characters are for what somebody sent; the words that help stand behind it."""
+
+    async def work() -> list[str]:
+        async with running(tmp_path) as client:
+            out = []
+            for state in ({"onhand": 3.0}, {"on_hand": 3.0, "open_orders": 4.0}, {"open_orders": [5.0]}):
+                answer = await client.post("/v1/plans/orders/decisions", {"items": [{**item("A"), "state": state}]})
+                assert answer.status_code == 422, answer.text
+                out += answer.json()["where"]
+            long = {"on_hand" + "d" * 190: 3.0}
+            answer = await client.post("/v1/plans/orders/decisions", {"items": [{**item("A"), "state": long}]})
+            out += answer.json()["where"]
+            answer = await client.decide("A")
+            id = answer.json()["items"][0]["id"]
+            body = {"action": "order " + "x" * 150, "why": "a test", "expects": id}
+            answer = await client.post(f"/v1/decisions/{id}/override", body, "operator")
+            return [*out, answer.json()["detail"]]
+
+    typo, scalar, absent, long, label = asyncio.run(work())
+    assert typo.endswith("expected on_hand. If it means something else, say columns.ignore = ['onhand'].")
+    assert "expected open_orders_1, open_orders_2, ..." in scalar
+    assert absent.endswith("expected a column 'on_hand'")
+    assert "d" * 81 not in long
+    assert label.endswith("is no label of the recorded actions")
+    assert "x" * 81 not in label

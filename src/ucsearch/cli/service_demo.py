@@ -26,20 +26,31 @@ def demo(
 
     Exit codes: 0 stopped, 1 it could not start, or nothing was decided.
     """
+    import signal
     import tempfile
 
     from ucsearch.errors import InputError
     from ucsearch.service.demo import run_demo
 
-    if folder is not None:
-        if folder.exists() and any(folder.iterdir()):
-            raise InputError("--folder", str(folder), "a new or empty folder")
-        sent = run_demo(folder, port=port, seconds=seconds, once=once, say=_say)
-    else:
-        with tempfile.TemporaryDirectory(prefix="ucsearch-service-") as temporary:
-            sent = run_demo(Path(temporary), port=port, seconds=seconds, once=once, say=_say)
+    if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError("--folder", str(folder), "a new or empty folder")
+    # A server has handlers of its own while it runs; before, a SIGTERM would leave the folder behind.
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        if folder is not None:
+            sent = run_demo(folder, port=port, seconds=seconds, once=once, say=_say)
+        else:
+            with tempfile.TemporaryDirectory(prefix="ucsearch-service-") as temporary:
+                sent = run_demo(Path(temporary), port=port, seconds=seconds, once=once, say=_say)
+    except KeyboardInterrupt:
+        _say("Stopped before it was ready.")
+        return
     if not sent:
         raise typer.Exit(1)
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _say(text: str) -> None:

@@ -21,7 +21,7 @@ from ucsearch.service.access import Principal
 from ucsearch.service.answers import order_of
 from ucsearch.service.bodies import OverrideBody, PauseBody, RearmBody, ResumeBody
 from ucsearch.service.core import Service
-from ucsearch.service.problems import Refusal, shown
+from ucsearch.service.problems import Refusal, said
 from ucsearch.service.reads import expects_of, find_row
 from ucsearch.service.remodelled import require_another_model
 from ucsearch.service.standing import pause_of
@@ -123,9 +123,9 @@ async def override(
         try:
             judge(record, task, body.action)
         except NotAllowed as error:
-            raise Refusal("not_allowed", shown(error.problem), allowed=error.feasible[:100]) from error
+            raise Refusal("not_allowed", said(error.problem), allowed=error.feasible[:100]) from error
         except (RecordError, InputError) as error:
-            raise Refusal("not_allowed", shown(error)) from error
+            raise Refusal("not_allowed", said(error)) from error
         made = desk.log.override(
             row.seq, task=task, who=principal.name, why=why, action=body.action, at=desk.now, request=request
         )

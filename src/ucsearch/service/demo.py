@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from ucsearch.client import Answer, Client, Forecast, Item, Outcome, Retry
-from ucsearch.errors import UCSearchError
+from ucsearch.errors import InputError, UCSearchError
 from ucsearch.service.access import FILE as TOKENS
 from ucsearch.service.access import TokenBook, write_tokens
 from ucsearch.service.config import FILE, load_config
 from ucsearch.service.core import Service
+from ucsearch.service.ground import taken
 from ucsearch.service.start import ready_plans
 
 __all__ = ["PEOPLE", "Stream", "run_demo", "set_up"]
@@ -149,6 +150,8 @@ def run_demo(
     """Serve until Ctrl-C, for so many seconds, or until the past was sent (`once`); returns the periods sent."""
     from ucsearch.service.server import make_server
 
+    if seen := taken("127.0.0.1", port):  # before there are files that the next try would stumble over
+        raise InputError("--port", f"{port} ({seen})", "a port that is free; 0 takes any")
     tokens = set_up(folder, f"127.0.0.1:{port}")
     config, place = load_config(folder)
     service = Service.open(config, place)

@@ -10,7 +10,7 @@ from pathlib import Path
 from ucsearch.errors import InputError, RecordError
 from ucsearch.service.config import Config
 
-__all__ = ["check_address", "check_certificate", "check_folders", "room_for_connections"]
+__all__ = ["check_address", "check_certificate", "check_folders", "room_for_connections", "taken"]
 
 # That a service has open besides connections: its log several times, pipes, what it listens to; and connections that
 # are refused, of which a crowd comes at once.
@@ -19,7 +19,15 @@ _OTHER_FILES = 128
 
 def check_address(config: Config) -> None:
     """Before kernels are compiled and the log is opened: whether the address can be listened to."""
-    host, port = config.server.host, config.server.port
+    hint = "Stop what listens there, or take another one: server.bind in service.toml, or --bind ADDRESS:PORT."
+    if seen := taken(config.server.host, config.server.port):
+        raise InputError(
+            "server.bind", f"{config.server.bind} ({seen})", "an address and port that are free", hint=hint
+        )
+
+
+def taken(host: str, port: int) -> str:
+    """Why nobody can listen there; "" where one can."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as trial:
@@ -27,9 +35,8 @@ def check_address(config: Config) -> None:
                 trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             trial.bind(address)
     except OSError as error:
-        seen = f"{config.server.bind} ({error.strerror or error})"
-        hint = "Stop what listens there, or take another one: server.bind in service.toml, or --bind ADDRESS:PORT."
-        raise InputError("server.bind", seen, "an address and port that are free", hint=hint) from error
+        return str(error.strerror or error)
+    return ""
 
 
 def room_for_connections(wanted: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ucsearch.dispatch.gate import Calibration
-from ucsearch.errors import InputError, UCSearchError
+from ucsearch.errors import DataError, InputError, UCSearchError
 from ucsearch.monitor import Settings as Watching
 from ucsearch.pipeline.decide import bodies_of, decided
 from ucsearch.pipeline.direct import Known, rows_work
@@ -19,6 +20,7 @@ from ucsearch.pipeline.work import Standing
 from ucsearch.records.requests import Request, Under
 from ucsearch.records.writer import Body, Writers
 from ucsearch.service.config import ConfigError, PlanTable
+from ucsearch.service.problems import Refusal, said
 from ucsearch.service.warm import Kernels, Warmed, warm_rows
 from ucsearch.settings import Settings, load_settings
 from ucsearch.settings.own import OwnTask, own_task
@@ -89,7 +91,16 @@ class Plan:
     def decide(
         self, items: Sequence[Item], now: datetime, calibrations: Mapping[str, Calibration], paused: bool
     ) -> list[Body]:
-        """Records of these items, in order; every series once. What is wrong with all of them is an `InputError`."""
+        """Records of these items, in order; every series once. What is wrong with all of them is a `Refusal`."""
+        try:
+            return self._decided(items, now, calibrations, paused)
+        except (InputError, DataError) as error:
+            where = re.sub(r"^rows\[", "items[", said(error))  # as whoever asked knows them
+            raise Refusal("invalid", "the items cannot be decided", where=(where,)) from error
+
+    def _decided(
+        self, items: Sequence[Item], now: datetime, calibrations: Mapping[str, Calibration], paused: bool
+    ) -> list[Body]:
         names = self.settings.columns
         rows: list[Mapping[str, Any]] = [item.row for item in items]
         if names.series != "series":  # the settings' own name for it; beside ours it would be there twice

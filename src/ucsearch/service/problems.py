@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NamedTuple
 
-__all__ = ["CODES", "Answered", "Kind", "Refusal", "shown"]
+from ucsearch.errors import InputError
+
+__all__ = ["CODES", "Answered", "Kind", "Refusal", "said", "shown"]
 
 MEDIA = "application/problem+json"
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode  # `dumps` would make an encoder for every problem
 _SHOWN = 80  # characters of the input that are echoed
+_SENTENCE = 400  # characters of our own words, with what they quote
+_LONG = re.compile(rf"'[^']{{{_SHOWN},}}'|[^\s']{{{_SHOWN + 1},}}")
 _PLACES = 20
 
 
@@ -52,6 +57,18 @@ def shown(value: object) -> str:
     """Somebody else's text for a message: printable, and not long."""
     text = "".join(c if c.isprintable() else "?" for c in str(value)[: _SHOWN + 1])
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def said(error: Exception | str) -> str:
+    """Our own sentence, whole: what is expected stands at its end. What it quotes of somebody else's is cut."""
+    text = str(error)
+    if isinstance(error, InputError):
+        place, _, _ = text.partition(f": saw {error.seen}, expected ")
+        _, _, hint = text.partition(f", expected {error.expected}")
+        text = f"{shown(place)}: saw {shown(error.seen)}, expected {error.expected}{hint}"
+    text = _LONG.sub(lambda found: shown(found[0]), text)  # names that others chose are one word or stand in quotes
+    text = "".join(c if c.isprintable() else "?" for c in text[: _SENTENCE + 1])
+    return text if len(text) <= _SENTENCE else text[: _SENTENCE - 1] + "…"
 
 
 class Refusal(Exception):

@@ -34,7 +34,7 @@ from ucsearch.service.console.sessions import (
 from ucsearch.service.console.views import decision_values
 from ucsearch.service.core import Service, request_of
 from ucsearch.service.logbook import log_view, verify_all
-from ucsearch.service.problems import Refusal, shown
+from ucsearch.service.problems import Refusal, said, shown
 from ucsearch.service.routes import service_of
 
 __all__ = ["router"]
@@ -165,9 +165,9 @@ async def override(request: Request, session: Session) -> Response:
     except Refusal as error:
         return await _override_page(request, session, id, problem=error.detail, fields=fields, status=422)
     except NotAllowed as error:
-        return await _override_page(request, session, id, problem=shown(error.problem), fields=fields, status=422)
+        return await _override_page(request, session, id, problem=said(error.problem), fields=fields, status=422)
     except (RecordError, InputError) as error:
-        return await _override_page(request, session, id, problem=shown(error), fields=fields, status=422)
+        return await _override_page(request, session, id, problem=said(error), fields=fields, status=422)
     if fields.get("step") != "record":
         return render(
             request, session, "confirm", view=view, judged=judged, order=order_of(view.record, judged.action), why=why,
@@ -285,7 +285,7 @@ async def add_token(request: Request, session: Session) -> Response:
     try:
         secret = service_of(request).tokens.add(name, fields.get("role", ""), _utc(fields.get("expires", "")))
     except UCSearchError as error:
-        return _tokens_page(request, session, problem=shown(error), status=422)
+        return _tokens_page(request, session, problem=said(error), status=422)
     return _tokens_page(request, session, secret=secret, name=name, status=201)
 
 
@@ -299,5 +299,5 @@ async def revoke_token(request: Request, session: Session) -> Response:
     try:
         service_of(request).tokens.revoke(name)
     except UCSearchError as error:
-        return _tokens_page(request, session, problem=shown(error), status=422)
+        return _tokens_page(request, session, problem=said(error), status=422)
     return see("/tokens", done="revoked")

@@ -21,7 +21,7 @@ from ucsearch.report.style import CSS
 from ucsearch.report.text import NONE, count_text, number
 from ucsearch.service.console.sessions import LoginNeeded, Session, person, set_cookie
 from ucsearch.service.console.style import MORE
-from ucsearch.service.problems import CODES, Refusal, shown
+from ucsearch.service.problems import CODES, Refusal, said
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -146,7 +146,7 @@ def page(needed: str = "viewer") -> Callable[[Handler], Callable[[Request], Awai
             except Refusal as error:
                 response = problem_page(request, session or _maybe(request), error)
             except UCSearchError as error:
-                response = problem_page(request, session, Refusal("invalid", shown(error)))
+                response = problem_page(request, session, Refusal("invalid", said(error)))
             if (made := getattr(request.state, "new_session", None)) is not None:
                 set_cookie(request, response, made)
             return response
