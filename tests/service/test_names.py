@@ -70,3 +70,17 @@ def test_what_is_expected_is_told_whole_and_input_is_cut(tmp_path: Path) -> None
     assert "d" * 81 not in long
     assert label.endswith("is no label of the recorded actions")
     assert "x" * 81 not in label
+
+
+def test_the_first_request_of_the_document_is_answered(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+    content = text.split("request.json <<'END'\n")[1].split("\nEND\n")[0].encode()
+
+    async def work() -> Any:
+        async with running(tmp_path) as client:
+            schema = (await client.get("/v1/plans/orders/schema", "agent")).json()
+            assert (schema["period"], schema["columns"]) == ("any", {})
+            return (await client.post("/v1/plans/orders/decisions", content, key="orders-2024-05-20")).json()
+
+    (answer,) = asyncio.run(work())["items"]
+    assert (answer["series"], answer["outcome"]) == ("SKU-017", "RELEASED")
