@@ -112,6 +112,11 @@ class Awaited:
         chosen: Iterable[dict[Place, datetime]] = found.values() if series is None else (found.get(series, {}),)
         return sum(when < now for known in list(chosen) for when in list(known.values()))
 
+    def starved(self, plan: str, now: datetime) -> tuple[tuple[str, int], ...]:
+        """Series of a plan with overdue outcomes, and how many; the most first."""
+        found = [(series, self.overdue(plan, now, series)) for series in list(self._open.get(plan, {}))]
+        return tuple(sorted((x for x in found if x[1]), key=lambda x: (-x[1], x[0])))
+
     def _wait(self, plan: Plan, due: Due) -> None:
         known = self._open[plan.name].setdefault(due.series, {})
         for place, when in due.steps.items():

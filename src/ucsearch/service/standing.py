@@ -123,11 +123,7 @@ class Standing:
 
     def starved(self, plan: str, now: datetime) -> tuple[tuple[str, int], ...]:
         """Series of a plan whose outcomes were not reported in time, and how many; the most first."""
-        found = [
-            (series, sum(when < now for when in list(known.values())))
-            for series, known in list(self._open.get(plan, {}).items())
-        ]
-        return tuple(sorted((x for x in found if x[1]), key=lambda x: (-x[1], x[0])))
+        return self._awaited.starved(plan, now)
 
 
 def journal_of(log: AuditReader) -> Journal:

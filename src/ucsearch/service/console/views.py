@@ -199,14 +199,14 @@ async def monitor(request: Request, session: Session) -> Response:
     shown = []
     for i, m in enumerate(found):
         starved = service.standing.starved(m.plan, service.clock())
+        steps = next_steps(service.plans[m.plan].watching, m)
         if len(found) > _DRAWN:
-            shown.append((_fitted(m, room, starved), "", ""))
+            shown.append((_fitted(m, room, starved), "", "", steps))
             continue
         curve = "" if m.pool is None else await _curve(service, f"evidence{i}", m.plan, "", m.pool.limit)
         title = "Where outcomes fell among the members"
         words = "High ends: too narrow. A hill: too wide. A slope: biased."
         ranks = rank_histogram(f"ranks{i}", title, m.histogram, words) if any(m.histogram) else ""
-        steps = next_steps(service.plans[m.plan].watching, m)
         shown.append((_fitted(m, room - len(curve) - len(ranks), starved), curve, ranks, steps))
     return render(request, session, "monitor", shown=shown, asked=asked, several=len(service.plans) > 1)
 
