@@ -58,7 +58,10 @@ def watched() -> Entries:
     journal = Journal()
     journal.add({**armed, "settings": settings})
     (trip,) = journal.add(outcome)
-    told = {**words, "series": trip.series, "event": trip.event, "evidence": trip.evidence, "count": 1, "by": ""}
+    told = {
+        **words, "series": trip.series, "event": trip.event, "evidence": trip.evidence, "count": 1, "by": "",
+        "about": trip.about,
+    }  # fmt: skip
     carried = {**armed, "event": "carried", "settings": settings, "state": journal.plans["P"].state()}
     closed = {"schema": "ucsearch.rotation/1", "kind": "rotation", "event": "closed", "next": "b.db", "by": "Ann"}
     found = [

@@ -112,6 +112,8 @@ class PlanSchema:
     plan: str
     settings: str  # digest
     units: str
+    period: str  # between two steps
+    columns: dict[str, str]  # names that the plan's files have, by what they are
     state: StateNames
     steps: int  # that a forecast must reach
     body: dict[str, Any]  # JSON Schema

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ucsearch.records.chain import Row
 from ucsearch.records.reader import AuditReader
+from ucsearch.records.rotation import opening
 
 __all__ = ["KINDS", "Newest", "Tally"]
 
@@ -68,10 +69,13 @@ class Tally:
 
     def _take_in(self, reader: AuditReader, plan: str, day: str) -> None:
         path = str(reader.path)
+        if plan not in self._seen or self._file.get(plan) != path:  # first look of the day, or at the next file
+            # Of the file before some may not have been looked at.
+            is_cut = (opening(reader) or {}).get("at", "") >= day
+            self._whole[plan] = self._whole.get(plan, True) and not is_cut
         if self._file.setdefault(plan, path) != path and (plan, path) not in self._closed:
             self._closed.add((plan, self._file[plan]))
             self._file[plan], self._seen[plan], self._known[plan] = path, 0, 0
-        self._whole.setdefault(plan, True)
         counts, standing = self._counts.setdefault(plan, Counter()), self._newest.setdefault(plan, {})
         if (plan, path) in self._closed:  # a connection that is about to be opened anew
             return
