@@ -66,6 +66,29 @@ def test_a_series_is_found_without_looking_through_its_plan(tmp_path: Path) -> N
     assert all("entries_series" in plan for plan in plans)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "index"),
+    [
+        ({"plan": "orders", "outcome": "HOLD"}, "entries_outcome"),
+        ({"plan": "orders", "reason": "invalid_trace"}, "entries_reason"),
+        ({"plan": "orders", "outcome": "FALLBACK", "reason": "paused"}, "entries_reason"),
+        ({"plan": "orders", "outcome": "RELEASED", "reason": "none", "series": "S1"}, "entries_series"),
+        ({"plan": "orders"}, "entries_plan"),
+    ],
+)
+def test_what_few_have_is_found_by_their_index(tmp_path: Path, wanted: dict[str, str], index: str) -> None:
+    """Of a million decisions those on hold were looked for one by one."""
+    asked: list[str] = []
+    with AuditLog(tmp_path / "log.db") as log:
+        log.append_batch([{**decision(n), "series": f"S{n}", "plan": "orders"} for n in range(20)])
+    with AuditReader(tmp_path / "log.db") as reader, closing(sqlite3.connect(tmp_path / "log.db")) as beside:
+        reader._connection.set_trace_callback(asked.append)
+        reader.list(**wanted, kind=("decision", "refusal"), newest_first=True)  # type: ignore[arg-type]
+        (text,) = [text for text in asked if "'orders'" in text]
+        plans = [row[3] for row in beside.execute(f"EXPLAIN QUERY PLAN {text}")]
+    assert index in plans[0]
+
+
 def test_a_receipt_is_what_the_documentation_says(tmp_path: Path) -> None:
     with AuditLog(tmp_path / "log.db") as log:
         first = log.append(decision(0))

@@ -118,3 +118,26 @@ def test_one_bad_item_refuses_its_request_and_no_other(tmp_path: Path) -> None:
     asyncio.run(go())
     with AuditReader(tmp_path / "log/decisions.db") as log:
         assert log.count() == 2
+
+
+def test_refusals_of_both_kinds_come_in_order_page_by_page(tmp_path: Path) -> None:
+    """They are found by what they are refused as: with a fallback, and where there is none either."""
+    ways = ({"forecast": {"members": [[5.0]]}}, {"state": {"on_hand": -1.0, "open_orders": [0.0]}}, {})
+
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            made = [{**item(f"S{n}"), **ways[n % 3]} for n in range(12)]
+            answers = [(await client.post("/v1/plans/orders/decisions", {"items": [one]})).json() for one in made]
+            found = [answer["items"][0] for answer in answers]
+            assert {x["reason"] for x in found} == {"invalid_trace", "fallback_infeasible", "none"}
+            wanted = [x["id"] for x in reversed(found) if x["reason"] != "none"]
+            for more in ("", "&plan=orders", "&limit=3"):
+                seen, address = list[str](), f"/v1/decisions?kind=refusal{more}"
+                while address:
+                    page = (await client.get(address)).json()
+                    seen, address = seen + [x["id"] for x in page["items"]], page["next"]
+                assert seen == wanted, more
+            held = (await client.get("/v1/decisions?kind=refusal&outcome=HOLD")).json()["items"]
+            assert [x["id"] for x in held] == [x["id"] for x in reversed(found) if x["outcome"] == "HOLD"]
+
+    asyncio.run(go())

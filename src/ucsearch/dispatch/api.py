@@ -28,7 +28,7 @@ from ucsearch.policies import Policy
 from ucsearch.task import CHECKED, Task
 from ucsearch.trace import Trace
 
-__all__ = ["Filing", "Log", "decide", "decide_panel", "refuse"]
+__all__ = ["REFUSED_AS", "Filing", "Log", "decide", "decide_panel", "refuse"]
 
 _log = logging.getLogger("ucsearch")
 _ADVISED = "_kept_advised"
@@ -269,6 +269,9 @@ def _utc(moment: datetime) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
+REFUSED_AS = (Reason.INVALID_TRACE, Reason.FALLBACK_INFEASIBLE)  # with a fallback, and where there is not even that
+
+
 def refuse(
     task: Task,
     state: Any,
@@ -292,7 +295,7 @@ def refuse(
     return Decision(
         outcome=Outcome.FALLBACK if feasible else Outcome.HOLD,
         action=fallback if feasible else None,
-        reason=Reason.INVALID_TRACE if feasible else Reason.FALLBACK_INFEASIBLE,
+        reason=REFUSED_AS[0 if feasible else 1],
         cause=Reason.INVALID_TRACE,
         sentence=explain_fallback(Reason.INVALID_TRACE, None, detail, shown),
         certificate=None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records import export
@@ -145,13 +145,13 @@ class AuditReader(Connected):
                 raise InputError(field, value, "0 or more")
         if plan is not None and self.format < 2:
             return ()
-        wanted = {"series": series, "outcome": outcome, "reason": reason, "plan": plan}
+        wanted = {"series": series, "reason": reason, "outcome": outcome, "plan": plan}
         named = {name: value for name, value in wanted.items() if value is not None}
         kinds = (kind,) if isinstance(kind, str) else kind or ()
         rare = bool(kinds) and _OFTEN.isdisjoint(kinds) and self.format > 1
         asked = [RARE] if rare else []
-        # A series is found by its own index: that of its plan, which SQLite may take instead, leads through all of it.
-        asked += [f"{'+' if series is not None and name != 'series' else ''}{name} = ?" for name in named]
+        named = _rarest_first(named)
+        asked += [f"{'+' if n else ''}{name} = ?" for n, name in enumerate(named)]
         asked += [f"kind IN ({', '.join('?' * len(kinds))})" if len(kinds) > 1 else "kind = ?"] if kinds else []
         asked += [] if before is None else ["seq < ?"]
         where = " AND ".join(asked) or "TRUE"
@@ -358,6 +358,13 @@ class AuditReader(Connected):
         count = self.count()
         previous = GENESIS if first == 1 or first > count else self.get(first - 1).head
         return self._rows(count if last is None else min(last, count), first - 1), previous
+
+
+def _rarest_first(named: Mapping[str, str]) -> dict[str, str]:
+    """What entries are found by, first what few of them have: SQLite is left one index, because with two it may take
+    the one that leads through all of a plan, or all that was released."""
+    often = (("reason", "none"), ("outcome", "RELEASED"))
+    return dict(sorted(named.items(), key=lambda item: item[0] == "plan" or item in often))
 
 
 def find_head(reader: AuditReader, count: int) -> str:
