@@ -178,7 +178,7 @@ class Monitor:
         return () if past is None else past.curve()
 
     def remember(self, earlier: Monitor) -> None:
-        """Draw on where another monitor of the same streams ended."""
+        """Go on with the picture of an `earlier` monitor of the same streams."""
         self._pasts = earlier._pasts
 
     def state(self) -> dict[str, Any]:
