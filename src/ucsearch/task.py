@@ -120,6 +120,15 @@ def ask_instead(bound: Callable[..., Any], finer: Callable[..., Any]) -> None:
     _FINER[id(bound)] = (bound, finer)
 
 
+_DRAWN_IN: dict[int, tuple[Callable[..., Any], float]] = {}  # by id of a bound of ours: itself, and the share
+
+
+def draw_in(bound: Callable[..., Any], share: float) -> None:
+    """Say that `bound`, a function of this package, may be below what ties with a path that is known by this share of 1
+    and its value, so that ties are not searched one by one. Certificates make up for it."""
+    _DRAWN_IN[id(bound)] = (bound, share)
+
+
 class Fill(NamedTuple):
     """How a table is made in room that is there already."""
 
@@ -252,6 +261,12 @@ class Task:
         """`bound`, or what this package computes in its place."""
         found = _FINER.get(id(self.bound))
         return self.bound if found is None else found[1]
+
+    @property
+    def drawn_in(self) -> float:
+        """The share by which `bound` may be below a tie; 0 for a bound as it should be."""
+        found = _DRAWN_IN.get(id(self.bound))
+        return 0.0 if found is None else found[1]
 
     @property
     def fill(self) -> Fill | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import warnings
@@ -21,6 +22,7 @@ from ucsearch.errors import InputError
 from ucsearch.inventory.backorder import backorder_base_stock
 from ucsearch.inventory.demand import Demand, poisson
 from ucsearch.inventory.newsvendor import newsvendor_discrete
+from ucsearch.records.canonical import canonical
 from ucsearch.records.decisions import decision_record
 from ucsearch.tasks import LeadTimeInventory
 from ucsearch.tasks import inventory_rules as rules
@@ -137,6 +139,41 @@ def test_orders_that_arrive_too_late_are_not_searched_one_by_one() -> None:
     plan = uc.search(made.task(), made.state(9.0, [5.0] * 4), trace, policy, engine="python")
     assert plan.proved
     assert plan.expansions < 200  # 14 order sizes, of which four in a row make no difference: 38,416 ties
+
+
+@pytest.mark.parametrize("lead_time", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("holding", "price", "unit_cost"), [(0.0, 0.0, 0.0), (0.0, 3.0, 1.0), (0.0, 3.0, 3.0), (1.0, 3.0, 1.0)]
+)
+def test_orders_that_tie_at_nothing_are_not_called_worse(
+    lead_time: int, holding: float, price: float, unit_cost: float
+) -> None:
+    """What prunes ties is a share of 1: where all costs are 0, or earnings make up for them, that is more than the
+    tolerance. The first of the ties was called unique, and the record did not verify."""
+    made = LeadTimeInventory(
+        lead_time=lead_time, order_sizes=(0.0, 5.0, 10.0, 15.0), holding=holding, shortage=9.0, price=price,
+        unit_cost=unit_cost,
+    )  # fmt: skip
+    task, params, ties = made.task(), made.params(), 0
+    for stock, members in itertools.product(
+        (0.0, 12.0, 100.0), ([[0.0] * 3] * 2, [[2.0, 3.0, 1.0], [4.0, 1.0, 2.0]], [[0.0, 5.0, 0.0]] * 2)
+    ):
+        state, trace = made.state(stock, [5.0] * lead_time), uc.Trace.from_members(members)
+        for policy in (uc.Exact(depth=2), uc.CertifiedBeam(depth=3, width=4)):
+            known: dict[str, Any] = dict(params=params, engine="python")
+            decided = uc.decide(task, state, trace, policy, **known)
+            record, blobs = decision_record(decided, series="A")
+            assert verify_record(canonical(record), blobs, task).status == "valid"
+            certificate = decided.certificate
+            assert certificate is not None
+            values = [
+                r.upper for r in uc.certify(task, state, trace, policy, proof=uc.Proof(kind="oracle"), **known).rivals
+            ]
+            best = max(values)
+            ties += (tied := values.count(best) > 1)
+            assert certificate.optimal
+            assert not (tied and certificate.unique), (stock, members, policy)
+    assert ties > 0 or unit_cost > 0.0
 
 
 def test_agrees_with_the_independent_oracle_of_the_benchmark() -> None:

@@ -14,7 +14,7 @@ from ucsearch.certificate.compute import Evidence, action_set, columns, derive
 from ucsearch.certificate.panel import CertifiedPanel
 from ucsearch.certificate.record import Certificate
 from ucsearch.certificate.route import Route, choose
-from ucsearch.certificate.tolerance import path_size, tolerance
+from ucsearch.certificate.tolerance import RELATIVE, path_size, tolerance
 from ucsearch.effort import Kind, Proof, ProofWords, Run, RunWords, no_more, one_record
 from ucsearch.engine.api import search_again, search_panel, thread_count
 from ucsearch.engine.arrays import Col, OutI, Outputs
@@ -31,6 +31,8 @@ Floats = NDArray[np.float64]
 CLOSED = "closed_exact"  # the kind of a proof against every policy
 _FEW_PLANS = 4_096  # common plans below which members mode is solved by enumeration
 _PATH = [int(c) for c in (Col.SCORE, Col.REWARD, Col.UNCERTAINTY, Col.GROSS)]  # what describes a path, in this order
+_MATTERS = 0.1 * RELATIVE  # of a value
+_REACHES = 8.0  # times the largest path that is known: the rest of a rival may cost more than a whole path of another
 
 
 _PROOF, _RUN = Proof(), Run()
@@ -123,18 +125,22 @@ def certify_panel(
     count = thread_count(threads)
     upper, extra_nodes = _upper(task, plan, proven, every, upper, count)
     reward_upper, more_nodes = _upper(task, plan, reward_only, every, reward_upper, count)
+    flags = plan.outputs.flags | (proven.outputs.flags & First.DEAD)
+    in_a = action_set(flags.astype(np.uint8, order="F")) & (upper != -np.inf)
+    settings = plan.settings
+    if task.drawn_in:
+        reward_upper = _tied(task.drawn_in, reward_lower, reward_upper, reward_size, in_a)
     certain_lower, certain_upper, certain_size = reward_lower, reward_upper, reward_size
     if certain is not reward_only:
         certain_lower, certain_upper, certain_size = columns(certain.outputs.table, Col.SCORE, Col.UPPER, Col.GROSS)
-    flags = plan.outputs.flags | (proven.outputs.flags & First.DEAD)
-    in_a = action_set(flags.astype(np.uint8, order="F")) & (upper != -np.inf)
+        if task.drawn_in:
+            certain_upper = _tied(task.drawn_in, certain_lower, certain_upper, certain_size, in_a)
     if protect or constrained:
         values, paths = _put_in(plan, proven, in_a, protect, constrained, reward_only)
         selected = _select(values, in_a)
     else:
         values, selected = plan.outputs.table[:, :, _PATH], plan.outputs.out_i[:, OutI.FIRST]
         paths = plan.outputs.paths[:, : in_a.shape[1]]  # closed mode has more, which start with the same action
-    settings = plan.settings
     score, reward, uncertainty, gross = columns(values, 0, 1, 2, 3)
     size = path_size(gross, uncertainty, settings, settings.risk)
     searched, searched_size = score, size
@@ -143,8 +149,10 @@ def certify_panel(
         searched_size = path_size(own_gross, own_uncertainty, settings, settings.risk)
     by_path = (proven.outputs.flags & First.EXACT) != 0
     proof_uncertainty, proof_gross = columns(proven.outputs.table, Col.UNCERTAINTY, Col.GROSS)
-    upper_size = np.where(by_path, path_size(proof_gross, proof_uncertainty, settings, settings.risk), np.abs(upper))
     lower = np.where(in_a, score, np.nan)
+    if task.drawn_in:
+        upper = _tied(task.drawn_in, lower, upper, size, in_a & ~by_path)
+    upper_size = np.where(by_path, path_size(proof_gross, proof_uncertainty, settings, settings.risk), np.abs(upper))
     upper, upper_size, sound = _reconciled(lower, size, upper, upper_size, settings.reach)
     evidence = Evidence(
         actions=in_a,
@@ -293,6 +301,17 @@ def _reconciled(
     wrong = below & ~rounding
     upper = np.where(rounding, lower, np.where(wrong, np.nan, upper))
     return upper, np.where(rounding, lower_size, upper_size), ~np.logical_or.reduce(wrong, axis=1)
+
+
+def _tied(share: float, lower: Floats, upper: Floats, size: Floats, bounded: NDArray[np.bool_]) -> Floats:
+    """Upper values, those of a bound that is drawn in (`Task.drawn_in`) raised by that where it is more than the
+    tolerance of values so near to nothing, up to the best path: an action that ties with it is not worse, and it is not
+    the only one. What a path reaches is no bound, and stays."""
+    best = np.fmax.reduce(lower, axis=1, initial=-np.inf)[:, None]
+    by = _REACHES * share * (1.0 + np.fmax.reduce(size, axis=1, initial=0.0)[:, None])
+    with np.errstate(invalid="ignore", over="ignore"):  # no path is known, or a value has no end: nothing is raised
+        near = bounded & (lower != upper) & (upper < best) & (by > _MATTERS * np.abs(upper)) & (by < np.inf)
+        return np.where(near, np.minimum(upper + by, best), upper)
 
 
 def _put_in(
