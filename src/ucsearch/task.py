@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError, TaskError
 from ucsearch.figures import figure
+from ucsearch.instead import Fill, asked_for, fill_of
 from ucsearch.layout import Layout, as_finite, is_named_tuple_type
 from ucsearch.reach import Reach, reach_of, text_digests
 from ucsearch.signatures import ARITY, TIMED, arity, check_function
@@ -108,41 +109,6 @@ class Condition:
         object.__setattr__(self, "limit", float(as_finite(self.limit, "condition.limit").reshape(())))
         if not isinstance(self.words, str) or not self.words.strip():
             raise InputError("condition.words", repr(self.words), "what is so when it holds")
-
-
-# By id of a bound of ours: itself, so that the id stays its own, and what is asked in its place (`Task.bound_in_use`).
-_FINER: dict[int, tuple[Callable[..., Any], Callable[..., Any]]] = {}
-
-
-def ask_instead(bound: Callable[..., Any], finer: Callable[..., Any]) -> None:
-    """Searches and proofs ask `finer` wherever a task names `bound`, a function of this package whose code is in the
-    source hash of decisions on record. It must be the same bound, computed with less rounding."""
-    _FINER[id(bound)] = (bound, finer)
-
-
-_DRAWN_IN: dict[int, tuple[Callable[..., Any], float]] = {}  # by id of a bound of ours: itself, and the share
-
-
-def draw_in(bound: Callable[..., Any], share: float) -> None:
-    """Say that `bound`, a function of this package, may be below what ties with a path that is known by this share of 1
-    and its value, so that ties are not searched one by one. Certificates make up for it."""
-    _DRAWN_IN[id(bound)] = (bound, share)
-
-
-class Fill(NamedTuple):
-    """How a table is made in room that is there already."""
-
-    prepare: Callable[..., Any]  # that gives the same table; held, so that its id stays its own
-    room: Callable[[int, int], int]  # (steps, members) -> numbers that it takes
-    fill: Callable[..., None]  # (table, outcomes, p, view); the table holds zeros, or another window's table
-
-
-_FILLS: dict[int, Fill] = {}  # by id of `prepare`
-
-
-def fill_instead(prepare: Callable[..., Any], room: Callable[[int, int], int], fill: Callable[..., None]) -> None:
-    """Kernels call `fill` wherever a task of this package names `prepare`."""
-    _FILLS[id(prepare)] = Fill(prepare, room, fill)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,19 +225,19 @@ class Task:
     @property
     def bound_in_use(self) -> Callable[..., Any] | None:
         """`bound`, or what this package computes in its place."""
-        found = _FINER.get(id(self.bound))
-        return self.bound if found is None else found[1]
+        found = asked_for(self.bound)
+        return self.bound if found is None else found.finer
 
     @property
     def drawn_in(self) -> float:
         """The share by which `bound` may be below a tie; 0 for a bound as it should be."""
-        found = _DRAWN_IN.get(id(self.bound))
-        return 0.0 if found is None else found[1]
+        found = asked_for(self.bound)
+        return 0.0 if found is None else found.drawn_in
 
     @property
     def fill(self) -> Fill | None:
         """What kernels may call in place of `prepare`."""
-        return _FILLS.get(id(self.prepare))
+        return fill_of(self.prepare)
 
     @cached_property
     def params_layout(self) -> Layout | None:

@@ -22,6 +22,7 @@ LAYERS = {
     "answers": 0,
     "signatures": 1,
     "figures": 0,
+    "instead": 0,
     "lazy": 0,
     "cachedir": 0,
     "jit": 1,

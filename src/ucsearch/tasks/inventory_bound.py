@@ -22,7 +22,7 @@ import numpy as np
 from numpy import empty, zeros
 from numpy.typing import NDArray
 
-from ucsearch.task import ask_instead, draw_in
+from ucsearch.instead import ask_instead
 from ucsearch.tasks.inventory_rules import WIDER
 from ucsearch.tasks.twosided import (
     DEPTH,
@@ -160,6 +160,5 @@ def bound_by_size(s: Any, h: int, table: Floats, p: Any) -> float:
     return found
 
 
-ask_instead(bound, bound_by_size)
-draw_in(bound, _SAFETY)
-draw_in(bound_fine, _SAFETY)
+ask_instead(bound, bound_by_size, _SAFETY)
+ask_instead(bound_fine, bound_fine, _SAFETY)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.task import fill_instead
+from ucsearch.instead import fill_instead
 from ucsearch.tasks.inventory_bound import prepare
 from ucsearch.tasks.twosided import (
     CENTRE,

@@ -18,12 +18,13 @@ from ucsearch.engine.compiled.alike import refuse_unalike
 from ucsearch.engine.compiled.head import HEAD, TAIL
 from ucsearch.engine.compiled.spelled import GROUPS, ROOM, spell_out
 from ucsearch.engine.registry import ALGORITHMS
+from ucsearch.instead import Fill
 from ucsearch.layout import Layout
 from ucsearch.policies import MODES
 from ucsearch.signatures import TIMED
 from ucsearch.sources import Bundle, Unsourced, captured, plain_function
 from ucsearch.spreads import kernel_text as kernel_spreads
-from ucsearch.task import Fill, Task
+from ucsearch.task import Task
 
 __all__ = ["kernel_body", "kernel_namespace", "kernel_text", "template_text"]
 
