@@ -743,3 +743,13 @@ def test_remote_override_and_outcomes(remote: Any, tmp_path: Path) -> None:
         {"decision": "b" * 64, "step": 2, "value": 7.5, "observed_at": "2024-05-21T00:00:00Z"}
     ]
     assert "observed_at" in remote(Service(), "outcomes", path, code=2)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://u:geheim@example.com", "ftp://u:geheim@x", "http://u:geheim@127.0.0.1/?q", "https://geheim@h"]
+)
+def test_a_password_in_an_address_is_never_shown(url: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Client(url, "ucs_x")
+    assert "geheim" not in str(caught.value)
+    assert "before the host" in str(caught.value)

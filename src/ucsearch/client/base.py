@@ -42,21 +42,26 @@ class Base:
 
     def __init__(self, url: str, token: str, retry: Retry | None, now: Callable[[], datetime] | None) -> None:
         parts = urlsplit(url)
+        # First, so that no other message shows them; httpx would send them in place of the token.
+        if parts.username is not None or parts.password is not None:
+            raise InputError(
+                "url", "a name or password before the host", "an address without; the token is given apart"
+            )
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise InputError("url", repr(url), "an address such as http://127.0.0.1:8411")
         local = parts.hostname in ("localhost", "127.0.0.1", "::1")
         if parts.scheme == "http" and not local:
             raise InputError("url", repr(url), "https: a token must not cross a network in the clear")
-        if parts.username is not None or parts.password is not None:  # httpx would send them in place of the token
-            raise InputError(
-                "url", "a name or password before the host", "an address without; the token is given apart"
-            )
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise InputError("token", "an odd text", "a token such as ucs_...")  # never shown
         self.url = url.rstrip("/")
-        # A proxy that the environment names would get the token of a service on this machine in the clear.
-        self._environment = parts.scheme == "https"
-        self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        self._wire: dict[str, Any] = {  # for httpx
+            "base_url": self.url,
+            "headers": {"Authorization": f"Bearer {token}", "Accept": "application/json"},
+            "follow_redirects": False,
+            # A proxy that the environment names would get the token of a service on this machine in the clear.
+            "trust_env": parts.scheme == "https",
+        }
         self._retry = Retry() if retry is None else retry
         self._now: Callable[[], datetime] = _utc if now is None else now
 

@@ -29,14 +29,7 @@ class Client(Base):
     ) -> None:  # fmt: skip
         super().__init__(url, token, retry, now)
         self._sleep = sleep
-        self._http = httpx_module().Client(
-            base_url=self.url,
-            headers=self._headers,
-            timeout=timeout_s,
-            transport=transport,
-            follow_redirects=False,
-            trust_env=self._environment,
-        )
+        self._http = httpx_module().Client(timeout=timeout_s, transport=transport, **self._wire)
 
     def close(self) -> None:
         """Give the connections back; `with` does it."""
