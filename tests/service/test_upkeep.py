@@ -384,3 +384,15 @@ def test_a_database_that_is_down_is_not_a_log_that_lost_something(tmp_path: Path
     Checkpoint(7, "0" * 64).write(tmp_path / "checkpoint/decisions.json")
     with pytest.raises(RecordError, match=r"cannot be compared with .* at entry 7: .*refused"):
         open_service(tmp_path).start()
+
+
+@pytest.mark.parametrize("words", [[], [__file__, "--checkpoint"], [__file__, "--gate"]])
+def test_the_verifier_does_not_repeat_a_password(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    from ucsearch.verify.__main__ import main
+
+    with pytest.raises(SystemExit) as caught:
+        main([*words, "postgresql://u:geheim@h/db"])
+    assert caught.value.code == 64
+    said = capsys.readouterr().err
+    assert "geheim" not in said
+    assert "log copy" in said

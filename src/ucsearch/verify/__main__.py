@@ -99,6 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(parser: _Parser, argv: Sequence[str] | None) -> int:
     options = parser.parse_args(argv)
     for path in filter(None, (*options.file, options.checkpoint, options.gate)):
+        if re.match("postgres(ql)?:", str(path), re.IGNORECASE):  # not repeated: it may hold a password
+            parser.error("saw a database's address, expected a file; `ucsearch log copy ADDRESS FILE` makes one")
         try:
             there = path.is_file()
         except (OSError, ValueError):
