@@ -176,6 +176,19 @@ def test_orders_that_tie_at_nothing_are_not_called_worse(
     assert ties > 0 or unit_cost > 0.0
 
 
+def test_what_is_spent_and_comes_back_is_not_called_worse() -> None:
+    """An order of 3,000 that earns 3,000 later ties with none at all, whose path knows no such amounts."""
+    made = LeadTimeInventory(
+        lead_time=2, order_sizes=(0.0, 3.0, 5.0, 40.0), holding=0.5, shortage=0.0, price=1_000.0, unit_cost=1_000.0,
+        capacity=20.0,
+    )  # fmt: skip
+    trace = uc.Trace.from_members([[0.0, 1.0, 1.0, 10.0], [0.0, 0.0, 5.0, 2.0]])
+    policy, known = uc.UCBeam(depth=3, width=3), dict(params=made.params(), engine="python")
+    decided = uc.decide(made.task(), made.state(0.0, [0.0, 0.0]), trace, policy, **known)  # type: ignore[arg-type]
+    record, blobs = decision_record(decided, series="A")
+    assert verify_record(canonical(record), blobs, made.task()).status == "valid"
+
+
 def test_agrees_with_the_independent_oracle_of_the_benchmark() -> None:
     made = LeadTimeInventory.instances()["bench"]
     for depth in (3, 5):

@@ -32,7 +32,7 @@ CLOSED = "closed_exact"  # the kind of a proof against every policy
 _FEW_PLANS = 4_096  # common plans below which members mode is solved by enumeration
 _PATH = [int(c) for c in (Col.SCORE, Col.REWARD, Col.UNCERTAINTY, Col.GROSS)]  # what describes a path, in this order
 _MATTERS = 0.1 * RELATIVE  # of a value
-_REACHES = 8.0  # times the largest path that is known: the rest of a rival may cost more than a whole path of another
+_TWICE = 2.0  # for the rounding of both
 
 
 _PROOF, _RUN = Proof(), Run()
@@ -127,14 +127,15 @@ def certify_panel(
     reward_upper, more_nodes = _upper(task, plan, reward_only, every, reward_upper, count)
     flags = plan.outputs.flags | (proven.outputs.flags & First.DEAD)
     in_a = action_set(flags.astype(np.uint8, order="F")) & (upper != -np.inf)
-    settings = plan.settings
+    settings, drawn_in = plan.settings, np.zeros((len(plan), 1))
     if task.drawn_in:
-        reward_upper = _tied(task.drawn_in, reward_lower, reward_upper, reward_size, in_a)
+        drawn_in = task.drawn_in * (1.0 + settings.reach * _largest_part(plan, in_a, reward_size))
+        reward_upper = _tied(drawn_in, reward_lower, reward_upper, in_a)
     certain_lower, certain_upper, certain_size = reward_lower, reward_upper, reward_size
     if certain is not reward_only:
         certain_lower, certain_upper, certain_size = columns(certain.outputs.table, Col.SCORE, Col.UPPER, Col.GROSS)
         if task.drawn_in:
-            certain_upper = _tied(task.drawn_in, certain_lower, certain_upper, certain_size, in_a)
+            certain_upper = _tied(drawn_in, certain_lower, certain_upper, in_a)
     if protect or constrained:
         values, paths = _put_in(plan, proven, in_a, protect, constrained, reward_only)
         selected = _select(values, in_a)
@@ -151,7 +152,7 @@ def certify_panel(
     proof_uncertainty, proof_gross = columns(proven.outputs.table, Col.UNCERTAINTY, Col.GROSS)
     lower = np.where(in_a, score, np.nan)
     if task.drawn_in:
-        upper = _tied(task.drawn_in, lower, upper, size, in_a & ~by_path)
+        upper = _tied(drawn_in, lower, upper, in_a & ~by_path)
     upper_size = np.where(by_path, path_size(proof_gross, proof_uncertainty, settings, settings.risk), np.abs(upper))
     upper, upper_size, sound = _reconciled(lower, size, upper, upper_size, settings.reach)
     evidence = Evidence(
@@ -303,12 +304,21 @@ def _reconciled(
     return upper, np.where(rounding, lower_size, upper_size), ~np.logical_or.reduce(wrong, axis=1)
 
 
-def _tied(share: float, lower: Floats, upper: Floats, size: Floats, bounded: NDArray[np.bool_]) -> Floats:
+def _largest_part(plan: PanelPlan, in_a: NDArray[np.bool_], size: Floats) -> Floats:
+    """(W, 1) the most that a step is known to earn or cost: a whole path, or the first step of any action. What a rival
+    spends at first may come back later, so that its value is nothing and its parts are not."""
+    (first,) = columns(plan.outputs.table, Col.STEP_REWARD)
+    with np.errstate(invalid="ignore"):
+        parts = np.where(in_a, np.fmax(np.abs(first), size), 0.0)
+    found: Floats = np.fmax.reduce(parts, axis=1, initial=0.0)[:, None]
+    return found
+
+
+def _tied(drawn_in: Floats, lower: Floats, upper: Floats, bounded: NDArray[np.bool_]) -> Floats:
     """Upper values, those of a bound that is drawn in (`Task.drawn_in`) raised by that where it is more than the
     tolerance of values so near to nothing, up to the best path: an action that ties with it is not worse, and it is not
     the only one. What a path reaches is no bound, and stays."""
-    best = np.fmax.reduce(lower, axis=1, initial=-np.inf)[:, None]
-    by = _REACHES * share * (1.0 + np.fmax.reduce(size, axis=1, initial=0.0)[:, None])
+    best, by = np.fmax.reduce(lower, axis=1, initial=-np.inf)[:, None], _TWICE * drawn_in
     with np.errstate(invalid="ignore", over="ignore"):  # no path is known, or a value has no end: nothing is raised
         near = bounded & (lower != upper) & (upper < best) & (by > _MATTERS * np.abs(upper)) & (by < np.inf)
         return np.where(near, np.minimum(upper + by, best), upper)
