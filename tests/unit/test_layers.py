@@ -144,11 +144,6 @@ def test_every_place_is_taken() -> None:
     assert set(LAYERS) - {part_of(module) for module, _ in modules()} == set()
 
 
-def test_no_module_is_long() -> None:
-    counted = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8").count("\n") for path in ROOT.rglob("*.py")}
-    assert {name: lines for name, lines in counted.items() if lines > 400} == {}
-
-
 def test_imports_go_down() -> None:
     assert [line for module, found in modules() for line in violations(module, found)] == []
 
