@@ -22,9 +22,9 @@ import numpy as np
 from bench.retail import TESTED_ON, items
 from ucsearch.backtest.walk import Choice, Chooser, Seen
 from ucsearch.data import load_m5
+from ucsearch.pipeline.history import with_season
 from ucsearch.pipeline.replay import Replay, read_histories
 from ucsearch.pipeline.scaffold import INVENTORY
-from ucsearch.pipeline.seasons import seasoned
 from ucsearch.settings import Settings, parse_settings
 from ucsearch.student import student_quantile
 
@@ -53,7 +53,7 @@ def settings_of(case: str, forecaster: str = "unbiased_ridge") -> Settings:
 
 
 def replay_of(settings: Settings, file: Path) -> Replay:
-    settings = seasoned(settings, file)
+    settings = with_season(settings, file)
     found, problems = read_histories(settings, file, None)
     if problems:
         raise RuntimeError(str(problems[0]))

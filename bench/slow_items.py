@@ -22,9 +22,9 @@ import numpy as np
 from bench.newcomer import delta
 from ucsearch.data import load_m5
 from ucsearch.pipeline.contest import earlier_part
+from ucsearch.pipeline.history import with_season
 from ucsearch.pipeline.replay import History, Replay, read_histories
 from ucsearch.pipeline.scaffold import INVENTORY
-from ucsearch.pipeline.seasons import seasoned
 from ucsearch.settings import Settings, parse_settings
 
 STORES = ("TX_2", "WI_1")
@@ -114,7 +114,7 @@ def played(items: Items, cases: Iterable[str]) -> Iterator[tuple[str, Played]]:
         rows = [f"{name},{t + 1},{y:g}" for name, v in items for t, y in enumerate(v)]
         file.write_text("\n".join(["series,step,demand", *rows]) + "\n")
         for case in cases:
-            settings = seasoned(settings_of(case), file)
+            settings = with_season(settings_of(case), file)
             found = read_histories(settings, file, None)[0]
             own, released = own_cost(found, settings)
             line = f"{case}: cost {own.sum():.1f}, released {100 * released:.1f} %"
@@ -133,7 +133,7 @@ def main() -> None:
     for case, one in played(items, given.case or CASES):
         print(one.line, flush=True)
         if one.settings.task.lead_time <= 2 and one.settings.task.fixed_cost > 0.0:
-            plain = seasoned(settings_of(case, 'end_stock = "unit_cost"'), one.file)
+            plain = with_season(settings_of(case, 'end_stock = "unit_cost"'), one.file)
             other, _ = own_cost(read_histories(plain, one.file, None)[0], plain)
             print(f"  without an end value: {delta(one.own, other)}", flush=True)
         for name, other in rivals(one.found, one.settings, tuple(given.rule or RULES)).items():

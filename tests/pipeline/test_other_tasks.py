@@ -331,7 +331,7 @@ def judge_unit(stage: backtest_any.Stage) -> float:
     """Of a level in the state: on a lattice it is counted in steps."""
     full = np.zeros(stage.panel.layout.size)
     full[stage.panel.layout.names.index("level")] = 1.0
-    return float(backtest_any.left_at_the_end(stage.panel, np.tile(full, (2, 1)))[0]) / 1000.0
+    return float(backtest_any.values_of(stage.panel, np.tile(full, (2, 1, 1)))[0, 0]) / 1000.0
 
 
 @pytest.mark.parametrize("kind", ["capacity", "intervention"])

@@ -16,11 +16,11 @@ from ucsearch.pipeline.backtest import run_backtest
 from ucsearch.pipeline.calibrating import run_calibrate
 from ucsearch.pipeline.contest import Contest
 from ucsearch.pipeline.forecasting import plan_forecast
+from ucsearch.pipeline.history import with_season
 from ucsearch.pipeline.kept import Kept
 from ucsearch.pipeline.replay import Replay, read_histories
 from ucsearch.pipeline.sales import read_sales
 from ucsearch.pipeline.scaffold import KINDS, write_scaffold
-from ucsearch.pipeline.seasons import seasoned
 from ucsearch.pipeline.tables import open_table
 from ucsearch.pipeline.tuning import _Tuning, run_tune
 from ucsearch.settings import Settings, load_settings, parse_settings
@@ -53,20 +53,20 @@ def test_a_season_that_is_left_out_is_the_same_wherever_it_is_asked_for(
 ) -> None:  # fmt: skip
     data, settings = days(tmp_path, length), settings_with()
     assert plan_forecast(settings, data).season == season
-    assert seasoned(settings, data).replayed_season == season
-    assert seasoned(settings_with(season="1"), data).replayed_season == 1  # said is said
+    assert with_season(settings, data).season == season
+    assert with_season(settings_with(season="1"), data).season == 1  # said is said
     assert plan_forecast(settings_with(season="1"), data).season == 1
 
 
 def test_steps_without_dates_are_of_the_settings_period(tmp_path: Path) -> None:
     data = write_csv(tmp_path / "steps.csv", ["series", "step", "demand"], [["A", t + 1, 3.0] for t in range(21)])
     assert plan_forecast(settings_with(), data).season == 7
-    assert seasoned(settings_with(), data).replayed_season == 7
-    assert seasoned(settings_with("any"), data).replayed_season == 1
+    assert with_season(settings_with(), data).season == 7
+    assert with_season(settings_with("any"), data).season == 1
 
 
 def test_a_replay_forecasts_with_the_season_of_the_period(tmp_path: Path) -> None:
-    settings = seasoned(settings_with(), days(tmp_path, 60))
+    settings = with_season(settings_with(), days(tmp_path, 60))
     found, _ = read_histories(settings, tmp_path / "sales.csv", None)
     members = Replay(found, settings, "python").members[0]  # (O, J, H)
     saturday = int(np.argmax(found[0].y[-members.shape[0] :]))
@@ -131,7 +131,7 @@ def test_a_sales_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_way_to_plan_that_needs_a_longer_history_is_named_and_the_others_are_tried(tmp_path: Path) -> None:
     data = read_sales(days(tmp_path, 60), settings_with())
-    tuning = _Tuning(text_with(), seasoned(settings_with(), data), data, None, 10, Contest(Kept(None, "", {}), None))
+    tuning = _Tuning(text_with(), with_season(settings_with(), data), data, None, 10, Contest(Kept(None, "", {}), None))
     changes = {"forecast": {"recalibrate": "paths"}, "backtest": {"season": 7}}
     assert tuning.run("second", [("error paths", changes)], tuning.found) == []
     assert "saw 60 periods, expected at least" in tuning.skipped["error paths"]

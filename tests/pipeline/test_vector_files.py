@@ -317,7 +317,7 @@ def test_a_history_by_variable_is_the_same_history(folder: Path) -> None:
 def test_both_are_forecast_into_a_file_that_decide_reads(folder: Path) -> None:
     y = history(folder / "hours.csv")
     settings = load_settings(folder / "job.toml")
-    run_forecast(settings, folder / "hours.csv", folder / "f.csv", clip=False)
+    run_forecast(settings, folder / "hours.csv", folder / "f.csv")
     (folder / "states.csv").write_text("series,level\n" + "".join(f"{s},2\n" for s in "ABCD"))
     file = ForecastFile.open(open_table(folder / "f.csv"), settings)
     assert file.layout.fields == FIELDS

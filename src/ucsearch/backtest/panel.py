@@ -110,20 +110,24 @@ class SharedPanel(Panel):
 
 def make_panel(
     stretches: Sequence[Stretch], binding: Binding, forecaster: Forecaster, *, horizon: int, key: int,
-    starts: Sequence[Any] | None = None,
+    starts: Sequence[Any] | None = None, paths: Sequence[Floats] | None = None,
 ) -> Panel:  # fmt: skip
     """Forecast every decision of every window, each from the values before it. `binding` says how the series become
     outcomes of a task (`ucsearch.tasks.binding.bind`); `key` is a 64-bit number all draws follow from. `starts` are the
-    states they begin in; where the task says, if not given."""
+    states they begin in; where the task says, if not given. `paths`: forecasts that were made before, (T, J, H) or
+    (T, J, H, F) for each window, in units of its series."""
     if not stretches:
         raise InputError("stretches", "none", "at least one window")
     members, realised, future, history = [], [], [], []
-    for s in stretches:
+    for n, s in enumerate(stretches):
         marks = np.arange(s.start - 1, s.start - 1 + s.decisions, dtype=np.int64)
-        # The stream is the series' own: a window's forecasts do not depend on what else is in the panel.
-        model = forecaster.of(s) if hasattr(forecaster, "of") else forecaster  # stored ones look their window up
-        stream = series_stream(key, f"{s.family}/{s.series}/{s.window}")
-        values = forecast_paths(model, s.y, marks, horizon, s.season, stream)
+        if paths is not None:
+            values = paths[n]
+        else:
+            # The stream is the series' own: a window's forecasts do not depend on what else is in the panel.
+            model = forecaster.of(s) if hasattr(forecaster, "of") else forecaster  # stored ones look their window up
+            stream = series_stream(key, f"{s.family}/{s.series}/{s.window}")
+            values = forecast_paths(model, s.y, marks, horizon, s.season, stream)
         before = s.y[marks]
         members.append(binding.outcomes(values, np.repeat(before[:, None], values.shape[1], axis=1)))
         realised.append(binding.outcomes(s.y[marks + 1][:, None], before)[:, 0])

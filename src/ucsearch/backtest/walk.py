@@ -100,11 +100,12 @@ class Walk:
 def walk(
     panel: Panel, chooser: Chooser, *, engine: Literal["python", "compiled"] = "compiled",
     stuck: Literal["raise", "keep"] = "raise", clock: Callable[[], float] | None = None,
-    tick: Callable[[], None] | None = None, left_by: Floats | None = None,
+    tick: Callable[[], None] | None = None, left_by: Floats | None = None, with_end: bool = True,
 ) -> Walk:  # fmt: skip
     """Run a policy, the `chooser`, through all episodes. Only its own answers are timed, by `clock`. Where not even the
     fallback is allowed, `stuck` says whether to raise or to keep the episode as it is; `tick` is called after every
-    decision. What is left at the end is valued by the last forecast's params, or by the rows `left_by` (N, q)."""
+    decision. What is left at the end is valued by the last forecast's params, or by the rows `left_by` (N, q); not at
+    all without `with_end`."""
     task, layout = panel.task, panel.layout
     count, steps = len(panel), panel.decisions
     free, foresees = getattr(chooser, "free", False), getattr(chooser, "foresees", False)
@@ -152,7 +153,7 @@ def walk(
         if tick is not None:
             tick()
     out.states[:, steps] = states
-    if task.terminal is not None:
+    if with_end and task.terminal is not None:
         simulator = simulator if left_by is None else simulator.on(left_by, actions)
         for n in np.flatnonzero(~out.stuck).tolist():
             out.rewards[n, -1] += float(task.terminal(layout.build(states[n].tolist()), simulator.params_of(n)))

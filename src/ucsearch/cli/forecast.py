@@ -54,10 +54,10 @@ def forecast(
     from ucsearch.pipeline.forecasting import run_forecast
 
     with reported(), progress_bar("forecasting") as progress:
-        found = settings_for(settings, model, paths, horizon)
+        found = settings_for(settings, model, paths, horizon, keep_outliers)
         report = run_forecast(
-            found, data, out, archive=archive, horizon=horizon, season=season, clip=not keep_outliers, seed=seed,
-            issued=issued, progress=progress,
+            found, data, out, archive=archive, horizon=horizon, season=season, seed=seed, issued=issued,
+            progress=progress,
         )  # fmt: skip
     print_problems(report.problems, 0, None)
     counts = ", ".join(f"{count} by {name}" for name, count in report.models.items())
@@ -94,12 +94,11 @@ def calibrate(
 
     with reported():
         refuse_overwriting({"--page": None if no_page else page}, {"SETTINGS": settings, "--data": data})
-        found = settings_for(settings, model, paths, horizon)
+        found = settings_for(settings, model, paths, horizon, keep_outliers)
         with progress_bar("walking forward") as progress:
             result = run_calibrate(
-                found, data, horizon=horizon, season=season, origins=origins, clip=not keep_outliers, seed=seed,
-                progress=progress,
-            )  # fmt: skip
+                found, data, horizon=horizon, season=season, origins=origins, seed=seed, progress=progress
+            )
         print_problems(result.problems, 0, None)
         typer.echo(result.text())
         if not no_page:
@@ -109,7 +108,9 @@ def calibrate(
         raise typer.Exit(NEEDS_A_PERSON)
 
 
-def settings_for(path: Path | None, model: str | None, paths: int | None, horizon: int | None) -> Settings:
+def settings_for(
+    path: Path | None, model: str | None, paths: int | None, horizon: int | None, keep_outliers: bool = False
+) -> Settings:
     """The settings file's, or plain ones; with the forecaster that was asked for."""
     import dataclasses
 
@@ -126,4 +127,6 @@ def settings_for(path: Path | None, model: str | None, paths: int | None, horizo
     chosen = found.forecaster
     if paths is not None:
         chosen = dataclasses.replace(chosen, **{"models" if hasattr(chosen, "models") else "paths": paths})
+    if keep_outliers:
+        found = dataclasses.replace(found, forecast=found.forecast.model_copy(update={"keep_outliers": True}))
     return dataclasses.replace(found, forecaster=chosen)

@@ -59,35 +59,48 @@ class Auto:
         """The candidate with the least CRPS over the last `origins` forecasts whose outcomes are known at `cutoff`; of
         equals the first. Without enough past: the first that can forecast at all. Where demand has stopped: the
         bootstrap of what was since the last sale."""
-        able = self._able(y, cutoff, season)
-        seen = np.asarray(y, dtype=np.float64)[: cutoff + 1]
-        if (faded := self._faded(seen, season)) is not None:
-            return faded
         marks = np.array([cutoff], dtype=np.int64)
-        scores = [self._walked(m, seen, marks, horizon=horizon, season=season, stream=stream)[1] for m in able]
-        return able[self._best(able, scores, cutoff)]
+        return self.choices(y, marks, horizon=horizon, season=season, stream=stream)[0]
+
+    def choices(
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64
+    ) -> list[Forecaster]:  # fmt: skip
+        """What `choose` would choose at each of the rising `cutoffs`."""
+        return [m for m, _ in self._chosen(y, cutoffs, horizon=horizon, season=season, stream=stream)]
 
     def forecast(self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64) -> PathForecast:
         """At every cutoff by the candidate that was best until then."""
+        chosen = self._chosen(y, cutoffs, horizon=horizon, season=season, stream=stream)
+        members = np.stack([own for _, own in chosen])
+        names = {model.name for model, _ in chosen}
+        return PathForecast(
+            members, members.mean(axis=1), members.std(axis=1), np.asarray(cutoffs, dtype=np.int64),
+            names.pop() if len(names) == 1 else self.name, "joint",
+        )  # fmt: skip
+
+    def _chosen(
+        self, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64
+    ) -> list[tuple[Forecaster, Floats]]:  # fmt: skip
+        """The candidate and its members (J, H) at each cutoff. Which candidates can forecast there and are tried
+        follows from the values up to that cutoff alone."""
         marks = np.asarray(cutoffs, dtype=np.int64)
         if marks.ndim != 1 or marks.size == 0:
             raise InputError("cutoffs", f"shape {marks.shape}", "a list of at least one index")
-        able = self._able(y, int(marks[0]), season)
         seen = np.asarray(y, dtype=np.float64)[: int(marks[-1]) + 1]
-        walked = [self._walked(m, seen, marks, horizon=horizon, season=season, stream=stream) for m in able]
-        scores = [found for _, found in walked]
-        chosen = [self._best(able, scores, cutoff) for cutoff in marks.tolist()]
-        members = np.stack([walked[i][0][o] for o, i in enumerate(chosen)])
-        names = {able[i].name for i in chosen}
+        common: dict[str, Any] = {"horizon": horizon, "season": season, "stream": stream}
+        able = [self._able(seen, cutoff, season) for cutoff in marks.tolist()]
+        walked: dict[Forecaster, tuple[int, Floats, Floats]] = {}  # place of its first cutoff, members, scores
+        for model in dict.fromkeys(m for several in able for m in several):
+            places = [o for o, several in enumerate(able) if model in several]
+            walked[model] = (places[0], *self._walked(model, seen, marks[places[0] :], **common))
+        found: list[tuple[Forecaster, Floats]] = []
         for o, cutoff in enumerate(marks.tolist()):
             if (faded := self._faded(seen[: cutoff + 1], season)) is not None:
-                own = faded.forecast(seen, marks[o : o + 1], horizon=horizon, season=season, stream=stream)
-                members[o] = own.members[0]
-                names.add(faded.name)
-        return PathForecast(
-            members, members.mean(axis=1), members.std(axis=1), marks, names.pop() if len(names) == 1 else self.name,
-            "joint",
-        )  # fmt: skip
+                found.append((faded, np.asarray(faded.forecast(seen, marks[o : o + 1], **common).members[0])))
+                continue
+            best = able[o][self._best(able[o], [walked[m][2] for m in able[o]], cutoff)]
+            found.append((best, walked[best][1][o - walked[best][0]]))
+        return found
 
     def _faded(self, y: Floats, season: int) -> Forecaster | None:
         """Where demand has stopped: as much as since the last sale, whatever was before."""

@@ -11,7 +11,7 @@ from ucsearch.forecast import recalibrate
 from ucsearch.forecast.base import Forecaster, PathForecast
 from ucsearch.forecast.recalibrate import LEAST_PATHS, Archive, Correction, Recalibration
 
-__all__ = ["Recalibrating", "past_forecasts", "walk_recalibrated"]
+__all__ = ["Recalibrating", "models_at", "past_forecasts", "walk_recalibrated"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -40,31 +40,53 @@ def past_forecasts(
     return Archive(y[: last + 1], mean, spread, (name,) * (last + 1)), np.concatenate(kept)
 
 
+def models_at(
+    model: Forecaster, y: Floats, cutoffs: Ints, *, horizon: int, season: int, stream: np.uint64
+) -> list[Forecaster]:
+    """The model that forecasts at each cutoff: the one that `model` chooses there (`Auto.choices`), or itself."""
+    choices = getattr(model, "choices", None)
+    if choices is None:
+        return [model] * len(cutoffs)
+    return list(choices(y, cutoffs, horizon=horizon, season=season, stream=stream))
+
+
 def walk_recalibrated(
-    model: Forecaster, y: Floats, cutoffs: Ints, how: Recalibration, *, horizon: int, season: int, stream: np.uint64
-) -> Floats:
-    """(O, J, H) members at rising `cutoffs`, each recalibrated from what was known then. With method "paths" J is the
-    number of error paths known at the first of them, all later ones take their newest."""
-    first = max(model.min_history(season) - 1, int(cutoffs[0]) - 2 * how.cycles * how.season)
-    last = int(cutoffs[-1])
-    archive, members = past_forecasts(
-        model, y, first, last, last + 1 - int(cutoffs[0]), horizon=horizon, season=season, stream=stream
-    )
-    raw = members[cutoffs - cutoffs[0]]
-    if how.method == "rolling":
-        fix = recalibrate.corrections(archive, how)
-        wanted = Correction(fix.b[cutoffs], fix.c[cutoffs], fix.sums)
-        return recalibrate.recalibrate_members(raw, archive.mean[cutoffs], wanted, how.floor)
-    found = []
-    for t in cutoffs.tolist():
-        known = Archive(archive.y[: t + 1], archive.mean[: t + 1], archive.spread[: t + 1])
-        found.append(recalibrate.correction_at(known, how, horizon).paths)
-    errors = [x for x in found if x is not None]
-    size = min(map(len, errors))
-    if size < LEAST_PATHS:
-        return np.asarray(raw)
-    paths = np.stack([x[:size] for x in errors])
-    return np.asarray(np.maximum(archive.mean[cutoffs][:, None, :] + paths, how.floor))
+    model: Forecaster, y: Floats, cutoffs: Ints, how: Recalibration, *, horizon: int, season: int, stream: np.uint64,
+    outcomes: Floats | None = None,
+) -> Floats:  # fmt: skip
+    """(O, J, H) members at rising `cutoffs`, each recalibrated from what was known then about the model that forecasts
+    there. `outcomes`: what happened, where `y` has outliers cut back. With method "paths" J is the least number of
+    error paths known at any of them; each takes its newest."""
+    models = models_at(model, y, cutoffs, horizon=horizon, season=season, stream=stream)
+    several = list(dict.fromkeys(models))
+    raws: list[Floats] = [np.zeros((0, 0))] * len(cutoffs)
+    means, paths = np.zeros((len(cutoffs), horizon)), [np.zeros((0, horizon))] * len(cutoffs)
+    for one in several:
+        places = [o for o, chosen in enumerate(models) if chosen == one]
+        marks = cutoffs[places]
+        first = max(one.min_history(season) - 1, int(marks[0]) - 2 * how.cycles * how.season)
+        last = int(marks[-1])
+        archive, members = past_forecasts(
+            one, y, first, last, last + 1 - int(marks[0]), horizon=horizon, season=season, stream=stream
+        )
+        if outcomes is not None:
+            archive = archive._replace(y=outcomes[: last + 1])
+        raw = members[marks - marks[0]]
+        if how.method == "rolling":
+            fix = recalibrate.corrections(archive, how)
+            wanted = Correction(fix.b[marks], fix.c[marks], fix.sums)
+            raw = recalibrate.recalibrate_members(raw, archive.mean[marks], wanted, how.floor)
+        means[places] = archive.mean[marks]
+        for place, t, own in zip(places, marks.tolist(), raw, strict=True):
+            raws[place] = own
+            if how.method == "paths":
+                known = Archive(archive.y[: t + 1], archive.mean[: t + 1], archive.spread[: t + 1])
+                errors = recalibrate.correction_at(known, how, horizon).paths
+                paths[place] = paths[place] if errors is None else errors
+    size = min(map(len, paths))
+    if how.method == "rolling" or size < LEAST_PATHS:
+        return np.stack(raws)
+    return np.asarray(np.maximum(means[:, None, :] + np.stack([x[:size] for x in paths]), how.floor))
 
 
 @dataclass(frozen=True)

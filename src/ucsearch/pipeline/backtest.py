@@ -22,11 +22,11 @@ from ucsearch.backtest.walk import Chooser
 from ucsearch.errors import InputError
 from ucsearch.pipeline.backtest_result import GIVEN, HINDSIGHT, POLICY, TUNED, BacktestResult, Track
 from ucsearch.pipeline.contest import Contest, Progress, rule_effort, with_service_level
+from ucsearch.pipeline.history import needed_periods, with_season
 from ucsearch.pipeline.kept import Arrays, Kept, file_hash
-from ucsearch.pipeline.replay import CLASSICS, History, Replay, needed_periods, read_histories
+from ucsearch.pipeline.replay import CLASSICS, History, Replay, read_histories
 from ucsearch.pipeline.replay import POLICY as OWN
 from ucsearch.pipeline.sales import Data, read_sales
-from ucsearch.pipeline.seasons import seasoned
 from ucsearch.settings import Settings
 
 __all__ = ["run_backtest"]
@@ -50,8 +50,8 @@ def run_backtest(
     before = settings.backtest.periods if earlier is None else earlier
     check_effort(before, tries)
     data = read_sales(data, settings)
-    settings = seasoned(settings, data)
-    given = None if given is None else seasoned(given, data)
+    settings = with_season(settings, data)
+    given = None if given is None else with_season(given, data)
     found, problems = read_histories(settings, data, states)
     follows = {
         "settings": repr(settings), "given": repr(given), "data": file_hash(data.file), "states": file_hash(states),

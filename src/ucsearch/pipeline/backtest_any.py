@@ -1,8 +1,10 @@
 """`ucsearch backtest` for tasks other than inventory: replay the last periods of a history, for several policies.
 
 Everybody begins in the same state, sees forecasts of earlier periods only, and earns or pays what the task's own rules
-say at what really happened. What is left at the end counts at the last forecast's value. Rules with knobs are shown as
-they are and tuned on the periods before the counted ones. Every finished walk is kept until the run is done.
+say at what really happened. What a state holds, such as the charge of a battery, counts in every period by how much
+its value has changed: at the task's end value, or at the last forecast's where `end_price = "forecast"`. So a charge
+that is carried over midnight counts on the day that bought it, and doing nothing earns nothing. Rules with knobs are
+shown as they are and tuned on the periods before the counted ones. Every finished walk is kept until the run is done.
 """
 
 from __future__ import annotations
@@ -30,15 +32,12 @@ from ucsearch.effort import Run
 from ucsearch.engine.api import search_panel
 from ucsearch.engine.choose import engine_for
 from ucsearch.errors import DataError, InputError
-from ucsearch.forecast.base import Forecaster
-from ucsearch.forecast.streams import draw_key
-from ucsearch.forecast.walked import Recalibrating
 from ucsearch.pipeline.any_result import AnyResult, Outcomes
 from ucsearch.pipeline.backtest_result import GIVEN, HINDSIGHT, POLICY, TUNED
 from ucsearch.pipeline.cases import Case, Kinds, StateFile, panel_inputs, state_columns
+from ucsearch.pipeline.history import needed_periods, prepare, why_not_replayed, with_season
 from ucsearch.pipeline.kept import Arrays, Kept, file_hash
 from ucsearch.pipeline.sales import Data, read_sales
-from ucsearch.pipeline.seasons import seasoned, too_short
 from ucsearch.pipeline.tables import Problem, open_table
 from ucsearch.policies import Exact
 from ucsearch.settings import Settings
@@ -74,8 +73,8 @@ def run_backtest_any(
     say what is left at the end is worth."""
     before = settings.backtest.periods if earlier is None else earlier
     data = read_sales(data, settings)
-    settings = seasoned(settings, data)
-    given = None if given is None else seasoned(given, data)
+    settings = with_season(settings, data)
+    given = None if given is None else with_season(given, data)
     groups, problems = read_groups(settings, data, states)
     beside = None if given is None else read_groups(given, data, states)[0]
     follows = {
@@ -91,7 +90,7 @@ def run_backtest_any(
     policies = [n for n in found[0].tracks if all(n in one.tracks for one in found)]
     tracks = {n: _joined([one.tracks[n] for one in found]) for n in policies}
     reasons: Counter[str] = sum((one.reasons for one in found), Counter())
-    total = sum(len(g) for g in groups) * settings.backtest.periods
+    total = sum(len(g) for g in groups) * (settings.backtest.periods + settings.backtest.warmup)
     kept.done()
     return AnyResult(
         tuple(one.name for group in groups for one in group), tracks,
@@ -105,16 +104,14 @@ def read_groups(settings: Settings, data: Data, states: str | Path | None) -> tu
     """Series that can be replayed, by kind, and what is wrong with the others."""
     if getattr(settings.task, "is_planned", False):
         raise InputError("task.stability_cost, task.change_budget", "a plan to keep", "none in a backtest")
-    needed = settings.backtest.periods + least_history(settings) + 1
     sales = read_sales(data, settings)
+    refused = why_not_replayed(sales, settings)
     book = None if states is None else StateFile(open_table(states, settings.columns.decimal), settings)
     kinds, problems = Kinds(settings), [*sales.problems, *([] if book is None else book.problems)]
     groups: dict[int, Group] = {}
     for h in sales.histories:
-        text = ""
-        if len(h.y) < needed:
-            text = f"saw {len(h.y)} periods, expected at least {needed}{too_short(settings, len(h.y), needed)}"
-        elif book is not None and h.series not in book.cases:
+        text = refused.get(h.series, "")
+        if not text and book is not None and h.series not in book.cases:
             text = f"not usable in {book.table.path}"
         if text:
             problems.append(Problem(sales.file, "", "", h.series, text))
@@ -139,19 +136,6 @@ def _begin(config: Any) -> Any:
     return config.state(**start)
 
 
-def forecaster_of(settings: Settings) -> Forecaster:
-    """The settings' forecaster, recalibrated where they say so."""
-    how = settings.recalibration
-    found: Forecaster = Recalibrating(settings.forecaster, how) if how.active else settings.forecaster
-    return found
-
-
-def least_history(settings: Settings) -> int:
-    """Periods that a forecast needs."""
-    needed = int(forecaster_of(settings).min_history(settings.replayed_season))
-    return needed + (settings.policy.depth if settings.recalibration.active else 0)
-
-
 def _joined(parts: Sequence[Outcomes]) -> Outcomes:
     names = parts[0].parts
     return Outcomes(
@@ -160,8 +144,8 @@ def _joined(parts: Sequence[Outcomes]) -> Outcomes:
 
 
 class Stage:
-    """The `periods` before the last `skip` ones of some series, with their forecasts. What is left at the end counts as
-    `judge` values it, itself by default."""
+    """The `periods` before the last `skip` ones of some series and the warm-up before them, with their forecasts. What
+    a state holds counts as `judge` values it, itself by default."""
 
     def __init__(self, group: Group, settings: Settings, skip: int, periods: int, judge: Stage | None = None) -> None:
         self.group, self.settings, self.judge = group, settings, judge
@@ -170,23 +154,23 @@ class Stage:
         if wanted == "auto" and settings.policy.mode == "members":
             engine = "auto"  # a single tree over members can be as much work as compiling, so the work decides
         self.how = Run(engine=engine, threads=settings.run.threads)
-        self.skip, self.periods = skip, periods
+        self.skip, self.periods, self.warmup = skip, periods, settings.backtest.warmup
         self.panel = self._made(group)
 
     def _made(self, group: Group) -> Panel:
-        settings, test = self.settings, self.settings.backtest
-        kind = group[0].case.kind
-        stretches = [
-            Stretch("", one.name, 0, len(one.y) - self.skip - self.periods, self.periods, settings.replayed_season,
-                    one.y[: len(one.y) - self.skip], 1.0)
-            for one in group
-        ]  # fmt: skip
-        horizon = max(settings.policy.depth, int(kind.config.effect_delay) + 1)
-        key = draw_key(np.random.default_rng(test.seed))
+        settings, kind, length = self.settings, group[0].case.kind, self.periods + self.warmup
+        how = prepare(settings, config=kind.config)
+        stretches, paths = [], []
+        for one in group:
+            y = one.y[: len(one.y) - self.skip]
+            stretches.append(Stretch("", one.name, 0, len(y) - length, length, settings.season, y, 1.0))
+            cutoffs = np.arange(len(y) - length - 1, len(y) - 1, dtype=np.int64)
+            paths.append(how.forecasts(one.name, y, cutoffs, settings.recalibration))
+        size = min(x.shape[1] for x in paths)  # error paths differ in number, and the newest come first
         cases = [one.case for one in group]
         made = make_panel(
-            stretches, Binding(kind.config), forecaster_of(settings), horizon=horizon, key=key,
-            starts=[case.state for case in cases],
+            stretches, Binding(kind.config), settings.forecaster, horizon=how.horizon, key=0,
+            starts=[case.state for case in cases], paths=[x[:, :size] for x in paths],
         )  # fmt: skip
         return _bound_to(made, cases, settings)
 
@@ -205,17 +189,30 @@ class Stage:
         )
 
     def walk(self, chooser: Chooser, where: Panel | None = None) -> Walk:
-        """Rewards in which what is left at the end counts as the judge says."""
+        """The counted periods. Every reward holds the change of what the state is worth, as the judge values it."""
         panel = self.panel if where is None else where
-        done = walk(panel, chooser, engine=self.how.simulator, stuck="keep")
+        done = walk(panel, chooser, engine=self.how.simulator, stuck="keep", with_end=False)
         if done.stuck.any():
             name = panel.series[int(np.argmax(done.stuck))]
             raise DataError(f"series {name}: no action is allowed, not even the fallback")
+        judge = panel
         if self.judge is not None:
-            last = done.states[:, -1]
             judge = self.judge.panel if where is None else self.judge.smooth()[1]  # whose states are as those here
-            done.rewards[:, -1] += left_at_the_end(judge, last) - left_at_the_end(panel, last)
-        return done
+        rewards = done.rewards + np.diff(values_of(judge, done.states), axis=1)
+        late = {name: values[:, self.warmup :] for name, values in done.certificate.items()}
+        return dataclasses.replace(
+            done, rewards=rewards[:, self.warmup :], actions=done.actions[:, self.warmup :],
+            states=done.states[:, self.warmup :], certificate=late,
+        )  # fmt: skip
+
+    def counted(self, where: Panel | None = None) -> Panel:
+        """The panel of the counted periods alone, for what is told about a walk."""
+        panel = self.panel if where is None else where
+        return dataclasses.replace(
+            panel, members=panel.members[:, self.warmup :], realised=panel.realised[:, self.warmup :],
+            future=panel.future[:, self.warmup :],
+            history=tuple(panel.past(n, self.warmup) for n in range(len(panel))),
+        )  # fmt: skip
 
     def smooth(self) -> tuple[Storage, Panel]:
         """The same stores without a lattice, for a solver that knows no steps."""
@@ -231,18 +228,22 @@ class Stage:
         return cases[0].config, self._made(group)
 
 
-def left_at_the_end(panel: Panel, states: Floats) -> Floats:
-    """(N,) value of the last states, with the parameters that go with the last forecast."""
+def values_of(panel: Panel, states: Floats) -> Floats:
+    """(N, T) what states (N, T, n) are worth, all with the parameters that go with the last forecast: with one price
+    for every period, changes of it add up to the value at the end less the value at the beginning."""
     terminal, rows = panel.task.terminal, panel.task.params_layout
     if terminal is None:
-        return np.zeros(len(states))
+        return np.zeros(states.shape[:2])
     given: list[Any] = [None] * len(states)
     if rows is not None:
         _, params = panel.grids(panel.trace(panel.decisions - 1))
         own = np.broadcast_to(np.asarray(params), (len(states), rows.size))
         given = [rows.build(row.tolist()) for row in own]
     return np.array(
-        [float(terminal(panel.layout.build(row.tolist()), p)) for row, p in zip(states, given, strict=True)]
+        [
+            [float(terminal(panel.layout.build(row), p)) for row in several.tolist()]
+            for several, p in zip(states, given, strict=True)
+        ]
     )
 
 
@@ -262,6 +263,7 @@ class _Replay:
         self.name, self.groups = name, groups
         self.found: dict[str, Outcomes] = {}
         self.reasons: Counter[str] = Counter()
+        self.begins = stage.panel.starts  # (N, n) where the policy stood when the counted periods began
         self.done = self.total = 0
 
     def run(self, before: int, tries: int) -> _Replayed:
@@ -269,7 +271,7 @@ class _Replay:
         entries, notes = stage.entries(), []
         tunable = [e for e in entries if e.knobs] if before > 0 else []
         shortest = min(len(one.y) for one in stage.group)
-        if tunable and shortest - settings.backtest.periods - before <= least_history(settings):
+        if tunable and shortest < needed_periods(settings) + before:
             notes.append(f"no rule is tuned: histories have no {before} periods more")
             tunable = []
         tried = {e.name: spread_out(e, tries) for e in tunable}
@@ -329,13 +331,16 @@ class _Replay:
 
     def _add(self, name: str, stage: Stage, make: Callable[[], Chooser], where: Panel | None = None) -> None:
         def walked() -> Arrays:
-            made = _packed(stage.panel if where is None else where, stage.walk(make(), where))
+            done = stage.walk(make(), where)
+            made = _packed(stage.counted(where), done)
             if name == POLICY:
+                made["begins"] = done.states[:, 0]
                 made.update({f"reason {k}": np.array([float(v)]) for k, v in self.reasons.items()})
             return made
 
         made = self.kept.part(f"{self.name}-walk-{len(self.found)}", walked)
         if name == POLICY:
+            self.begins = made["begins"]
             self.reasons = Counter({k.removeprefix("reason "): int(v[0]) for k, v in made.items() if "reason " in k})
         self.found[name] = _unpacked(made)
         self._tick()
@@ -347,8 +352,10 @@ class _Replay:
             self.progress((min(self.done, self.total) + at * self.total) * size, self.total * self.groups * size)
 
     def _hindsight(self) -> Arrays:
-        """The best plan for what really came, by one exact search over all periods; nothing where it is not proved."""
-        stage, panel = self.stage, self.stage.panel
+        """The best plan for what really came, by one exact search over the counted periods from where the policy stood
+        when they began; nothing where it is not proved."""
+        stage = self.stage
+        panel = dataclasses.replace(stage.counted(), starts=self.begins)
         if stage.judge is not None:  # what is left would be worth something else in the search than in the table
             return {}
         actions, params = panel.grids(panel.trace(panel.decisions - 1))
@@ -365,7 +372,9 @@ class _Replay:
         def follow(seen: Seen) -> Choice:
             return Choice(paths[:, seen.t], np.zeros(len(panel), np.int64))
 
-        return _packed(panel, stage.walk(follow))
+        done = walk(panel, follow, engine=stage.how.simulator, stuck="keep", with_end=False)
+        done.rewards[:] += np.diff(values_of(panel, done.states), axis=1)
+        return _packed(panel, done)
 
 
 def _packed(panel: Panel, done: Walk) -> Arrays:

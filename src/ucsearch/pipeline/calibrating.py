@@ -1,7 +1,8 @@
 """The job behind `ucsearch calibrate`: how far forecasts made from a history could have been trusted.
 
 Forecasts are made walking forward through the end of every series, as they are and recalibrated by phase, and held
-against what came: coverage, PIT, bias and CRPS by horizon, and coverage by phase of the season, worst first.
+against what came: coverage, PIT, bias and CRPS by horizon, and coverage by phase of the season, worst first. Which of
+the two is taken is decided by the CRPS of earlier origins, whose outcomes were known before the first one shown.
 """
 
 from __future__ import annotations
@@ -9,17 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.backtest.intervals import Interval, paired
 from ucsearch.errors import DataError, InputError
-from ucsearch.forecast.auto import Auto
-from ucsearch.forecast.calibration import Calibration, CalibrationReport
-from ucsearch.forecast.outliers import clip_outliers
+from ucsearch.forecast.calibration import Calibration, CalibrationReport, crps_ensemble
 from ucsearch.forecast.recalibrate import Recalibration
-from ucsearch.forecast.walked import walk_recalibrated
 from ucsearch.pipeline.forecasting import Plan, plan_forecast
 from ucsearch.pipeline.periods import later
 from ucsearch.pipeline.sales import History
@@ -35,6 +33,8 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 _SEASONS = 8  # that are walked through by default
 _ENOUGH = 28  # past forecasts of a series that tell something; a year of weeks needs no two of it
 _MOST = 400  # origins
+_RIGHT = 0.03  # coverage so near to the nominal one is called right
+_FEW = 5  # series below which seasons, not series, are the unit of an interval
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,12 @@ class Variant:
     report: CalibrationReport
     bias_by_step: Floats  # (H,) in mean sizes of the series
     phases: tuple[Phase, ...]  # by distance from the nominal coverage, the worst first
+    earlier_crps: float  # of the origins before those shown, in mean sizes; NaN where there are too few
+
+    @property
+    def coverage(self) -> float:
+        """Share of outcomes inside the interval of `LEVEL`."""
+        return float(self.report.coverage[self.report.levels.index(LEVEL)])
 
     @property
     def worst(self) -> float:
@@ -72,9 +78,46 @@ class CalibrateResult:
     series: int
     variants: tuple[Variant, ...]
     problems: tuple[Problem, ...]
+    earlier: int  # origins of a series, at most, that the choice between the variants was made on
+    saved: Interval | None  # CRPS of the forecasts as they are less that of the recalibrated ones, on the origins shown
+
+    @property
+    def chosen(self) -> int:
+        """The variant with the lower CRPS on the earlier origins; of equals, and without such origins, the first."""
+        scores = [v.earlier_crps for v in self.variants]
+        return 1 if len(scores) == 2 and scores[1] < scores[0] else 0
+
+    def verdict(self) -> str:
+        """Whether the intervals were right, whether recalibration is better, and which of the two is taken and why."""
+        taken = self.variants[self.chosen]
+        lines = [_coverage_words(taken)]
+        if len(self.variants) == 1:
+            return lines[0] + " There is no season, so nothing was recalibrated."
+        plain, other = self.variants
+        rival = self.variants[1 - self.chosen]
+        lines.append(f"{_subject(rival)} covered {100 * rival.coverage:.1f} %.")
+        size = plain.report.crps
+        change = f"{abs(100 * (1 - other.report.crps / size)):.1f} %" if size > 0.0 else "0 %"
+        side = 0 if self.saved is None or not self.saved.is_known else self.saved.side
+        more = "lower" if other.report.crps <= size else "higher"
+        words = {
+            1: "Recalibration is better",
+            -1: "Recalibration is worse",
+            0: "Recalibration makes no clear difference",
+        }
+        lines.append(f"{words[side]}: its CRPS is {change} {more}.")
+        setting = f'[forecast] recalibrate = "{"off" if self.chosen == 0 else other.name.rpartition(" ")[2]}"'
+        if not self.earlier:
+            lines.append(f"Taken: {taken.name}, because there are no earlier origins to choose on ({setting}).")
+        else:
+            lines.append(
+                f"Taken: {taken.name}, by the CRPS of the {self.earlier} origins before ({taken.earlier_crps:.4f} "
+                f"against {rival.earlier_crps:.4f}; {setting})."
+            )
+        return " ".join(lines)
 
     def text(self) -> str:
-        """Figures side by side, then the worst phases."""
+        """Figures side by side, and the verdict."""
         head = f"{self.series} series, {self.origins} origins each, {self.horizon} periods ahead, season {self.season}"
         rows = [["", *(v.name for v in self.variants)]]
         first = self.variants[0].report
@@ -87,7 +130,19 @@ class CalibrateResult:
         rows.append(["PIT distance", *(f"{v.report.pit_distance:.3f}" for v in self.variants)])
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         lines = ["  ".join(f"{x:{'<' if i == 0 else '>'}{widths[i]}}" for i, x in enumerate(row)) for row in rows]
-        return "\n".join([f"{self.model}: {head}", "", *lines])
+        return "\n".join([f"{self.model}: {head}", "", *lines, "", self.verdict()])
+
+
+def _subject(variant: Variant) -> str:
+    return "As forecast, they" if variant.name == "as forecast" else "Recalibrated, they"
+
+
+def _coverage_words(variant: Variant) -> str:
+    """Whether the intervals of a variant were right."""
+    miss = variant.coverage - LEVEL
+    word = "about right" if abs(miss) <= _RIGHT else "too wide" if miss > 0.0 else "too narrow"
+    told = f"the {100 * LEVEL:g} % intervals are {word}: they covered {100 * variant.coverage:.1f} % of the outcomes."
+    return told[0].upper() + told[1:] if variant.name == "as forecast" else f"Recalibrated, {told}"
 
 
 def _worst(variant: Variant) -> str:
@@ -98,12 +153,12 @@ def _worst(variant: Variant) -> str:
 
 def run_calibrate(
     settings: Settings, data: str | Path, *, horizon: int | None = None, season: int | None = None,
-    origins: int | None = None, clip: bool = True, seed: int | None = None, progress: Progress | None = None,
+    origins: int | None = None, seed: int | None = None, progress: Progress | None = None,
 ) -> CalibrateResult:  # fmt: skip
     """Walk forward through the last `origins` forecasts of every series whose outcomes are known."""
     if settings.fields:
         raise InputError("task", f"outcomes of {', '.join(settings.fields)}", "an outcome of one field for calibrate")
-    plan = plan_forecast(settings, data, horizon=horizon, season=season, clip=clip, seed=seed)
+    plan = plan_forecast(settings, data, horizon=horizon, season=season, seed=seed)
     count = origins or min(_MOST, max(_ENOUGH, _SEASONS * plan.season))
     methods: list[Recalibration] = [Recalibration("off", plan.season)]
     if plan.season > 1:
@@ -111,10 +166,12 @@ def run_calibrate(
         chosen = how.method if how.method != "off" else "rolling"
         methods.append(Recalibration(chosen, plan.season, how.cycles, how.scale, how.floor))
     sums = [_Sums(plan, how) for how in methods]
-    problems, used, most = list(plan.problems), 0, 0
+    before = [_Sums(plan, how) for how in methods]
+    least_known = settings.forecaster.min_history(plan.season) - 1
+    problems, used, most, judged = list(plan.problems), 0, 0, 0
     for i, history in enumerate(plan.histories):
         last = history.y.size - 1 - plan.horizon
-        first = max(last - count + 1, plan.model.min_history(plan.season) - 1)
+        first = max(last - count + 1, least_known)
         if last - first + 1 < (least := min(count, 2 * plan.season, _ENOUGH)):
             text = f"saw {history.y.size} periods, enough for {max(0, last - first + 1)} past forecasts, "
             text += f"expected at least {least} "
@@ -124,14 +181,39 @@ def run_calibrate(
         used, most = used + 1, max(most, last - first + 1)
         for one in sums:
             one.add(history, np.arange(first, last + 1, dtype=np.int64))
+        known = first - plan.horizon  # the last origin whose outcomes are all known at the first one shown
+        start = max(known - count + 1, least_known)
+        if known - start + 1 >= least and len(methods) > 1:
+            judged = max(judged, known - start + 1)
+            for one in before:
+                one.add(history, np.arange(start, known + 1, dtype=np.int64))
         if progress is not None:
             progress(i + 1, len(plan.histories))
     if not used:
         raise DataError("\n".join([f"{data}: no series is long enough to judge by", *map(str, problems[:20])]))
-    found = tuple(one.variant() for one in sums)
+    found = tuple(one.variant(past.mean_crps) for one, past in zip(sums, before, strict=True))
+    saved = _saved(sums[0], sums[1], plan.how.seed) if len(sums) > 1 else None
     return CalibrateResult(
-        plan.model.name, plan.sales.period, plan.season, plan.horizon, most, used, found, tuple(problems)
-    )
+        settings.forecaster.name, plan.sales.period, plan.season, plan.horizon, most, used, found, tuple(problems),
+        judged, saved,
+    )  # fmt: skip
+
+
+def _saved(plain: _Sums, other: _Sums, seed: int) -> Interval | None:
+    """CRPS that recalibration saves with its 95 % interval, paired by series or, of few series, by stretches of origins
+    as long as a season and no shorter than a forecast, which share hardly an outcome."""
+    names = list(plain.crps)
+    if len(names) >= _FEW:
+        own, reference = (np.array([one.crps[n].mean() for n in names]) for one in (plain, other))
+    else:
+        span = max(plain.plan.season, plain.plan.horizon)
+        own, reference = (
+            np.concatenate([x[: x.size // span * span].reshape(-1, span).mean(axis=1) for x in one.crps.values()])
+            for one in (plain, other)
+        )
+    if own.size < 3:
+        return None
+    return paired(own, reference, [str(i) for i in range(own.size)], seed=seed, name="recalibration")
 
 
 class _Sums:
@@ -139,26 +221,21 @@ class _Sums:
 
     def __init__(self, plan: Plan, how: Recalibration) -> None:
         self.plan, self.how = plan, how
-        self.report = Calibration(plan.horizon, model=plan.model.name)
+        self.report = Calibration(plan.horizon, model=plan.settings.forecaster.name)
+        self.crps: dict[str, Floats] = {}  # by series, (O,) means over the steps in mean sizes
         self.bias, self.count = np.zeros(plan.horizon), 0
         # By phase counted back from the last period: how many, inside, sum of errors.
         self.by_phase = np.zeros((plan.season, 3))
 
     def add(self, history: History, cutoffs: NDArray[np.int64]) -> None:
         plan = self.plan
-        y = clip_outliers(history.y)[0] if plan.clip else history.y
-        common: dict[str, Any] = dict(horizon=plan.horizon, season=plan.season, stream=plan.stream(history.series))
-        model = plan.model
-        if isinstance(model, Auto):
-            model = model.choose(y, int(cutoffs[0]), **common)
-        if self.how.active:
-            members = walk_recalibrated(model, y, cutoffs, self.how, **common)
-        else:
-            members = np.asarray(model.forecast(y, cutoffs, **common).expand().members)
+        members = plan.how.forecasts(history.series, history.y, cutoffs, self.how)
         at = cutoffs[:, None] + 1 + np.arange(plan.horizon)
         actual = history.y[at]
         scale = float(np.abs(history.y).mean()) or 1.0
         self.report.add(members, actual, scale=scale)
+        scores = [crps_ensemble(members[:, :, h], actual[:, h]) for h in range(plan.horizon)]
+        self.crps[history.series] = np.mean(scores, axis=0) / scale
         error = (actual - members.mean(axis=1)) / scale
         self.bias += error.sum(axis=0)
         self.count += len(cutoffs)
@@ -168,7 +245,12 @@ class _Sums:
         for column, values in enumerate((np.ones_like(error), inside.astype(np.float64), error)):
             np.add.at(self.by_phase[:, column], phase.ravel(), values.ravel())
 
-    def variant(self) -> Variant:
+    @property
+    def mean_crps(self) -> float:
+        """Over all origins of all series; NaN without any."""
+        return float(np.concatenate(list(self.crps.values())).mean()) if self.crps else float("nan")
+
+    def variant(self, earlier_crps: float) -> Variant:
         plan = self.plan
         phases = []
         if plan.season > 1:
@@ -177,7 +259,7 @@ class _Sums:
                     phases.append(Phase(_label(plan, back), int(count), inside / count, error / count))
         phases.sort(key=lambda p: (-abs(p.coverage - LEVEL), p.label))
         name = "as forecast" if not self.how.active else f"recalibrated, {self.how.method}"
-        return Variant(name, self.report.report(), self.bias / self.count, tuple(phases))
+        return Variant(name, self.report.report(), self.bias / self.count, tuple(phases), earlier_crps)
 
 
 def _interval(members: Floats) -> tuple[Floats, Floats]:

@@ -21,20 +21,14 @@ from ucsearch.comparators import DelayAwareGreedy
 from ucsearch.dispatch.decision import DecisionPanel, Outcome
 from ucsearch.effort import Run
 from ucsearch.errors import DataError, InputError
-from ucsearch.forecast.recalibrate import LEAST_PATHS
-from ucsearch.forecast.streams import draw_key, series_stream
-from ucsearch.forecast.walked import walk_recalibrated
 from ucsearch.pipeline.cases import ORDERING_TASK, Case, Kinds, StateFile, panel_inputs, planned_trace
-from ucsearch.pipeline.lead_times import steps_wanted
+from ucsearch.pipeline.history import prepare, why_not_replayed
 from ucsearch.pipeline.sales import Data, Sales, read_sales
-from ucsearch.pipeline.seasons import too_short
 from ucsearch.pipeline.tables import Problem, open_table
 from ucsearch.settings import Settings
 from ucsearch.trace import Trace
 
-__all__ = [
-    "CLASSICS", "PLANNED", "POLICY", "RULE", "History", "Replay", "effort_of", "needed_periods", "read_histories"
-]  # fmt: skip
+__all__ = ["CLASSICS", "PLANNED", "POLICY", "RULE", "History", "Replay", "effort_of", "read_histories"]
 
 Floats = NDArray[np.float64]
 CLASSICS = (
@@ -62,16 +56,6 @@ def read_histories(settings: Settings, data: Data, states: str | Path | None) ->
     return found, problems
 
 
-def needed_periods(settings: Settings) -> int:
-    """Periods of history that a replay needs."""
-    needed = settings.backtest.periods + settings.backtest.warmup
-    needed += int(settings.forecaster.min_history(settings.replayed_season))
-    if settings.recalibration.active and settings.recalibration.method == "paths":
-        depth = steps_wanted(settings.task, settings)
-        needed += LEAST_PATHS * settings.season + depth  # error paths known when the replay begins
-    return needed
-
-
 @dataclass(frozen=True, eq=False)
 class History:
     series: str
@@ -88,18 +72,16 @@ def _histories(
     sales: Sales, data: str, book: StateFile | None, settings: Settings
 ) -> tuple[list[History], list[Problem]]:
     kinds = Kinds(settings)
-    needed = needed_periods(settings)
+    refused = why_not_replayed(sales, settings)
     found: list[History] = []
     problems = [*sales.problems, *([] if book is None else book.problems)]
     for values in sales.histories:
         y = values.y
-        text = column = ""
-        if y.size < needed:
-            text = f"saw {y.size} periods, expected at least {needed}{too_short(settings, y.size, needed)}"
-        elif not (y >= 0.0).all():
+        text, column = refused.get(values.series, ""), ""
+        if not text and not (y >= 0.0).all():
             text = f"saw {values.least(settings.period)}, expected demand of at least 0: write returns as 0"
             column = settings.columns.demand
-        elif book is not None and values.series not in book.cases:
+        elif not text and book is not None and values.series not in book.cases:
             problem = book.refused.get(values.series)
             text = f"not usable in {book.table.path}" + ("" if problem is None else f" ({problem.place})")
         if text:
@@ -146,32 +128,22 @@ class Replay:
         self.kind = group[0].case.kind
         test = settings.backtest
         self.length = test.periods + test.warmup
-        self.horizon = steps_wanted(self.kind.config, settings)
+        self.how_forecast = prepare(settings, config=self.kind.config)
+        self.horizon = self.how_forecast.horizon
         self.searched = min(self.horizon, max(settings.policy.depth, self.kind.lead_time + 3))  # by exact rivals
         self.skip = test.warmup  # periods that are not counted
         self.reasons: Counter[str] = Counter()
         self.members = self._forecasts() if members is None else members  # (S, O, J, H)
 
     def _forecasts(self) -> Floats:
-        key = draw_key(np.random.default_rng(self.settings.backtest.seed))
-        found = [self._forecast(one, key) for one in self.group]
+        found = [self._forecast(one) for one in self.group]
         size = min(x.shape[1] for x in found)  # error paths differ in number, and the newest come first
         return np.stack([x[:, :size] for x in found])
 
-    def _forecast(self, one: History, key: int) -> Floats:
+    def _forecast(self, one: History) -> Floats:
         """(O, J, H) forecasts of every period, each from what came before it."""
         cutoffs = np.arange(one.y.size - self.length - 1, one.y.size - 1, dtype=np.int64)
-        how, season = self.settings.recalibration, self.settings.replayed_season
-        if how.active:
-            stream = series_stream(key, one.series)
-            return walk_recalibrated(
-                self.settings.forecaster, one.y, cutoffs, how, horizon=self.horizon, season=season, stream=stream
-            )
-        made = self.settings.forecaster.forecast(
-            one.y, cutoffs, horizon=self.horizon, season=season,
-            stream=series_stream(key, one.series),
-        )  # fmt: skip
-        return np.asarray(made.expand().members)
+        return self.how_forecast.forecasts(one.series, one.y, cutoffs, self.settings.recalibration)
 
     def panel(self) -> Panel:
         """The series of the group as episodes that end with their history."""
@@ -190,7 +162,7 @@ class Replay:
         return SharedPanel(
             self.kind.task, self.kind.config, layout, starts,
             tuple(
-                Stretch("", one.series, 0, at, self.length, self.settings.replayed_season, one.y, 1.0)
+                Stretch("", one.series, 0, at, self.length, self.settings.season, one.y, 1.0)
                 for one, at in zip(group, begin, strict=True)
             ),
             self.members,

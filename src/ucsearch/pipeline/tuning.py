@@ -31,11 +31,11 @@ from ucsearch.pipeline.backtest import check_effort, effort_of_report, run_backt
 from ucsearch.pipeline.backtest_result import BacktestResult
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.pipeline.contest import Contest, Progress, earlier_part, with_service_level
+from ucsearch.pipeline.history import horizon_of, needed_periods, with_season
 from ucsearch.pipeline.kept import Arrays, Kept, file_hash
-from ucsearch.pipeline.lead_times import needs_cycles, steps_wanted
-from ucsearch.pipeline.replay import POLICY, History, Replay, needed_periods, read_histories
+from ucsearch.pipeline.lead_times import needs_cycles
+from ucsearch.pipeline.replay import POLICY, History, Replay, read_histories
 from ucsearch.pipeline.sales import Data, read_sales
-from ucsearch.pipeline.seasons import seasoned
 from ucsearch.pipeline.toml_edit import Changes, edited
 from ucsearch.settings import Settings, SettingsError, parse_settings
 
@@ -145,8 +145,9 @@ def run_tune(
         raise InputError("earlier", before, "at least 1 period to tune on")
     data = read_sales(data, given)
     inputs = {"settings": given.digest, "data": file_hash(data.file), "states": file_hash(states)}
-    if given.backtest.season is None:  # every candidate knows the same one, and so does the file that is written
-        text = edited(text, {"backtest": {"season": seasoned(given, data).backtest.season}})
+    if given.forecast.season is None and given.backtest.season is None:
+        # Every candidate knows the same one, and so does the file that is written.
+        text = edited(text, {"backtest": {"season": with_season(given, data).season}})
         given = parse_settings(text.encode(), str(path))
     if given.task.task().name != ORDERING_TASK:
         from ucsearch.pipeline.tuning_any import tune_any
@@ -288,7 +289,7 @@ class _Tuning:
 
             def tried(settings: Settings, own: dict[str, History]) -> tuple[Floats, Floats]:
                 before, past = earlier_part(settings, [own[one.series] for one in part], self.earlier)
-                key = (steps_wanted(past[0].case.kind.config, before), before.recalibration)
+                key = (horizon_of(before, past[0].case.kind.config), before.recalibration)
                 with making[key]:
                     replay: Replay = self.contest.replay(past, before, members.get(key))
                     members[key] = replay.members

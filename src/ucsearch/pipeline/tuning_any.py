@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError, InputError
-from ucsearch.pipeline.backtest_any import Group, Progress, Stage, least_history, read_groups, run_backtest_any
+from ucsearch.pipeline.backtest_any import Group, Progress, Stage, read_groups, run_backtest_any
+from ucsearch.pipeline.history import needed_periods
 from ucsearch.pipeline.kept import Arrays, Kept
 from ucsearch.pipeline.sales import Data
 from ucsearch.pipeline.toml_edit import Changes, edited
@@ -94,7 +95,7 @@ class _Tuning:
         return [group for group in found if group]
 
     def _needed(self, settings: Settings) -> int:
-        return settings.backtest.periods + self.earlier + least_history(settings) + 1
+        return needed_periods(settings) + self.earlier
 
     def _stage(self, group: Group, settings: Settings, judge: Stage | None) -> Stage:
         return Stage(group, settings, settings.backtest.periods, self.earlier, judge)

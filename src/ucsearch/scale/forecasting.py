@@ -15,12 +15,12 @@ import numpy as np
 
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.columns import Layout, usual_names
-from ucsearch.pipeline.forecasting import Plan, forecast_one, steps_ahead, why_not, with_forecaster
+from ucsearch.pipeline.forecasting import with_forecaster
 from ucsearch.pipeline.forecasts import ForecastFile
+from ucsearch.pipeline.history import horizon_of, prepare, season_of, why_not
 from ucsearch.pipeline.numbers import parse_dates
 from ucsearch.pipeline.periods import day_text, later
 from ucsearch.pipeline.sales import History, sales_of
-from ucsearch.pipeline.seasons import usual_season
 from ucsearch.pipeline.tables import Table, open_table
 from ucsearch.scale.batch import BatchForecasts
 from ucsearch.settings import Settings
@@ -57,10 +57,9 @@ def plan_forecasting(
     sales = sales_of(first, chosen)
     if not sales.histories:
         raise DataError("\n".join([f"{first.path}: no series can be forecast", *map(str, sales.problems[:20])]))
-    cycle = season or chosen.forecast.season or chosen.backtest.season or usual_season(sales, chosen)
     last = "" if sales.histories[0].last is None else _newest(files, chosen)
     return Forecasting(
-        name, horizon or chosen.forecast.steps or steps_ahead(chosen), cycle,
+        name, horizon or horizon_of(chosen), season or season_of(chosen, sales),
         chosen.backtest.seed if seed is None else seed, sales.period, last,
     )  # fmt: skip
 
@@ -88,7 +87,7 @@ def forecast_part(table: Table, settings: Settings, how: Forecasting, issued: st
     """Forecasts of all series of a range of sales; one that cannot be forecast has the reason in their place."""
     chosen = replace(with_forecaster(settings, how.forecaster), period=how.period)  # type: ignore[arg-type]
     sales = sales_of(table, chosen)
-    plan = Plan(chosen, sales, sales.histories, sales.problems, how.horizon, how.season, True, how.seed)
+    prepared = prepare(chosen, season=how.season, horizon=how.horizon, seed=how.seed)
     last = np.datetime64(how.last, "s") if how.last else None
     refused = {p.series: p.text for p in sales.problems if p.refuses and p.series}
     order: list[str] = []
@@ -99,7 +98,7 @@ def forecast_part(table: Table, settings: Settings, how: Forecasting, issued: st
         if h.series in refused:
             continue
         text = why_not(h, chosen, how.season, last if h.last != last else None)
-        model, members = ("", None) if text else forecast_one(plan, h)
+        model, members = ("", None) if text else prepared.newest(h.series, h.y)[:2]
         order.append(h.series)
         tables.append(text if members is None else np.ascontiguousarray(members.T))
         said.append((day_text(h.last, settings.period), issued, model))

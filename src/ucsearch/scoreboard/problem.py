@@ -153,7 +153,7 @@ def read_file(path: Path, settings: Path | None, season: int | None, fields: Seq
     names = _Naming(Columns(), "any") if found is None else _Naming(found.columns, found.period)
     if not path.exists():
         raise DataError(f"{path}: no such file")
-    length = season or (1 if found is None else found.replayed_season)
+    length = season or (1 if found is None else found.season)
     sources = []
     for values in ForecastFile.history(open_table(path, names.columns.decimal), names, fields=fields).values():
         if values.table is None:

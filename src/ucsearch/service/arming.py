@@ -6,17 +6,16 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ucsearch.errors import InputError
-from ucsearch.forecast.auto import Auto
-from ucsearch.forecast.outliers import clip_outliers
 from ucsearch.monitor import Monitor, rank_of
 from ucsearch.monitor import Settings as Watching
 from ucsearch.monitor.bets import LEAST_MEMBERS
 from ucsearch.pipeline.forecasting import plan_forecast
+from ucsearch.pipeline.history import horizon_of
 from ucsearch.service.plans import Plan
 
 __all__ = ["Armed", "History", "arm", "replayed"]
@@ -79,29 +78,23 @@ def _run(ranks: History, settings: Watching) -> tuple[Monitor, int]:
 def ranks_of(plan: Plan, sales: str | Path) -> History:
     """Where outcomes fell among the forecaster's paths, period by period, as far back as the history goes."""
     settings, lags = plan.settings, plan.watching.lags if plan.watching is not None else 1
-    job = plan_forecast(settings, sales, horizon=lags)
+    job = plan_forecast(settings, sales, horizon=max(horizon_of(settings), lags))
     found: dict[int, list[tuple[str, float, float]]] = {}
     for history in job.histories:
-        y = clip_outliers(history.y)[0] if job.clip else history.y
-        last = y.size - 1 - lags
-        first = max(last - _ORIGINS + 1, job.model.min_history(job.season) - 1)
+        last = history.y.size - 1 - lags
+        first = max(last - _ORIGINS + 1, settings.forecaster.min_history(job.season) - 1)
         if last < first:
             continue
         cutoffs = np.arange(first, last + 1, dtype=np.int64)
-        model = job.model
-        common: dict[str, Any] = dict(horizon=lags, season=job.season, stream=job.stream(history.series))
-        if isinstance(model, Auto):
-            model = model.choose(y, int(cutoffs[0]), **common)
-        made = model.forecast(y, cutoffs, **common).expand()
-        weights = None if made.weights is None else made.weights.tolist()
-        if made.members.shape[1] < LEAST_MEMBERS:
+        members = job.how.forecasts(history.series, history.y, cutoffs)[:, :, :lags]
+        if members.shape[1] < LEAST_MEMBERS:
             # Nothing of it would be ranked: a monitor that sees nothing never trips.
-            count = f"{made.members.shape[1]} paths of the forecaster"
+            count = f"{members.shape[1]} paths of the forecaster"
             raise InputError("members", count, f"at least {LEAST_MEMBERS}, as the monitor needs (forecaster.paths)")
         for n, cutoff in enumerate(cutoffs.tolist()):
             # Exact sums, as of outcomes that are reported: a path that came as it was is a tie.
             total = math.fsum(history.y[cutoff + 1 : cutoff + 1 + lags].tolist())
-            low, high = rank_of([math.fsum(path) for path in made.members[n].tolist()], total, weights)
+            low, high = rank_of([math.fsum(path) for path in members[n].tolist()], total, None)
             # Counted back from the end, where all series meet.
             found.setdefault(cutoff - history.y.size, []).append((history.series, low, high))
     return [found[key] for key in sorted(found)]

@@ -126,6 +126,9 @@ class Forecast(Table):
     cycles: int = Field(default=28, ge=1, le=1000, description="seasons that recalibration looks back on")
     scale: bool = Field(default=True, description="recalibrate the spread too; false: bias only, sound for counts")
     floor: float | None = Field(default=None, description="no recalibrated member goes below; the forecaster's if none")
+    keep_outliers: bool = Field(
+        default=False, description="learn from values far out of what came before; false: they are cut back"
+    )
 
 
 class SharedLimit(Table):
@@ -205,13 +208,8 @@ class Settings:
 
     @property
     def season(self) -> int:
-        """Periods of the longest season; 1 where they are left out, until a history says more (`seasoned`)."""
+        """Periods of the longest season; 1 where they are left out, until a history says more (`with_season`)."""
         return self.forecast.season or self.backtest.season or 1
-
-    @property
-    def replayed_season(self) -> int:
-        """Periods of the season that replayed forecasts know."""
-        return self.backtest.season or self.season
 
     @property
     def recalibration(self) -> Recalibration:
