@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from ucsearch.backtest.intervals import Interval
 from ucsearch.backtest.linear import has_solver, storage_programme
+from ucsearch.backtest.walk import Choice
+from ucsearch.cli import app
 from ucsearch.pipeline import backtest_any
 from ucsearch.pipeline.any_page import write_any_page
 from ucsearch.pipeline.backtest_any import GIVEN, POLICY, run_backtest_any
@@ -369,3 +372,97 @@ def test_a_short_replay_of_trees_over_members_is_not_left_to_plain_python(tmp_pa
     settings = dataclasses.replace(settings, backtest=settings.backtest.model_copy(update={"periods": 2, "season": 24}))
     groups, _ = backtest_any.read_groups(settings, tmp_path / "demand.csv", None)
     assert backtest_any.Stage(groups[0], settings, 0, 2).how.engine == "auto"  # a decision took it seconds
+
+
+def hourly(path: Path, days: int, seed: int = 7) -> None:
+    """Prices of a day's shape that moves about, so that it matters to know the next day."""
+    rng = np.random.default_rng(seed)
+    hours = np.arange(24 * days)
+    level = np.repeat(rng.normal(50.0, 15.0, days), 24)
+    y = np.round(level + 20.0 * np.sin(hours * np.pi / 12.0) + rng.normal(0.0, 6.0, hours.size), 2)
+    times = np.datetime64("2024-05-01T00:00") + hours * np.timedelta64(1, "h")
+    rows = [f"A,{t},{v}" for t, v in zip(times, y.tolist(), strict=True)]
+    path.write_text("\n".join(["series,date,price", *rows]) + "\n")
+
+
+HOURLY = (
+    TOML.replace('"15min"', '"hour"')
+    .replace("level_step = 0.25", "level_step = 1.0")
+    .replace("capacity = 1.0", "capacity = 4.0")
+    .replace("wear = 0.5", 'end_price = "forecast"')
+    .replace("depth = 5", "depth = 12")
+    .replace("periods = 8\nseason = 4", "periods = 240\nwarmup = 24\nseason = 24")
+)
+
+
+@pytest.mark.parametrize("end", ["end_value = 7.5", 'end_price = "forecast"', ""])
+@pytest.mark.parametrize("warmup", [0, 3])
+def test_a_store_that_does_nothing_earns_nothing(end: str, warmup: int, tmp_path: Path) -> None:
+    """Not the value of the charge that it had from the beginning."""
+    write_prices(tmp_path / "prices.csv")
+    text = TOML.replace("wear = 0.5", f"wear = 0.5\n{end}").replace("season = 4", f"season = 4\nwarmup = {warmup}")
+    result = run_backtest_any(parse_settings(text.encode()), tmp_path / "prices.csv", earlier=0)
+    assert result.tracks["nothing"].reward.tolist() == [[0.0] * 8] * 2
+    assert result.total("nothing") == 0.0
+    assert {track.reward.shape for track in result.tracks.values()} == {(2, 8)}
+
+
+def test_a_charge_counts_on_the_day_that_bought_it_and_the_total_stays(tmp_path: Path) -> None:
+    """Bought before midnight, sold after it: cash and the change of the charge's value, day by day; all days together
+    are the cash and the value of what is left, less that of what was there."""
+    write_prices(tmp_path / "prices.csv")
+    text = TOML.replace("wear = 0.5", "wear = 0.5\nend_value = 30.0").replace("season = 4", "season = 4\nwarmup = 0")
+    settings = parse_settings(text.encode())
+    groups, _ = backtest_any.read_groups(settings, tmp_path / "prices.csv", None)
+    stage = backtest_any.Stage(groups[0], settings, 0, 8)
+    place, powers = stage.panel.layout.names.index("level"), {-1: -0.95, 0: 0.0, 1: 1.0}
+    for plan in ([0, 1, -1, 0, 0, 0, 0, 0], [0, 0, 0, 1, -1, 0, 0, 0]):  # within a season, and over its end
+
+        def follow(seen: Any, plan: list[int] = plan) -> Choice:
+            return Choice(np.full(2, powers[plan[seen.t]]), np.zeros(2, np.int64))
+
+        done = stage.walk(follow)
+        cash = np.array([
+            [-(a * 0.25 * y + 0.5 * max(-a * 0.25, 0.0) / 0.95) for a, y in zip(*rows, strict=True)]
+            for rows in zip(done.actions.tolist(), stage.counted().realised.reshape(2, 8).tolist(), strict=True)
+        ])  # fmt: skip
+        assert done.violations.tolist() == [0, 0]
+        value = 30.0 * done.states[:, :, place]
+        assert done.rewards == pytest.approx(cash + np.diff(value, axis=1), abs=1e-9)
+        assert done.totals == pytest.approx(cash.sum(axis=1) + value[:, -1] - value[:, 0], abs=1e-9)
+
+
+def test_foresight_is_told_from_the_policy_by_days(tmp_path: Path) -> None:
+    """Daily cash alone swings by what is carried over midnight, and an interval over days holds 0."""
+    hourly(tmp_path / "prices.csv", 24)
+    result = run_backtest_any(parse_settings(HOURLY.encode()), tmp_path / "prices.csv", earlier=0)
+    found = result.difference("hindsight")
+    assert found is not None
+    assert found.side == -1
+    assert result.total("hindsight") > result.total(POLICY)
+
+
+def test_a_warm_up_is_decided_and_not_counted(tmp_path: Path) -> None:
+    write_prices(tmp_path / "prices.csv")
+    plain, warm = (parse_settings(TOML.replace("season = 4", f"season = 4\nwarmup = {n}").encode()) for n in (0, 5))
+    stages = []
+    for settings in (plain, warm):
+        groups, _ = backtest_any.read_groups(settings, tmp_path / "prices.csv", None)
+        stages.append(backtest_any.Stage(groups[0], settings, 0, 8))
+    early = backtest_any.Stage(stages[0].group, plain, 0, 13)  # the same thirteen periods, all of them counted
+    done, whole = stages[1].walk(stages[1].policy()), early.walk(early.policy())
+    assert done.rewards.tolist() == whole.rewards[:, 5:].tolist()
+    assert done.states.tolist() == whole.states[:, 5:].tolist()
+
+
+def test_a_picture_of_a_store(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    write_prices(tmp_path / "prices.csv")
+    (tmp_path / "job.toml").write_text(TOML)
+    base = ["backtest", str(tmp_path / "job.toml"), "--data", str(tmp_path / "prices.csv"), "--earlier", "0"]
+    done = CliRunner().invoke(app, [*base, "--plot", str(tmp_path / "p.svg")])
+    assert done.exit_code == 0, done.output
+    assert f"picture in {tmp_path / 'p.svg'}" in done.output
+    text = (tmp_path / "p.svg").read_text()
+    assert "<svg" in text
+    assert "picture" not in CliRunner().invoke(app, [*base, "--no-plot"]).output

@@ -16,8 +16,9 @@ __all__ = ["backtest_any"]
 
 
 def backtest_any(
-    settings: Settings, data: Path, states: Path | None, out: Path | None, earlier: int | None, html: Path | None
-) -> None:
+    settings: Settings, data: Path, states: Path | None, out: Path | None, earlier: int | None, html: Path | None,
+    plot: Path | None,
+) -> None:  # fmt: skip
     """Replay, print and write; the exit code as of `ucsearch backtest`."""
     from ucsearch.cli.planner import print_fallbacks, print_problems, progress_bar
     from ucsearch.pipeline.backtest_any import run_backtest_any
@@ -34,6 +35,14 @@ def backtest_any(
 
         write_any_page(result, html)
         typer.echo(f"page in {html}")
+    if plot is not None:
+        from ucsearch.pipeline.pictures import draw_any, has_matplotlib
+
+        if has_matplotlib():
+            draw_any(result, plot)
+            typer.echo(f"picture in {plot}")
+        else:
+            typer.echo("no picture: matplotlib is not installed (pip install 'ucsearch[plot]')", err=True)
     if result.falls_back_too_often:
         print_fallbacks(1.0 - result.released, result.reasons, settings)
     if result.falls_back_too_often or any(p.refuses for p in result.problems):

@@ -205,7 +205,7 @@ def backtest(
 
             if service_level is not None:  # better said than an option that does nothing
                 raise InputError("--service-level", service_level, "nothing for this task: only orders have one")
-            backtest_any(found, data, states, out, earlier, html)
+            backtest_any(found, data, states, out, earlier, html, drawn)
             return
         keep_freed_memory()
         with progress_bar("replaying") as progress:

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import DataError
-from ucsearch.pipeline.backtest_result import BacktestResult
+from ucsearch.pipeline.any_result import AnyResult
+from ucsearch.pipeline.backtest_result import HINDSIGHT, POLICY, BacktestResult
 from ucsearch.pipeline.explain import Told
 
-__all__ = ["draw_backtest", "draw_decision", "has_matplotlib"]
+__all__ = ["draw_any", "draw_backtest", "draw_decision", "has_matplotlib"]
 
 Floats = NDArray[np.float64]
 _COLOURS = {"policy": "C3", "base-stock": "C0", "(s,S)": "C2", "hindsight": "0.5"}
@@ -47,6 +48,32 @@ def draw_backtest(result: BacktestResult, path: str | Path) -> None:
     axes[2].set_ylabel(f"ordered [{s.units}]")
     axes[2].set_xlabel(word)
     axes[0].legend(loc="upper left", fontsize="small", frameon=False)
+    axes[0].set_title(f"{len(result.series)} series", loc="left", fontsize="medium")
+    _save(figure, path)
+
+
+def draw_any(result: AnyResult, path: str | Path) -> None:
+    """Cumulative profit or cost by period, all series together, and how far the policy is ahead of each other line."""
+    s = result.settings
+    figure, axes = _figure(2, (8.0, 6.5))
+    drawn = {POLICY: "C3", "nothing": "0.75", HINDSIGHT: "0.5"}
+    if (best := result.hardest()) is not None:
+        drawn[best] = _HARDEST
+    own = result.tracks[POLICY].reward.sum(axis=0).cumsum()
+    for name, track in result.tracks.items():
+        if name not in drawn:  # so many lines would hide each other
+            continue
+        total = track.reward.sum(axis=0).cumsum()
+        periods = np.arange(1, total.size + 1)
+        width, style = 2.0 if name == POLICY else 1.2, "--" if name == HINDSIGHT else "-"
+        axes[0].plot(periods, result.sign * total, color=drawn[name], linewidth=width, linestyle=style, label=name)
+        if name != POLICY:
+            axes[1].plot(periods, own - total, color=drawn[name], linewidth=width, linestyle=style, label=name)
+    axes[1].axhline(0.0, color="0.3", linewidth=0.8)
+    axes[0].set_ylabel(f"cumulative {result.word} [{result.money}]")
+    axes[1].set_ylabel(f"policy ahead of it by [{result.money}]")
+    axes[1].set_xlabel("period" if s.period == "any" else s.period)
+    axes[0].legend(loc="best", fontsize="small", frameon=False)
     axes[0].set_title(f"{len(result.series)} series", loc="left", fontsize="medium")
     _save(figure, path)
 
