@@ -87,16 +87,17 @@ def test_reorder_point_waits_and_then_orders_more() -> None:
     low = 0.973 * total + spread * (0.183 / z + 1.063 - 2.192 * z)
     above, below = math.ceil(low) + 1.0, math.floor(low) - 1.0
     panel = panel_of(config, states(config, (above, 0.0), (below, 0.0)), members)
-    assert rule(panel, "(s,S)") == [0.0, round(low + batch - below)]
+    assert rule(panel, "(s,S) by formula") == [0.0, round(low + batch - below)]
     level = np.sort(members[:, :2].sum(axis=1))[199]
-    tuned = rule(panel, "(s,S)", ratio=0.5, periods=2.0)
-    assert tuned == [0.0 if above > level else round(level + 2.0 * mean - above), round(level + 2.0 * mean - below)]
+    size = 0.5 * math.sqrt(2.0 * 50.0 * mean)  # half an economic order quantity at a holding cost of 1
+    tuned = rule(panel, "(s,S)", ratio=0.5, eoq=0.5)
+    assert tuned == [0.0 if above > level else round(level + size - above), round(level + size - below)]
 
 
 def test_without_a_fixed_cost_reorder_point_is_base_stock() -> None:
     members = np.random.default_rng(2).gamma(4.0, 2.0, (50, 3))
     panel = panel_of(ITEM, states(ITEM, (0.0, 1.0), (5.0, 1.0), (12.0, 1.0)), members)
-    assert rule(panel, "(s,S)") == rule(panel, "base-stock")
+    assert rule(panel, "(s,S)") == rule(panel, "(s,S) by formula") == rule(panel, "base-stock")
 
 
 def test_batches_are_whole() -> None:
@@ -107,7 +108,7 @@ def test_batches_are_whole() -> None:
     plain = LeadTimeInventory(lead_time=1, order_sizes=tuple(float(x) for x in range(61)), fixed_cost=5.0)
     eoq = panel_of(plain, states(plain, (3.0, 4.0)), members)
     assert rule(eoq, "(s,nQ)") == [20.0]  # sqrt(2 * 5 * 10 / 1) = 10, twice
-    assert rule(eoq, "(s,nQ)", periods=1.5) == [15.0]
+    assert rule(eoq, "(s,nQ)", eoq=1.5) == [15.0]
 
 
 def test_rolling_quantile_and_constant_order_look_at_the_past_only() -> None:

@@ -41,7 +41,7 @@ def test_the_cheapest_on_the_earlier_part_is_chosen(tuned: TuneResult) -> None:
     assert {t.settings.policy.mode for t in tuned.trials} >= {"mean", "members", "closed"}
     assert len(tuned.trials) == 5  # without a season there is less to try
     assert not tuned.skipped
-    assert set(tuned.report.tries.values()) <= set(range(2, 7))  # rules get no fewer chances than they can use
+    assert min(one.tries for one in tuned.report.knobs.values()) >= len(tuned.trials)  # rules get no fewer chances
 
 
 def test_the_settings_written_are_the_ones_that_were_tried(tuned: TuneResult) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
 import numpy as np
@@ -106,10 +106,13 @@ class Certified:
 
 class Deterministic:
     """What most planners do: take one number per step from the forecast and plan as if it were certain. The number is
-    the mean, or the members' fractile at `quantile`."""
+    the mean, or the members' fractile at `quantile` (one for all episodes, or one for each)."""
 
-    def __init__(self, task: Task, policy: Policy, *, quantile: float | None = None, how: Run | None = None) -> None:
-        if quantile is not None and not 0.0 < quantile < 1.0:
+    def __init__(
+        self, task: Task, policy: Policy, *, quantile: float | Sequence[float] | None = None, how: Run | None = None
+    ) -> None:
+        shares = () if quantile is None else quantile if isinstance(quantile, Sequence) else (quantile,)
+        if not all(0.0 < share < 1.0 for share in shares):
             raise InputError("quantile", quantile, "a number between 0 and 1, or None for the mean")
         self.task, self.policy, self.quantile, self.how = task, policy, quantile, how or COMPILED
 
@@ -122,7 +125,7 @@ class Deterministic:
         return Choice.at(seen, plan.outputs.out_i[:, OutI.FIRST], np.array(plan.expansions, np.int64))
 
 
-def point_forecast(trace: Trace, quantile: float | None = None) -> Trace:
+def point_forecast(trace: Trace, quantile: float | Sequence[float] | None = None) -> Trace:
     """A trace of one member: the mean of every step, or the members' fractile at `quantile` of every step and field."""
     if quantile is None:
         point = trace.mean
@@ -131,7 +134,8 @@ def point_forecast(trace: Trace, quantile: float | None = None) -> Trace:
         weights = np.broadcast_to(trace.weights, trace.members.shape[:2])
         point = np.empty((count, horizon, fields))
         for w, h, f in np.ndindex(count, horizon, fields):
-            point[w, h, f] = fractile(trace.members[w, :, h, f], weights[w], quantile)
+            share = quantile[w] if isinstance(quantile, Sequence) else quantile
+            point[w, h, f] = fractile(trace.members[w, :, h, f], weights[w], share)
     return Trace.from_members(point[:, None, :, 0] if point.shape[-1] == 1 else point[:, None], model=trace.model)
 
 

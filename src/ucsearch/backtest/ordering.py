@@ -7,7 +7,8 @@ orders are `free`, the order itself as far as limits, packs and minimum orders l
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,17 +22,36 @@ from ucsearch.tasks import inventory_rules as rules
 __all__ = [
     "ItemState",
     "Ordering",
+    "SpanDemand",
     "base_stock",
     "batches",
     "capped_base_stock",
     "constant_order",
     "critical_ratio_of",
     "newsvendor",
+    "power_approximation",
     "reorder_point",
     "rolling_quantile",
 ]
 
 Floats = NDArray[np.float64]
+
+
+class SpanDemand:
+    """Demand of one item until the order after this one can arrive, over members; the same for every rule."""
+
+    def __init__(self, span: Floats, weights: Floats) -> None:
+        totals = span.sum(axis=1)
+        order = np.argsort(totals, kind="stable")
+        self._sorted, self._reached = totals[order], np.cumsum(weights[order])
+        self.total = float(weights @ totals)
+        self.spread = math.sqrt(float(weights @ (totals - self.total) ** 2))
+        self.period_mean = float(weights @ span.mean(axis=1))
+
+    def fractile(self, ratio: float) -> float:
+        """The smallest total that weights of at least `ratio` do not exceed."""
+        at = int(np.searchsorted(self._reached, ratio - 1e-12, side="left"))
+        return float(self._sorted[min(at, self._sorted.size - 1)])
 
 
 class ItemState(NamedTuple):
@@ -42,6 +62,7 @@ class ItemState(NamedTuple):
     members: Floats  # (J, H) demand, not below 0
     weights: Floats  # (J,)
     past: Callable[[], Floats]  # demand before now, oldest first
+    demand: SpanDemand
 
     @property
     def lead(self) -> int:
@@ -51,22 +72,23 @@ class ItemState(NamedTuple):
     def position(self) -> float:
         return rules.position_of(self.state)
 
-    @property
-    def span(self) -> Floats:
-        """(J, L + 1) demand until the order after this one can arrive."""
-        return self.members[:, : self.lead + 1]
-
     def ratio(self, given: float | None) -> float:
         return critical_ratio_of(self.params) if given is None else given
 
     def level(self, ratio: float | None) -> float:
         """The fractile of demand over lead time + 1 periods."""
-        return forecast_level(self.span, self.ratio(ratio), self.weights)
+        return self.demand.fractile(self.ratio(ratio))
 
     @property
     def period_demand(self) -> float:
         """Mean demand of a period until the next order can arrive."""
-        return float(self.weights @ self.span.mean(axis=1))
+        return self.demand.period_mean
+
+    @property
+    def economic_quantity(self) -> float:
+        """EOQ, sqrt(2 K D / h); 0 where an order costs nothing or stock does."""
+        p = self.params
+        return math.sqrt(2.0 * p.fixed_cost * self.period_demand / p.holding) if p.holding > 0.0 else 0.0
 
 
 Wish = Callable[[ItemState], float]
@@ -112,42 +134,38 @@ def newsvendor(item: ItemState, ratio: float | None = None) -> float:
     return fractile(short, item.weights, item.ratio(ratio))
 
 
-def reorder_point(item: ItemState, ratio: float | None = None, periods: float | None = None) -> float:
-    """(s, S): at or below s, order up to S. Tuned: s is the members' fractile at `ratio`, S lies `periods` of mean
-    demand above it. Otherwise by the revised power approximation (Ehrhardt and Mosier 1984, Management Science 30(5))
-    with the members' moments; without a fixed cost that is base-stock."""
-    p, position = item.params, item.position
-    if ratio is not None or periods is not None:
-        low = item.level(ratio)
-        high = low + (1.0 if periods is None else periods) * item.period_demand
-        return high - position if position <= low else 0.0
-    totals = item.span.sum(axis=1)
-    total = float(item.weights @ totals)
-    spread = math.sqrt(float(item.weights @ (totals - total) ** 2))
-    mean, top = item.period_demand, item.level(None)
-    if not (mean > 0.0 and spread > 0.0 and p.holding > 0.0 and p.fixed_cost > 0.0):
+def reorder_point(item: ItemState, ratio: float | None = None, eoq: float = 1.0) -> float:
+    """(s, S): at or below s, order up to S. s is the members' fractile at `ratio`, S lies `eoq` economic order
+    quantities above it; without a fixed cost that is base-stock."""
+    low, position = item.level(ratio), item.position
+    return low + eoq * item.economic_quantity - position if position <= low else 0.0
+
+
+def power_approximation(item: ItemState, shortage: float = 1.0, batch: float = 1.0) -> float:
+    """(s, S) by the revised power approximation (Ehrhardt and Mosier 1984, Management Science 30(5)) with the members'
+    moments, the shortage cost and the order quantity multiplied by `shortage` and `batch`; without a fixed cost that is
+    base-stock."""
+    p, position, demand = item.params, item.position, item.demand
+    mean, under = item.period_demand, shortage * underage(p)
+    ratio = under / (under + p.holding) if under + p.holding > 0.0 else 0.5
+    top = item.level(min(max(ratio, 0.01), 0.999))
+    if not (mean > 0.0 and demand.spread > 0.0 and p.holding > 0.0 and p.fixed_cost > 0.0):
         return top - position
-    batch = 1.30 * mean**0.494 * (p.fixed_cost / p.holding) ** 0.506 * (1.0 + (spread / mean) ** 2) ** 0.116
-    z = math.sqrt(batch * p.holding / (underage(p) * spread)) if underage(p) > 0.0 else math.inf
-    low = 0.973 * total + spread * (0.183 / z + 1.063 - 2.192 * z)
-    high = low + batch
-    if batch <= 1.5 * mean:
+    size = 1.30 * mean**0.494 * (p.fixed_cost / p.holding) ** 0.506 * (1.0 + (demand.spread / mean) ** 2) ** 0.116
+    z = math.sqrt(size * p.holding / (under * demand.spread)) if under > 0.0 else math.inf
+    low = 0.973 * demand.total + demand.spread * (0.183 / z + 1.063 - 2.192 * z)
+    size *= batch
+    high = low + size
+    if size <= 1.5 * mean:
         low, high = min(low, top), min(high, top)
     return high - position if position <= low else 0.0
 
 
-def batches(item: ItemState, ratio: float | None = None, periods: float | None = None) -> float:
-    """(s, nQ): at or below s, the fewest whole batches Q that lift stock and orders above it. Q is a case pack, or
-    `periods` of mean demand, or the economic order quantity sqrt(2 K D / h) where an order costs something."""
-    p = item.params
-    low, mean = item.level(ratio), item.period_demand
-    if p.case_pack > 0.0:
-        size = float(p.case_pack)
-    elif periods is not None:
-        size = periods * mean
-    else:
-        size = math.sqrt(2.0 * p.fixed_cost * mean / p.holding) if p.holding > 0.0 else 0.0
-    gap = low - item.position
+def batches(item: ItemState, ratio: float | None = None, packs: int = 1, eoq: float = 1.0) -> float:
+    """(s, nQ): at or below s, the fewest whole batches Q that lift stock and orders above it. Q is a number of case
+    packs, or, where there are none, `eoq` economic order quantities."""
+    size = packs * float(item.params.case_pack) if item.params.case_pack > 0.0 else eoq * item.economic_quantity
+    gap = item.level(ratio) - item.position
     if not gap >= 0.0:
         return 0.0
     return (math.floor(gap / size) + 1.0) * size if size > 0.0 else gap
@@ -170,11 +188,16 @@ def constant_order(item: ItemState) -> float:
 
 
 class Ordering:
-    """A rule as a chooser: `wish(item)` says how many units it would order. With `free` that may be any order within
-    the limits, rounded up to multiples of `round_to` units (0: not at all); else the nearest of the table."""
+    """A rule as a chooser: `wish(item)` says how many units it would order; several wishes are one for each episode.
+    With `free` that may be any order within the limits, rounded up to multiples of `round_to` units (0: not at all);
+    else the nearest of the table. `known` keeps the demand of items by decision, for other rules on the same panel."""
 
-    def __init__(self, task: Task, wish: Wish, *, free: bool = False, round_to: float = 0.0) -> None:
+    def __init__(
+        self, task: Task, wish: Wish | Sequence[Wish], *, free: bool = False, round_to: float = 0.0,
+        known: dict[tuple[int, int], SpanDemand] | None = None,
+    ) -> None:  # fmt: skip
         self.task, self.wish, self.free, self.round_to = task, wish, free, round_to
+        self.known = {} if known is None else known
 
     def __call__(self, seen: Seen) -> Choice:
         action = np.full(len(seen.rows), np.nan)
@@ -186,8 +209,14 @@ class Ordering:
         rows = (self.task.params_row if seen.params is None else seen.params).tolist()
         for n, row in enumerate(seen.rows.tolist()):
             p = params_layout.build(rows[n if len(rows) > 1 else 0])
-            item = ItemState(seen.layout.build(row), p, members[n], weights[n], lambda n=n: seen.past(n))  # type: ignore[misc]
-            action[n] = self._placed(item, float(self.wish(item)), seen.table[n], seen.mask[n])
+            demand = self.known.get((seen.t, n))
+            if demand is None:
+                demand = SpanDemand(members[n][:, : int(p.lead_time) + 1], weights[n])
+                self.known[seen.t, n] = demand
+            past = partial(seen.past, n)
+            item = ItemState(seen.layout.build(row), p, members[n], weights[n], past, demand)
+            wish = self.wish if callable(self.wish) else self.wish[n]
+            action[n] = self._placed(item, float(wish(item)), seen.table[n], seen.mask[n])
         return Choice(action, np.zeros(len(action), np.int64))
 
     def _placed(self, item: ItemState, wanted: float, table: Floats, mask: NDArray[np.bool_]) -> float:

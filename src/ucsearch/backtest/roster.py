@@ -6,7 +6,7 @@ everybody can be tuned on validation with the same effort (`ucsearch.backtest.tu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -29,8 +29,10 @@ from ucsearch.tasks import CapacityPlan, Intervention, LeadTimeInventory, Storag
 __all__ = ["NODES", "Budget", "Entry", "ordering_rules", "practitioners", "roster", "searches"]
 
 NODES = 200_000  # of an exact search or proof, per decision
-_RATIOS = (None, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)  # None: the critical ratio of the costs
-_PERIODS = (None, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0)  # None: by formula
+_RATIOS = (None, 0.5, 0.65, 0.8, 0.88, 0.94, 0.97, 0.985)  # None: the critical ratio of the costs
+_EOQS = (1.0, 0.4, 0.65, 1.5, 2.2)  # economic order quantities
+_PACKS = (1, 2, 3, 4, 6)
+_FACTORS = (1.0, 0.4, 0.65, 1.5, 2.5)
 _QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 
 
@@ -64,12 +66,21 @@ class Entry:
     note: str = ""  # settings in short, for a table's notes
     knobs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # values to try, the default first
     seeds: tuple[int, ...] = ()  # keys of a stochastic one; its figures are averaged over them
+    make_each: Callable[[Sequence[Mapping[str, Any]]], Chooser] | None = None  # with a setting for each episode
 
     def choosers(self, **knobs: Any) -> list[Callable[[], Chooser]]:
         """One maker per seed, with these `knobs`; the others at their defaults."""
         if not self.seeds:
             return [partial(self.make, **knobs)]
         return [partial(self.make, seed=seed, **knobs) for seed in self.seeds]
+
+    def chooser(self, settings: Sequence[Mapping[str, Any]]) -> Chooser:
+        """With a setting for each episode."""
+        if all(setting == settings[0] for setting in settings):
+            return self.make(**settings[0])
+        if self.make_each is None:
+            raise InputError("settings", f"several for {self.name}", "one: it cannot be set by episode")
+        return self.make_each(settings)
 
     def settings(self) -> Iterator[dict[str, Any]]:
         """Every setting of the declared grid, defaults first."""
@@ -141,7 +152,7 @@ def practitioners(panel: Panel, budget: Budget, *, how: Run | None = None) -> li
     """What would really be used instead, each with its knobs."""
     how, task = how or COMPILED, panel.task
 
-    def deterministic(quantile: float | None = None) -> Chooser:
+    def deterministic(quantile: float | Sequence[float] | None = None) -> Chooser:
         policy = Exact(depth=budget.depth, risk=0.0, node_budget=NODES)
         return Deterministic(task, policy, quantile=quantile, how=how)
 
@@ -151,6 +162,7 @@ def practitioners(panel: Panel, budget: Budget, *, how: Run | None = None) -> li
             "planning on a quantile", "classic", lambda quantile=0.8: deterministic(quantile),
             "exact search as if the 0.8 fractile were certain",
             {"quantile": (0.8, *(q for q in _QUANTILES if q != 0.8))},
+            make_each=lambda settings: deterministic([setting["quantile"] for setting in settings]),
         ),
     ]  # fmt: skip
     if isinstance(panel.config, LeadTimeInventory):
@@ -193,11 +205,17 @@ def ordering_rules(panel: Panel, *, free: bool = False, round_to: float = 0.0, h
     task = panel.task
     lead = int(panel.config.lead_time)
 
-    def rule(name: str, wish: Callable[..., float], note: str, *, unbound: bool = free, **knobs: Any) -> Entry:
-        def make(**chosen: Any) -> Chooser:
-            return Ordering(task, partial(wish, **chosen), free=unbound, round_to=round_to)
+    known: dict[tuple[int, int], ordering.SpanDemand] = {}  # demand of items by decision, the same for all rules
 
-        return Entry(name, "classic", make, note, knobs)
+    def rule(name: str, wish: Callable[..., float], note: str, *, unbound: bool = free, **knobs: Any) -> Entry:
+        def make_each(settings: Sequence[Mapping[str, Any]]) -> Chooser:
+            wishes = [partial(wish, **setting) for setting in settings]
+            return Ordering(task, wishes, free=unbound, round_to=round_to, known=known)
+
+        def make(**chosen: Any) -> Chooser:
+            return Ordering(task, partial(wish, **chosen), free=unbound, round_to=round_to, known=known)
+
+        return Entry(name, "classic", make, note, knobs, make_each=make_each)
 
     myopic = Entry(
         "myopic", "classic",
@@ -214,10 +232,21 @@ def ordering_rules(panel: Panel, *, free: bool = False, round_to: float = 0.0, h
         rule("base-stock", ordering.base_stock, f"critical {span}", ratio=_RATIOS),
         rule("capped base-stock", ordering.capped_base_stock, f"critical {span}, capped by that of the arrival period",
              ratio=_RATIOS),
-        rule("(s,S)", ordering.reorder_point, "power approximation", ratio=_RATIOS, periods=_PERIODS),
-        rule("(s,nQ)", ordering.batches, "whole economic order quantities", ratio=_RATIOS, periods=_PERIODS),
+        rule("(s,S)", ordering.reorder_point, "economic order quantities above a fractile", ratio=_RATIOS, eoq=_EOQS),
+        rule("(s,S) by formula", ordering.power_approximation, "power approximation", shortage=_FACTORS,
+             batch=_FACTORS),
+        rule("(s,nQ)", ordering.batches, "whole batches of packs, or of economic order quantities", ratio=_RATIOS,
+             **({"packs": _PACKS} if _has_packs(panel) else {"eoq": _EOQS})),
         rule("rolling quantile", ordering.rolling_quantile, f"critical fractile of the last {8 * (lead + 1)} periods",
              ratio=_RATIOS, periods=(None, 14, 28, 56)),
         rule("constant order", ordering.constant_order, "mean of the history"),
         myopic,
     ]  # fmt: skip
+
+
+def _has_packs(panel: Panel) -> bool:
+    """Whether orders come in packs, of all items or of some."""
+    layout = panel.task.params_layout
+    if panel.config.case_pack > 0.0 or layout is None or panel.params is None:
+        return bool(panel.config.case_pack > 0.0)
+    return bool((np.asarray(layout.columns(panel.params).case_pack) > 0.0).any())

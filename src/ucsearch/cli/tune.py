@@ -26,7 +26,13 @@ def tune(
         int | None, typer.Option("--earlier", min=1, help="Periods before the counted ones to tune on.")
     ] = None,
     tries: Annotated[
-        int, typer.Option("--tries", min=2, max=12, help="Tries, for the policy and for every rule.")
+        int,
+        typer.Option(
+            "--tries",
+            min=2,
+            max=12,
+            help="Settings of the policy that are tried; rules get more.",
+        ),
     ] = 12,
     service_level: Annotated[
         float | None,
@@ -36,7 +42,7 @@ def tune(
 ) -> None:
     """Choose mode, risk, depth, order sizes and recalibration on the earlier part of your history, by realised cost.
 
-    Rules are tuned there with as many tries; then everybody is compared once on the later part. Writes the settings
+    Rules are tuned there on wide grids; then everybody is compared once on the later part. Writes the settings
     with the choice to OUT, and what it rests on to OUT's name with .evidence.json and .evidence.txt.
 
     Exit codes: 0 done; 1 done, but some series could not be used or too many decisions fell back; 2 unusable settings

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.backtest.intervals import Interval, paired
+from ucsearch.backtest.knobs import Chosen
 from ucsearch.pipeline.backtest_result import GIVEN, HINDSIGHT, POLICY, TUNED
 from ucsearch.pipeline.periods import one_period
 from ucsearch.pipeline.tables import Problem
@@ -38,11 +39,11 @@ class AnyResult:
     tracks: dict[str, Outcomes]  # by policy
     released: float  # share of the policy's decisions that were released, not a fallback
     reasons: dict[str, int]  # of those that were not
-    knobs: dict[str, dict[str, Any]]  # of the tuned rules
+    knobs: dict[str, Chosen]  # of the tuned rules
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     settings: Settings
-    tries: dict[str, int] = field(default_factory=dict)  # how many settings were tried, by rule
+    spent: dict[str, float] = field(default_factory=dict)  # what rules cost on the periods before
     earlier: int = 0  # periods that rules were tuned on
 
     @property
@@ -86,8 +87,12 @@ class AnyResult:
         return paired(a, b, units, seed=self.settings.backtest.seed, name=name)
 
     def hardest(self) -> str | None:
-        """The rule that did best in the counted periods, tuned or not: whoever would be used instead."""
+        """The rule that did best on the periods before, tuned or not: whoever would be used instead. Where nothing was
+        tuned, the one that did best in the counted periods."""
         rules = [n for n in self.tracks if n not in (POLICY, HINDSIGHT, GIVEN)]
+        known = [n for n in rules if n in self.spent]
+        if known:
+            return min(known, key=lambda n: (self.spent[n], n))
         return max(rules, key=lambda n: self.sign * self.total(n), default=None)
 
     def headline(self) -> str:
@@ -143,9 +148,8 @@ class AnyResult:
     def tuned(self) -> list[str]:
         """What tuning chose, a line for each rule."""
         return [
-            f"{n}{TUNED}: {', '.join(f'{k} {v:g}' for k, v in found.items())} (of {self.tries.get(n, 0)} tried on the "
-            f"{self.earlier} periods before)"
-            for n, found in self.knobs.items()
+            f"{n}{TUNED}: {one.text()} (of {one.tries} tried on the {self.earlier} periods before)"
+            for n, one in self.knobs.items()
         ]
 
     def evidence(self) -> dict[str, Any]:
@@ -165,7 +169,8 @@ class AnyResult:
             "policy_better_by": rivals, self.word: {n: plain(self.total(n)) for n in self.tracks},
             "by_series": {n: (self.sign * t.reward.sum(axis=1)).tolist() for n, t in self.tracks.items()},
             "figures": {n: {label: plain(x) for label, _, x in self.figures(n)} for n in self.tracks},
-            "tuned": self.knobs, "tries": self.tries, "tuned_on_periods": self.earlier, "notes": list(self.notes),
+            "tuned": {n: one.plain() for n, one in self.knobs.items()}, "cost_before": self.spent,
+            "tuned_on_periods": self.earlier, "notes": list(self.notes),
         }  # fmt: skip
 
     def write(self, path: str | Path) -> int:

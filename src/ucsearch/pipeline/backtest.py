@@ -8,7 +8,7 @@ the periods before the counted ones.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.backtest.knobs import Chosen
 from ucsearch.backtest.panel import Panel
-from ucsearch.backtest.refine import TRIES
 from ucsearch.backtest.walk import Chooser
 from ucsearch.errors import InputError
 from ucsearch.pipeline.backtest_result import GIVEN, HINDSIGHT, POLICY, TUNED, BacktestResult, Track
@@ -32,30 +32,34 @@ from ucsearch.settings import Settings
 __all__ = ["run_backtest"]
 
 Floats = NDArray[np.float64]
+ItemSettings = Mapping[str, list[dict[str, Any]]]  # of tuned rules, by item
 _FIELDS = tuple(f.name for f in dataclasses.fields(Track))
 _WITHOUT_KNOBS = ("planning on the mean", "greedy")
+# About how many settings of a rule are tried, for a progress bar.
+_TRIED = {"base-stock": 8, "(s,S)": 40, "(s,S) by formula": 25, "(s,nQ)": 40, "newsvendor": 8, "rolling quantile": 32,
+          "planning on a quantile": 7}  # fmt: skip
 
 
 def run_backtest(
     settings: Settings, data: Data, *, states: str | Path | None = None, progress: Progress | None = None,
-    earlier: int | None = None, tries: int = TRIES, service_level: float | None = None, keep: Path | None = None,
+    earlier: int | None = None, service_level: float | None = None, keep: Path | None = None,
     given: Settings | None = None,
 ) -> BacktestResult:  # fmt: skip
     """Replay the history in `data`. Of `states` only parameters are used (lead times, costs), not today's stock.
 
-    Rules are tuned on the `earlier` periods before the counted ones (as many as those, if not given; 0: not tuned),
-    with `tries` settings each. With a `service_level` the shortage cost is the one that reaches it there. Finished
+    Rules are tuned on wide grids on the `earlier` periods before the counted ones (as many as those, if not given; 0:
+    not tuned). With a `service_level` the shortage cost is the one that reaches it there. Finished
     parts are kept in the folder `keep` until the run is done. `given`: settings to show beside.
     """
     before = settings.backtest.periods if earlier is None else earlier
-    check_effort(before, tries)
+    check_earlier(before)
     data = read_sales(data, settings)
     settings = with_season(settings, data)
     given = None if given is None else with_season(given, data)
     found, problems = read_histories(settings, data, states)
     follows = {
         "settings": repr(settings), "given": repr(given), "data": file_hash(data.file), "states": file_hash(states),
-        "earlier": before, "tries": tries, "service_level": service_level,
+        "earlier": before, "service_level": service_level,
     }  # fmt: skip
     contest = Contest(Kept(keep, "backtest", follows), progress)
     long = [one for one in found if one.y.size >= needed_periods(settings) + before] if before else []
@@ -64,20 +68,21 @@ def run_backtest(
         text = f"{len(found) - len(long)} of {len(found)} series have no {before} periods more to tune on"
         notes.append(f"{text}; rules were tuned on the others" if long else f"{text}: no rule is tuned")
     window = settings.backtest.periods + settings.backtest.warmup
-    contest.expect(effort_of_report(settings, len(found), len(long), before, tries, beside=given is not None))
+    contest.expect(effort_of_report(settings, len(found), len(long), before, beside=given is not None))
     if service_level is not None:
         found, _, note = with_service_level(contest, settings, found, long, before, service_level)
         by_name = {one.series: one for one in found}
         long = [by_name[one.series] for one in long]
         notes.append(note)
-    knobs, tried = contest.tune_rules(settings, long, before, tries) if long else ({}, {})
+    knobs, spent = contest.tune_rules(settings, long, before) if long else ({}, {})
+    places = {one.series: i for i, one in enumerate(long)}
     others = {} if given is None else {one.series: one for one in read_histories(given, data, states)[0]}
 
     def work(part: list[History]) -> Arrays:
         beside = None
         if given is not None:
             beside = contest.replay([others[one.series] for one in part], given)
-        return _final(contest, contest.replay(part, settings), knobs, beside)
+        return _final(contest, contest.replay(part, settings), _by_item(knobs, part, places), beside)
 
     parts = contest.by_part("later", found, work, window * _effort_of_walks(bool(long), given is not None))
     contest.kept.done()
@@ -93,16 +98,16 @@ def run_backtest(
     released = float(parts["released"].sum()) / (len(found) * window)
     return BacktestResult(
         tuple(one.series for one in found), tracks, released, tuple(problems), settings,
-        dict(sorted(reasons.items())), knobs, tried, before if knobs else 0, why, tuple(notes),
+        dict(sorted(reasons.items())), knobs, spent, before if knobs else 0, why, tuple(notes),
     )  # fmt: skip
 
 
-def effort_of_report(settings: Settings, series: int, tuned_on: int, earlier: int, tries: int, *, beside: bool) -> int:
+def effort_of_report(settings: Settings, series: int, tuned_on: int, earlier: int, *, beside: bool) -> int:
     """What a backtest takes, for a progress bar: rules tuned on some of the series, then everybody's walk on all."""
     test = settings.backtest
-    rules = sum(rule_effort(name) for name in CLASSICS if name not in _WITHOUT_KNOBS)
+    rules = sum(rule_effort(name) * _TRIED.get(name, 1) for name in CLASSICS)
     walks = _effort_of_walks(tuned_on > 0, beside)
-    return series * (test.periods + test.warmup) * walks + tuned_on * (earlier + test.warmup) * tries * rules
+    return series * (test.periods + test.warmup) * walks + tuned_on * (earlier + test.warmup) * rules
 
 
 def _effort_of_walks(tuned: bool, beside: bool) -> int:
@@ -111,14 +116,19 @@ def _effort_of_walks(tuned: bool, beside: bool) -> int:
     return OWN * (1 + beside) + rules
 
 
-def check_effort(earlier: int, tries: int) -> None:
+def check_earlier(earlier: int) -> None:
     if not (isinstance(earlier, int) and earlier >= 0):
         raise InputError("earlier", earlier, "a whole number of periods, 0 or more")
-    if not 2 <= tries <= TRIES:
-        raise InputError("tries", tries, f"from 2 to {TRIES}")
 
 
-def _final(contest: Contest, replay: Replay, knobs: Mapping[str, dict[str, Any]], beside: Replay | None) -> Arrays:
+def _by_item(knobs: Mapping[str, Chosen], part: Sequence[History], places: Mapping[str, int]) -> ItemSettings:
+    """The settings of tuned rules for some series; a series that was too short to be tuned on takes those of the
+    middle item."""
+    middle = len(places) // 2
+    return {name: [one.of(places.get(history.series, middle)) for history in part] for name, one in knobs.items()}
+
+
+def _final(contest: Contest, replay: Replay, knobs: ItemSettings, beside: Replay | None) -> Arrays:
     """Everybody through the counted periods, and the best that could have been done from where they began."""
     out: Arrays = {}
 
@@ -138,7 +148,7 @@ def _final(contest: Contest, replay: Replay, knobs: Mapping[str, dict[str, Any]]
     for name in CLASSICS:
         jobs.append(partial(walked, name, replay, panel, entries[name].make()))
         if name in knobs:
-            jobs.append(partial(walked, name + TUNED, replay, panel, entries[name].make(**knobs[name])))
+            jobs.append(partial(walked, name + TUNED, replay, panel, entries[name].chooser(knobs[name])))
     begins = []
     for begin, made in contest.side_by_side(jobs, replay.settings.run.threads):
         begins.append(begin)

@@ -10,7 +10,6 @@ shown as they are and tuned on the periods before the counted ones. Every finish
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.backtest.choosers import Certified
+from ucsearch.backtest.knobs import ROUNDS, Chosen, Grid, choose, pooled_best
 from ucsearch.backtest.linear import LinearStorage, has_solver
 from ucsearch.backtest.panel import Panel, Stretch, make_panel
 from ucsearch.backtest.practice import Nothing
-from ucsearch.backtest.refine import TRIES
 from ucsearch.backtest.roster import Budget, Entry, practitioners
-from ucsearch.backtest.tune import spread_out
 from ucsearch.backtest.walk import Choice, Chooser, Seen, Walk, parts_of, walk
 from ucsearch.dispatch.decision import DecisionPanel, Outcome
 from ucsearch.effort import Run
@@ -65,12 +63,12 @@ Group = list[One]  # series of one kind
 
 def run_backtest_any(
     settings: Settings, data: Data, *, states: str | Path | None = None, earlier: int | None = None,
-    tries: int = TRIES, progress: Progress | None = None, keep: Path | None = None, given: Settings | None = None,
+    progress: Progress | None = None, keep: Path | None = None, given: Settings | None = None,
 ) -> AnyResult:  # fmt: skip
     """Replay the last `backtest.periods` of the history. `states` gives parameters and where everybody begins; without
-    it, where the task says. Rules are tuned on `earlier` periods before (as many, if not given; 0: not at all), with
-    `tries` settings each. Finished walks are kept in the folder `keep`. `given`: settings to show beside, which also
-    say what is left at the end is worth."""
+    it, where the task says. Rules are tuned on wide grids on the `earlier` periods before (as many, if not given; 0:
+    not at all). Finished walks are kept in the folder `keep`. `given`: settings to show beside, which also say what is
+    left at the end is worth."""
     before = settings.backtest.periods if earlier is None else earlier
     data = read_sales(data, settings)
     settings = with_season(settings, data)
@@ -79,14 +77,14 @@ def run_backtest_any(
     beside = None if given is None else read_groups(given, data, states)[0]
     follows = {
         "settings": repr(settings), "given": repr(given), "data": file_hash(data.file), "states": file_hash(states),
-        "earlier": before, "tries": tries,
+        "earlier": before,
     }  # fmt: skip
     kept = Kept(keep, "backtest", follows)
     found = []
     for i, group in enumerate(groups):
         other = None if given is None or beside is None else Stage(beside[i], given, 0, given.backtest.periods)
         stage = Stage(group, settings, 0, settings.backtest.periods, other)
-        found.append(_Replay(stage, kept, progress, f"{i}", len(groups)).run(before, tries))
+        found.append(_Replay(stage, kept, progress, f"{i}", len(groups)).run(before))
     policies = [n for n in found[0].tracks if all(n in one.tracks for one in found)]
     tracks = {n: _joined([one.tracks[n] for one in found]) for n in policies}
     reasons: Counter[str] = sum((one.reasons for one in found), Counter())
@@ -95,7 +93,7 @@ def run_backtest_any(
     return AnyResult(
         tuple(one.name for group in groups for one in group), tracks,
         1.0 - sum(reasons.values()) / total, dict(sorted(reasons.items())), found[0].knobs, tuple(problems),
-        tuple(dict.fromkeys(note for one in found for note in one.notes)), settings, found[0].tries,
+        tuple(dict.fromkeys(note for one in found for note in one.notes)), settings, found[0].spent,
         before if found[0].knobs else 0,
     )  # fmt: skip
 
@@ -250,8 +248,8 @@ def values_of(panel: Panel, states: Floats) -> Floats:
 class _Replayed(NamedTuple):
     tracks: dict[str, Outcomes]
     reasons: Counter[str]
-    knobs: dict[str, dict[str, Any]]
-    tries: dict[str, int]
+    knobs: dict[str, Chosen]
+    spent: dict[str, float]  # what rules cost on the periods before
     notes: list[str]
 
 
@@ -266,7 +264,7 @@ class _Replay:
         self.begins = stage.panel.starts  # (N, n) where the policy stood when the counted periods began
         self.done = self.total = 0
 
-    def run(self, before: int, tries: int) -> _Replayed:
+    def run(self, before: int) -> _Replayed:
         stage, settings = self.stage, self.stage.settings
         entries, notes = stage.entries(), []
         tunable = [e for e in entries if e.knobs] if before > 0 else []
@@ -274,16 +272,15 @@ class _Replay:
         if tunable and shortest < needed_periods(settings) + before:
             notes.append(f"no rule is tuned: histories have no {before} periods more")
             tunable = []
-        tried = {e.name: spread_out(e, tries) for e in tunable}
-        self.total = len(entries) + len(tunable) + 3 + sum(map(len, tried.values()))
-        knobs = self._tuned(tunable, tried, before)
+        self.total = len(entries) + len(tunable) + 3 + sum(len(Grid(e.knobs).settings()) for e in tunable)
+        knobs, spent = self._tuned(tunable, before)
         self._add(POLICY, stage, self._counted)
         if stage.judge is not None:
             self._add(GIVEN, stage.judge, stage.judge.policy)
         for entry in entries:
             self._add(entry.name, stage, entry.make)
             if entry.name in knobs:
-                self._add(entry.name + TUNED, stage, lambda e=entry: e.make(**knobs[e.name]))  # type: ignore[misc]
+                self._add(entry.name + TUNED, stage, lambda e=entry: e.make(**knobs[e.name].of(0)))  # type: ignore[misc]
         if isinstance(stage.panel.config, Storage):
             if has_solver():
                 smooth, where = stage.smooth()
@@ -298,29 +295,51 @@ class _Replay:
             notes.append("no hindsight: the best plan for what really came could not be proved")
         else:
             notes.append("no hindsight beside other settings: `ucsearch backtest` of these shows it")
-        return _Replayed(self.found, self.reasons, knobs, {n: len(x) for n, x in tried.items()}, notes)
+        return _Replayed(self.found, self.reasons, knobs, spent, notes)
 
-    def _tuned(
-        self, entries: Sequence[Entry], tried: dict[str, list[dict[str, Any]]], before: int
-    ) -> dict[str, dict[str, Any]]:
-        """The best setting of each rule on the periods before; ties go to the earlier try, so to the default."""
+    def _tuned(self, entries: Sequence[Entry], before: int) -> tuple[dict[str, Chosen], dict[str, float]]:
+        """The best setting of each rule for all series on the periods before, and what rules cost there."""
         if not entries:
-            return {}
+            return {}, {}
         s = self.stage
         judge = None if s.judge is None else Stage(s.judge.group, s.judge.settings, s.periods, before)
         earlier = Stage(s.group, s.settings, s.periods, before, judge)
-        knobs = {}
+        knobs, spent = {}, {}
         for place, entry in enumerate(entries):
-            rewards = []
-            for k, chosen in enumerate(tried[entry.name]):
-                made = self.kept.part(
-                    f"{self.name}-rule-{place}-{k}",
-                    lambda e=entry, c=chosen: {"reward": earlier.walk(e.make(**c)).totals},  # type: ignore[misc]
-                )
-                rewards.append(math.fsum(made["reward"].tolist()))
-                self._tick()
-            knobs[entry.name] = tried[entry.name][int(np.argmax(rewards))]
-        return knobs
+            grid = Grid(entry.knobs)
+            tried, costs = self._tried(earlier, entry, grid.settings(), f"{place}-0")
+            for turn in range(1, ROUNDS + 1):
+                wider = grid.widened(pooled_best(tried, costs))
+                if wider == grid:
+                    break
+                more = [setting for setting in wider.settings() if setting not in tried]
+                usable, values = self._tried(earlier, entry, more, f"{place}-{turn}")
+                tried, costs, grid = tried + usable, np.concatenate([costs, values]), wider
+            # One row: all series together, so that the two ways to choose are one.
+            knobs[entry.name] = choose(tried, costs.sum(axis=1, keepdims=True))
+            spent[entry.name], spent[entry.name + TUNED] = float(costs[0].sum()), knobs[entry.name].cost
+        return knobs, spent
+
+    def _tried(
+        self, earlier: Stage, entry: Entry, settings: Sequence[dict[str, Any]], name: str
+    ) -> tuple[list[dict[str, Any]], Floats]:
+        """The settings that the rule takes, and (tries, S, 2) what they cost by half of the periods."""
+        usable, costs = [], []
+        for k, setting in enumerate(settings):
+            try:
+                entry.make(**setting)
+            except InputError:  # two knobs that do not go together, such as a low above a high
+                continue
+
+            def halves(setting: dict[str, Any] = setting) -> Arrays:
+                paid = -earlier.walk(entry.make(**setting)).rewards
+                middle = paid.shape[1] // 2
+                return {"cost": np.stack([paid[:, :middle].sum(axis=1), paid[:, middle:].sum(axis=1)], axis=1)}
+
+            costs.append(self.kept.part(f"{self.name}-rule-{name}-{k}", halves)["cost"])
+            usable.append(dict(setting))
+            self._tick()
+        return usable, np.stack(costs) if costs else np.zeros((0, len(earlier.group), 2))
 
     def _counted(self) -> Chooser:
         def count(t: int, decided: DecisionPanel) -> None:

@@ -89,7 +89,7 @@ def write_backtest_page(result: BacktestResult, path: str | Path) -> None:
         notes=[*([f"No hindsight: {result.no_hindsight}."] if result.no_hindsight else []), *result.notes,
                *(f"{name}: {_WORDS[name]}." for name in result.tracks if name in _WORDS)],
         reasons=sorted(result.reasons.items(), key=lambda x: (-x[1], x[0])), earlier=result.earlier,
-        chosen=[(n, _told(k), result.tries.get(n, 0)) for n, k in result.knobs.items()],
+        chosen=[(n, one.text(), one.tries) for n, one in result.knobs.items()],
         series=[_series(result, i, rival) for i in range(min(len(result.series), MOST))], total=len(result.series),
         rival=rival or "", problems=[str(p) for p in result.problems if p.refuses][:100],
     )  # fmt: skip
@@ -118,7 +118,3 @@ def _series(result: BacktestResult, i: int, rival: str | None) -> dict[str, Any]
         "name": result.series[i], "own": cost, "other": other, "saved": None if other is None else other - cost,
         "fill": 100.0 * f["fill_rate"], "stock": f["average_stock"], "orders": f["orders"],
     }  # fmt: skip
-
-
-def _told(chosen: dict[str, Any]) -> str:
-    return ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in chosen.items()) or "its formula"

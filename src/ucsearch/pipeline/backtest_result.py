@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.backtest.intervals import Interval
+from ucsearch.backtest.knobs import Chosen
 from ucsearch.backtest.statistics import LEAST, RESAMPLES, Bounds, bootstrap_key, bounds, scale_free_delta
 from ucsearch.pipeline.periods import one_period
 from ucsearch.pipeline.tables import Problem
@@ -23,8 +24,8 @@ __all__ = ["GIVEN", "HINDSIGHT", "POLICY", "TUNED", "Against", "BacktestResult",
 
 Floats = NDArray[np.float64]
 POLICY, HINDSIGHT = "policy", "hindsight"
-GIVEN = "settings as given"  # beside a tuned policy: what it was before
 TUNED = ", tuned"
+GIVEN = "settings as given"  # beside a tuned policy: what it was before
 _DRAWS = 20_000_000  # numbers drawn for one interval at most
 
 
@@ -101,8 +102,8 @@ class BacktestResult:
     problems: tuple[Problem, ...]
     settings: Settings
     reasons: dict[str, int]  # of the policy's decisions that were not released
-    knobs: dict[str, dict[str, Any]] = field(default_factory=dict)  # what tuning chose, by rule
-    tries: dict[str, int] = field(default_factory=dict)  # how many settings were tried, by rule
+    knobs: dict[str, Chosen] = field(default_factory=dict)  # what tuning chose, by rule
+    spent: dict[str, float] = field(default_factory=dict)  # what rules cost on the periods before, tuned or not
     earlier: int = 0  # periods that rules were tuned on
     no_hindsight: str = ""  # why there is none
     notes: tuple[str, ...] = ()
@@ -130,28 +131,35 @@ class BacktestResult:
         return Against(name, count, scaled[0], scaled[1], scaled[2], money, delta)
 
     def hardest(self) -> str | None:
-        """The classic that cost least in the counted periods, tuned or not: whoever would be used instead."""
+        """The strongest rule: the one that cost least on the periods before, where rules were tuned. Where none was,
+        the one that cost least in the counted periods."""
+        known = [n for n in self.classics if n in self.spent]
+        if known:
+            return min(known, key=lambda n: (self.spent[n], n))
         return min(self.classics, key=lambda n: (float(self.tracks[n].net.sum()), n), default=None)
 
     def headline(self) -> str:
-        """The policy against the best rule: never against a weak one, never without the interval."""
+        """The policy against the strongest rule, in money and per cent, never without the interval."""
         best = self.hardest()
         if best is None:
             return ""
-        found = self.against(best)
-        over = f"95 % interval over {found.series} series"
+        found, money = self.against(best), self.settings.currency or "currency"
+        chosen = "chosen on the periods before" if best in self.spent else "chosen on these periods"
+        rival = f"the strongest rule, {best} ({chosen})"
+        saved = f"{abs(found.money.mean * found.series):,.0f} {money}"
+        change = f"{100.0 * abs(found.share):.1f} %" if math.isfinite(found.share) else ""
         if not found.ends.is_known:
             why = f", at least {LEAST} are needed" if found.series < LEAST else " are too few, they differ too much"
             few = f"no interval: {found.series} series{why}"
-            return f"policy against the best rule, {best}: {found.text() or 'equal'} ({few})"
-        change = f"{100.0 * abs(found.share):.1f} %"
-        interval = f"[{100.0 * found.low:+.1f}, {100.0 * found.high:+.1f}] % saved, {over}"
+            return f"policy against {rival}: {found.text() or 'equal'} ({few})"
+        ends = f"[{100.0 * found.low:+.1f}, {100.0 * found.high:+.1f}] % saved"
+        interval = f"{ends}, 95 % interval over {found.series} series"
         if found.ends.side > 0:
-            return f"the policy is {change} cheaper than the best rule, {best}: {interval}"
+            return f"the policy saves {saved}, {change} of what {rival} costs: {interval}"
         if found.ends.side < 0:
-            return f"the best rule, {best}, is cheaper: the policy costs {change} more; {interval}"
-        told = f"{best}; {100.0 * found.share:+.1f} % {interval}"
-        return f"a simple rule does as well, as far as these series can tell: {told}"
+            return f"a simple rule is cheaper: the policy costs {saved} or {change} more than {rival}; {interval}"
+        level = "a simple rule does as well, as far as these series can tell"
+        return f"{level}: {rival}; {100.0 * found.share:+.1f} % {interval}"
 
     def text(self) -> str:
         """Tables in the user's units and currency."""
@@ -182,9 +190,8 @@ class BacktestResult:
         lines = [title, self.headline(), "", *_aligned(rows), ""]
         lines.append("policy saves: share of the other's cost, with its 95 % interval over series; - is a loss")
         if self.knobs:
-            told = "; ".join(f"{name} {_knobs(chosen)}" for name, chosen in self.knobs.items())
-            most = max(self.tries.values(), default=0)
-            lines.append(f"tuned on the {self.earlier} periods before, at most {most} settings each: {told}")
+            lines.append(f"tuned on the {self.earlier} periods before:")
+            lines += [f"  {name}: {one.text()}, of {one.tries} settings" for name, one in self.knobs.items()]
         if self.no_hindsight:
             lines.append(f"no hindsight: {self.no_hindsight}")
         return "\n".join([*lines, *self.notes])
@@ -210,7 +217,8 @@ class BacktestResult:
             "series": list(self.series), "periods": self.tracks[POLICY].cost.shape[1], "released": self.released,
             "headline": self.headline(), "hardest": self.hardest(), "policy_saves": rivals,
             "figures": {n: {k: plain(v) for k, v in t.figures().items()} for n, t in self.tracks.items()},
-            "tuned": self.knobs, "tries": self.tries, "tuned_on_periods": self.earlier,
+            "tuned": {n: one.plain() for n, one in self.knobs.items()}, "cost_before": self.spent,
+            "tuned_on_periods": self.earlier,
             "no_hindsight": self.no_hindsight, "notes": list(self.notes),
         }  # fmt: skip
 
@@ -231,7 +239,3 @@ class BacktestResult:
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(f"{x:{'<' if i == 0 else '>'}{widths[i]}}" for i, x in enumerate(row)) for row in rows]
-
-
-def _knobs(chosen: dict[str, Any]) -> str:
-    return ", ".join(f"{k} {v:.4g}" for k, v in chosen.items()) or "by its formula"

@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.backtest.ordering import critical_ratio_of
-from ucsearch.backtest.refine import first_tries, second_tries
+from ucsearch.backtest.knobs import ROUNDS, Chosen, Grid, choose, pooled_best
+from ucsearch.backtest.roster import Entry
 from ucsearch.engine.api import thread_count
 from ucsearch.engine.choose import engine_for
 from ucsearch.errors import InputError
+from ucsearch.pipeline.backtest_result import TUNED
 from ucsearch.pipeline.kept import Arrays, Kept
 from ucsearch.pipeline.replay import PLANNED, POLICY, RULE, History, Replay
 from ucsearch.settings import Settings
@@ -104,32 +105,35 @@ class Contest:
     # ---------------------------------------------------------------- rules
 
     def tune_rules(
-        self, settings: Settings, found: Sequence[History], earlier: int, tries: int
-    ) -> tuple[dict[str, Knobs], dict[str, int]]:
-        """The best setting of every rule on the periods before the counted ones, by total cost, and how many were
-        tried; ties go to the earlier try, so to the formula."""
+        self, settings: Settings, found: Sequence[History], earlier: int
+    ) -> tuple[dict[str, Chosen], dict[str, float]]:
+        """The best setting of every rule on the periods before the counted ones; and what every rule cost there, by
+        its name and, tuned, with `TUNED` behind it."""
         before, past = earlier_part(settings, found, earlier)
-        cycle, critical = _cycle(found), float(np.median([critical_ratio_of(one.case.params) for one in found]))
         first = self.replay(past[:1], before)
-        knobs = {name: entry.knobs for name, entry in first.classics(first.panel()).items() if entry.knobs}
-        tried = {name: first_tries(values, cycle, tries) for name, values in knobs.items()}
+        entries = first.classics(first.panel())
+        grids = {name: _grid(entry, found) for name, entry in entries.items()}
+        tried = {name: grid.settings() for name, grid in grids.items()}
         held: dict[tuple[str, ...], Floats] = {}
-        costs = {name: list(x) for name, x in self._costs("rules-1", before, past, tried, held).items()}
-        more = {
-            name: second_tries(values, tried[name][int(np.argmin(costs[name]))], tried[name], cycle, critical, tries)
-            for name, values in knobs.items()
-        }
-        for name, x in self._costs("rules-2", before, past, more, held).items():
-            costs[name] += list(x)
-            tried[name] = tried[name] + more[name]
-        chosen = {name: tried[name][int(np.argmin(costs[name]))] for name in knobs}
-        return chosen, {name: len(x) for name, x in tried.items()}
+        costs = self._costs("rules-0", before, past, tried, held)
+        for turn in range(1, ROUNDS + 1):
+            wider = {n: g.widened(pooled_best(tried[n], costs[n])) for n, g in grids.items()}
+            more = {n: [s for s in g.settings() if s not in tried[n]] for n, g in wider.items() if g != grids[n]}
+            if not more:
+                break
+            for name, values in self._costs(f"rules-{turn}", before, past, more, held).items():
+                costs[name] = np.concatenate([costs[name], values])
+                tried[name] = tried[name] + more[name]
+            grids = wider
+        chosen = {name: choose(tried[name], costs[name]) for name in tried if len(tried[name]) > 1}
+        spent = {name: math.fsum(costs[name][0].ravel().tolist()) for name in tried}
+        return chosen, spent | {name + TUNED: one.cost for name, one in chosen.items()}
 
     def _costs(
         self, stage: str, settings: Settings, found: Sequence[History], tries: dict[str, list[Knobs]],
         held: dict[tuple[str, ...], Floats],
-    ) -> dict[str, list[float]]:  # fmt: skip
-        """Total cost of every try. `held`: forecasts that an earlier stage made, by its part."""
+    ) -> dict[str, Floats]:  # fmt: skip
+        """(tries, S, 2) costs of every try by half of the periods. `held`: forecasts that an earlier stage made."""
 
         def work(part: list[History]) -> Arrays:
             names = tuple(one.series for one in part)
@@ -140,7 +144,7 @@ class Contest:
             wanted = [(name, i, knobs) for name, several in tries.items() for i, knobs in enumerate(several)]
 
             def cost(name: str, knobs: Knobs) -> Floats:
-                return replay.counted_cost(replay.walk(panel, entries[name].make(**knobs)))
+                return replay.counted_halves(replay.walk(panel, entries[name].make(**knobs)))
 
             jobs = [partial(cost, name, knobs) for name, _, knobs in wanted]
             made = self.side_by_side(jobs, settings.run.threads)
@@ -148,7 +152,14 @@ class Contest:
 
         length = settings.backtest.periods + settings.backtest.warmup
         made = self.by_part(stage, found, work, length * sum(rule_effort(n) * len(x) for n, x in tries.items()))
-        return {n: [math.fsum(made[f"{n} {i}"].tolist()) for i in range(len(x))] for n, x in tries.items()}
+        return {n: np.stack([made[f"{n} {i}"] for i in range(len(x))]) for n, x in tries.items()}
+
+
+def _grid(entry: Entry, found: Sequence[History]) -> Grid:
+    """The knobs of a rule that can make a difference for these items."""
+    fixed = any(one.case.params.fixed_cost > 0.0 for one in found)
+    idle = () if fixed else ("eoq", "shortage", "batch")
+    return Grid({k: (v[0],) if k in idle else v for k, v in entry.knobs.items()})
 
 
 def rule_effort(name: str) -> int:
@@ -165,15 +176,6 @@ def earlier_part(settings: Settings, found: Sequence[History], earlier: int) -> 
 
 def _with_backtest(settings: Settings, periods: int) -> Settings:
     return replace(settings, backtest=settings.backtest.model_copy(update={"periods": periods}))
-
-
-def _cycle(found: Sequence[History]) -> float:
-    """Periods of demand in an economic order of the middle series; 0 without a fixed cost."""
-    spans = []
-    for one in found:
-        p, mean = one.case.params, float(one.y.mean())
-        spans.append(math.sqrt(2.0 * p.fixed_cost / (p.holding * mean)) if p.holding * mean > 0.0 else 0.0)
-    return round(float(np.median(spans)), 3)
 
 
 # -------------------------------------------------------------------- a service level instead of a shortage cost

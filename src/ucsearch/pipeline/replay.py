@@ -32,8 +32,8 @@ __all__ = ["CLASSICS", "PLANNED", "POLICY", "RULE", "History", "Replay", "effort
 
 Floats = NDArray[np.float64]
 CLASSICS = (
-    "base-stock", "(s,S)", "(s,nQ)", "newsvendor", "rolling quantile", "planning on the mean", "planning on a quantile",
-    "greedy",
+    "base-stock", "(s,S)", "(s,S) by formula", "(s,nQ)", "newsvendor", "rolling quantile", "planning on the mean",
+    "planning on a quantile", "greedy",
 )  # fmt: skip
 """What would be used instead, in the order of a table."""
 RULE, PLANNED, POLICY = 1, 5, 25
@@ -189,6 +189,12 @@ class Replay:
     def counted_cost(self, done: Walk) -> Floats:
         """(S,) of the counted periods, less revenue."""
         return np.asarray(-done.rewards[:, self.skip :].sum(axis=1))
+
+    def counted_halves(self, done: Walk) -> Floats:
+        """(S, 2) the same by half of the counted periods."""
+        paid = -done.rewards[:, self.skip :]
+        middle = paid.shape[1] // 2
+        return np.stack([paid[:, :middle].sum(axis=1), paid[:, middle:].sum(axis=1)], axis=1)
 
     def track(self, panel: Panel, done: Walk) -> dict[str, Floats]:
         """The columns of a `Track`, (S, T) of the counted periods."""

@@ -1,7 +1,7 @@
 """The job behind `ucsearch tune`: choose how to plan on the earlier part of a history, then report once on the later.
 
 Candidates differ in mode, risk, depth, order grid and recalibration. Each is replayed over the same earlier periods and
-judged by what it really cost. The classics are tuned there with as many tries. The counted periods are looked at once,
+judged by what it really cost. The classics are tuned there on wide grids. The counted periods are looked at once,
 when everything is chosen.
 """
 
@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucsearch.backtest.refine import TRIES
+from ucsearch.backtest.knobs import TRIES
 from ucsearch.backtest.statistics import bootstrap_key, bounds
 from ucsearch.errors import DataError, InputError
 from ucsearch.pipeline.any_result import AnyResult
-from ucsearch.pipeline.backtest import check_effort, effort_of_report, run_backtest
+from ucsearch.pipeline.backtest import check_earlier, effort_of_report, run_backtest
 from ucsearch.pipeline.backtest_result import BacktestResult
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.pipeline.contest import Contest, Progress, earlier_part, with_service_level
@@ -140,7 +140,9 @@ def run_tune(
     given = parse_settings(raw, str(path))
     text = raw.decode("utf-8")
     before = given.backtest.periods if earlier is None else earlier
-    check_effort(before, tries)
+    check_earlier(before)
+    if not 2 <= tries <= TRIES:
+        raise InputError("tries", tries, f"from 2 to {TRIES}")
     if before < 1:
         raise InputError("earlier", before, "at least 1 period to tune on")
     data = read_sales(data, given)
@@ -180,7 +182,7 @@ def run_tune(
     made = edited(text, trials[chosen].changes)
     final = parse_settings(made.encode(), str(path))
     report = run_backtest(
-        final, data, states=states, progress=job.rest, earlier=before, tries=tries, keep=keep,
+        final, data, states=states, progress=job.rest, earlier=before, keep=keep,
         given=None if chosen == 0 else job.given,
     )  # fmt: skip
     job.contest.kept.done()
@@ -247,7 +249,7 @@ class _Tuning:
         walks = len(known) * tries + (_FINALISTS * fresh if count > _DRAWN else 0)
         self.contest.expect(walks * POLICY * (self.earlier + self.given.backtest.warmup))
         self._tried = self.contest.total
-        self.contest.expect(effort_of_report(self.given, count, count, before, tries, beside=True))
+        self.contest.expect(effort_of_report(self.given, count, count, before, beside=True))
 
     def rest(self, done: int, total: int) -> None:
         """Progress of the report, as what is left."""

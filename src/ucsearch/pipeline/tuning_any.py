@@ -2,7 +2,7 @@
 
 Candidates differ in mode, risk, depth, grid, end value and recalibration. Each is replayed over the same earlier
 periods, fallbacks included, and judged by what it really earned or cost; what is left at the end counts for all as the
-settings as given value it. Rules are tuned there with as many tries.
+settings as given value it. Rules are tuned there on wide grids.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def tune_any(
             progress(half + half * done // max(1, total), 2 * half)
 
     report = run_backtest_any(
-        parse_settings(made.encode(), given.file), data, states=states, earlier=earlier, tries=tries, progress=rest,
+        parse_settings(made.encode(), given.file), data, states=states, earlier=earlier, progress=rest,
         keep=keep, given=None if chosen == 0 else given,
     )  # fmt: skip
     job.kept.done()
