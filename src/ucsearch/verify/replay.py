@@ -356,7 +356,7 @@ class Problem:
         else:
             self.meter.toil(2 * len(states) * (self.reach - at))  # a bound looks at the steps that are left
             pairs = zip(states, tables, strict=True)
-            bound = getattr(self.task, "bound_in_use", self.task.bound)
+            bound = self.task.bound
             values = [self.call(as_float, self.call(bound, s, at, table, self.params)) for s, table in pairs]
         if any(v != v for v in values):
             raise Fault("bound returned NaN")
