@@ -241,7 +241,7 @@ def test_every_condition_of_the_gate(gate: uc.Gate, more: dict[str, Any], reason
 
 
 def test_limits_are_reached_when_equal() -> None:
-    """A regret bound that equals the limit, with tau, is within it, for gate and verifier; an unbounded limit is none."""
+    """A regret bound that with tau equals the limit is within it, for gate and verifier; no limit at all is none."""
     template, mode, seed, policy, _, _ = SCENARIOS["near"]
     claim = made("near")[0]["claim"]
     bound = claim["regret_bound"] + claim["tau"]  # what may be lost, rounding included

@@ -45,7 +45,7 @@ __all__ = ["bound", "prepare"]
 Floats = NDArray[np.float64]
 
 _SAFETY = 1e-12  # of what is added up; more than rounding, because the sums here run in another order than a path's
-_BELOW = 1e-13  # of it, by which orders that arrive too late look worse than none: a tenth of the tolerance
+_BELOW = 5e-13  # of it, by which orders that arrive too late look worse than none: half of the tolerance
 
 
 def carried(available: float, demand: float, keep: float, backorders: float) -> float:
