@@ -248,3 +248,73 @@ def test_a_size_that_is_said_to_be_infinite_is_not(mode: Any) -> None:
             rivals = [{**rival, name: "inf"} if i == k else rival for i, rival in enumerate(record["rivals"])]
             forged = seal({**{x: v for x, v in record.items() if x != "id"}, "rivals": rivals})
             assert verify_record(forged, blobs, NOISY).status == "invalid", (k, name)
+
+
+def in_common(s: At, a: float, y: float, p: Worth) -> float:
+    """Every plan pays the penalty in both steps; what pays most at once (3) is 19.7 worse than what pays later."""
+    return p.penalty + (a if s.x == 0.0 else 22.7 if s.x == 1.0 else 0.0)
+
+
+def there_and_back(s: At, a: float, y: float, p: Worth) -> float:
+    return (p.penalty if s.x == 0.0 else -p.penalty) + (a if s.x == 0.0 else 22.7 if s.x == 1.0 else 0.0)
+
+
+def two_steps(s: At, a: float, y: float, p: Worth) -> At:
+    return At(1.0 + a)
+
+
+SHARED = dataclasses.replace(TASK, name="shared", step=two_steps, reward=in_common)
+BACK = dataclasses.replace(SHARED, reward=there_and_back)
+
+
+@pytest.mark.parametrize("penalty", [0.0, -1e6, -1e9, -1e12])
+def test_a_penalty_that_all_plans_share_hides_no_regret(penalty: float) -> None:
+    worth = Worth(penalty, 0.0, 1.0)
+    narrow, wide = (decide(policy, worth, SHARED) for policy in (NARROW, WIDE))
+    assert narrow.certificate is not None
+    assert narrow.certificate.action == 3.0
+    assert narrow.certificate.regret_bound == pytest.approx(19.7, rel=1e-3)
+    assert (narrow.outcome, narrow.reason) == (uc.Outcome.FALLBACK, uc.Reason.NOT_OPTIMAL)
+    assert (wide.action, wide.pass_kind) == (0.0, "exact")
+    for decision in (narrow, wide):
+        assert verify_record(*decision_record(decision), SHARED).status == "valid"
+
+
+def test_a_tie_to_within_rounding_is_called_one_and_leaves_only_where_digits_are_left() -> None:
+    """Beside 1e14 that is paid and comes back, 19.7 may be rounding."""
+    worth = Worth(-1e14, 0.0, 1.0)
+    usual = decide(NARROW, worth, BACK)
+    assert (usual.outcome, usual.reason) == (uc.Outcome.FALLBACK, uc.Reason.TIED)
+    assert usual.certificate is not None
+    assert usual.certificate.cancellation
+    allowed = decide(NARROW, worth, BACK, gate=uc.Gate(allow_ties=True))
+    assert (allowed.pass_kind, allowed.action) == ("tied", 3.0)
+    assert "it is tied with 0, 2 and 1 to within rounding (gap -19.7" in allowed.sentence
+    for decision in (usual, allowed):
+        assert verify_record(*decision_record(decision), BACK).status == "valid"
+
+
+def test_a_gate_may_demand_a_clear_lead() -> None:
+    """Actions 1 and 2 of equal worth: a tie of sums that have all their digits leaves, unless `exact` is demanded."""
+    level = dataclasses.replace(TASK, name="level", step=two_steps, reward=lambda s, a, y, p: 1.0 if a >= 2.0 else 0.0)
+    worth = Worth(0.0, 0.0, 1.0)
+    usual, strict = (decide(WIDE, worth, level, gate=uc.Gate(allow_ties=ties)) for ties in (None, False))
+    assert usual.pass_kind == "tied"
+    assert strict.reason is uc.Reason.TIED
+    assert [row.name for row in strict.rows if not row.passed] == ["tie_allowed"]
+    for decision in (usual, strict):
+        assert verify_record(*decision_record(decision), level).status == "valid"
+    with pytest.raises(uc.InputError, match="allow_ties"):
+        uc.Gate(allow_ties="no")  # type: ignore[arg-type]
+
+
+def test_a_figure_of_another_platform_is_no_lie_but_not_verified() -> None:
+    record, blobs = decision_record(decide(WIDE, Worth(0.0, 0.0, 1.0)))
+    bare = {name: value for name, value in record.items() if name != "id"}
+    rivals = [dict(r, step_score=r["step_score"] * (1.0 + 1e-10)) for r in record["rivals"]]
+    here = seal({**bare, "rivals": rivals})
+    there = seal({**bare, "rivals": rivals, "versions": {**record["versions"], "platform": "Plan9 mips"}})
+    assert verify_record(here, blobs, TASK).status == "invalid"
+    found = verify_record(there, blobs, TASK)
+    assert found.status == "weaker"
+    assert "other platform" in found.message
