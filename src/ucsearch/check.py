@@ -301,11 +301,11 @@ def _check_bound(task: Task, start: Any, samples: list[Any]) -> None:
                     reward = float(task.reward_at(state, a, path[h], h, p))
                     largest = max(largest, abs(reward))
                     value = max(value, reward + after)
-        limit = float(_guarded(task, "bound", h, None, state, h, table, p, function=task.bound_in_use))
+        limit = float(_guarded(task, "bound", h, None, state, h, table, p, function=task.bound))
         if math.isnan(limit):
             raise TaskError(f"bound is NaN in {state!r}", task=task.name, step=h)
         if rest is not None and h > 0:
-            other = float(_guarded(task, "bound", h, None, state, h - 1, rest, p, function=task.bound_in_use))
+            other = float(_guarded(task, "bound", h, None, state, h - 1, rest, p, function=task.bound))
             if other != limit:
                 raise TaskError(
                     f"bound is {limit!r} in {state!r}, and {other!r} of the same steps where they are the whole "

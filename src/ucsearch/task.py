@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from ucsearch.errors import InputError, TaskError
 from ucsearch.figures import figure
-from ucsearch.instead import Fill, asked_for, fill_of
+from ucsearch.instead import Fill, fill_of
 from ucsearch.layout import Layout, as_finite, is_named_tuple_type
 from ucsearch.reach import Reach, reach_of, text_digests
 from ucsearch.signatures import ARITY, TIMED, arity, check_function
@@ -221,18 +221,6 @@ class Task:
     def risk_aware_bound(self) -> bool:
         """Whether `bound` speaks of the risk-adjusted score rather than of reward."""
         return self.prepare is not None and arity(self.prepare) == 3
-
-    @property
-    def bound_in_use(self) -> Callable[..., Any] | None:
-        """`bound`, or what this package computes in its place."""
-        found = asked_for(self.bound)
-        return self.bound if found is None else found.finer
-
-    @property
-    def drawn_in(self) -> float:
-        """The share by which `bound` may be below a tie; 0 for a bound as it should be."""
-        found = asked_for(self.bound)
-        return 0.0 if found is None else found.drawn_in
 
     @property
     def fill(self) -> Fill | None:

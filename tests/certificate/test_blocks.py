@@ -14,14 +14,15 @@ def evidence(windows: int) -> Evidence:
     sizes = {name: np.abs(rng.normal(size=(windows, 3))) for name in Evidence._fields if name.endswith("_size")}
     chosen = {name: rng.integers(0, 3, windows) for name in ("selected", "searched_selected")}
     known = {"actions": rng.random((windows, 3)) < 0.9, "exact": rng.random(windows) < 0.5}
-    return Evidence(**{**figures, **sizes, **chosen, **known})
+    share = {"share": rng.choice((1e-12, 1e-3), windows)}
+    return Evidence(**{**figures, **sizes, **chosen, **known, **share})
 
 
 @pytest.mark.parametrize("windows", [1, _BLOCK, _BLOCK + 1, 2 * _BLOCK, 2 * _BLOCK + 7])
 def test_a_panel_of_blocks_is_its_windows(windows: int) -> None:
     e = evidence(windows)
-    whole = derive(e, 0.01, 4)
+    whole = derive(e, 0.01)
     assert all(len(column) == windows for column in whole)
     for w in {0, windows // 2, windows - 1}:
-        alone = derive(Evidence(*(column[w : w + 1] for column in e)), 0.01, 4)
+        alone = derive(Evidence(*(column[w : w + 1] for column in e)), 0.01)
         assert [c[w : w + 1].tobytes() for c in map(np.ascontiguousarray, whole)] == [c.tobytes() for c in alone]

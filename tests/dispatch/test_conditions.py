@@ -68,7 +68,7 @@ def decided(*conditions: uc.Condition, **more: Any) -> uc.Decision:
 
 def test_the_verifier_asks_in_the_same_order() -> None:
     everything = uc.Gate(
-        risk_active=True, regret_limit=1.0, near=True, positive_margin=True, min_member_feasible=0.5,
+        risk_active=True, regret_limit=1.0, near=True, allow_ties=False, positive_margin=True, min_member_feasible=0.5,
         max_trace_age_s=1.0, max_eps_c=1.0, max_undercoverage=1.0, max_drift=1.0, max_overdue=1.0, pausable=True,
         node_budget=9, time_budget_s=1.0,
     )  # fmt: skip

@@ -20,7 +20,7 @@ def bounds(task: Any, states: list[Any], members: Any, weights: Any, risk: float
     mean = np.array([sum(w * y for w, y in zip(weights, column, strict=True)) for column in own.T])
     table = task.prepare(mean, task.params, View(own, weights, risk, spread))
     steps = range(1, members.shape[1] + 1)
-    return [float(task.bound_in_use(s, h - since, table, task.params)).hex() for h in steps for s in states]
+    return [float(task.bound(s, h - since, table, task.params)).hex() for h in steps for s in states]
 
 
 @pytest.mark.parametrize("name", LOOK_AHEAD)

@@ -47,8 +47,8 @@ def test_room_that_is_used_again_holds_the_table_of_prepare(members: int, spread
                 for h in range(steps):
                     for on_hand in (-3.0, 0.0, 1.25, 40.0):
                         state = task.state(on_hand, (2.0,) * max(1, inventory.lead_time), 3.0)
-                        wanted = task.bound_in_use(state, h, expected, p)  # type: ignore[misc]
-                        assert task.bound_in_use(state, h, table, p) == wanted  # type: ignore[misc]
+                        wanted = task.bound(state, h, expected, p)  # type: ignore[misc]
+                        assert task.bound(state, h, table, p) == wanted  # type: ignore[misc]
 
 
 def text_of(task: uc.Task) -> str:

@@ -26,9 +26,9 @@ from ucsearch.verify.later import amount_used
 from ucsearch.verify.monitor import _alike, _close
 
 WINDOWS, M, HIGH = 4000, 4, 4.0
-TAU = 1e-9 * 0.5  # of figures about a half; figures near 0 are told apart by their sizes alone
-SIZES = (0.0, 1.0, 1e5, 1e6)  # the last two make a tolerance of about TAU/4 and 2 * TAU by themselves
-STEPS = 1
+TAU = 5e-10
+SIZES = (0.0, 125.0, 500.0, 1000.0)  # tolerances of 0, TAU / 4, TAU and 2 * TAU
+EPS = 1e-12
 VALUES = (0.0, TAU, -TAU, 2 * TAU, 0.5, 0.5 + TAU, 0.5 + 2 * TAU, 0.25, 1.0)
 NAMES = {
     "sole": "sole_action", "passed": "certificate_pass", "tau": "tau", "gap": "gap", "optimal": "optimal",
@@ -64,7 +64,7 @@ def make_evidence(rng: np.random.Generator, exact: bool) -> Evidence:
         certain_upper=draw(rng, 0.2), selected=selected, searched_selected=searched_selected,
         lower_size=rng.choice(SIZES, (WINDOWS, M)), searched_size=rng.choice(SIZES, (WINDOWS, M)),
         upper_size=rng.choice(SIZES, (WINDOWS, M)), reward_size=rng.choice(SIZES, (WINDOWS, M)),
-        certain_size=rng.choice(SIZES, (WINDOWS, M)),
+        certain_size=rng.choice(SIZES, (WINDOWS, M)), share=np.full(WINDOWS, EPS),
     )  # fmt: skip
 
 
@@ -92,12 +92,12 @@ def record_of(e: Evidence, w: int, eps_m: float, claims: Claims, **settings: Any
         if e.actions[w, i]
     ]
     claim = {"eps_m": eps_m, "eps_a": shown(float(claims.eps_a[w])), "action_index": -1, "baseline_index": -1}
-    settings = {"policy": "UCBeam", "algorithm": "beam", "reach": STEPS, **settings}
+    settings = {"policy": "UCBeam", "algorithm": "beam", "reach": 1, **settings}
     return {"claim": claim, "settings": settings, "rivals": rivals}
 
 
 def certificate_of(record: dict[str, Any], searched: Any, first: int | None) -> dict[str, Any]:
-    return certificate(record, {rival["index"]: rival for rival in record["rivals"]}, searched, first)
+    return certificate(record, {rival["index"]: rival for rival in record["rivals"]}, searched, first, EPS)
 
 
 def searched_of(e: Evidence, w: int) -> tuple[dict[int, tuple[float, float]], int | None]:
@@ -116,7 +116,7 @@ def same(a: Any, b: Any) -> bool:
 @pytest.mark.parametrize("exact", [True, False])
 def test_every_claim_is_read_alike(eps_m: float, exact: bool) -> None:
     e = make_evidence(np.random.default_rng([int(8 * eps_m), exact]), exact)
-    claims = derive(e, eps_m, STEPS)
+    claims = derive(e, eps_m)
     seen: dict[str, set[Any]] = {name: set() for name in NAMES}
     for w in range(WINDOWS):
         found = certificate_of(record_of(e, w, eps_m, claims), *searched_of(e, w))
@@ -154,9 +154,9 @@ def test_every_route_is_read_alike(mode: int) -> None:
         retained=e.actions & ~np.isnan(e.lower), score=e.lower, reward=e.lower_reward, uncertainty=e.lower_uncertainty,
         step_score=steps if mode != 2 else np.full_like(steps, np.nan), selected=e.selected, baseline=baseline,
         risk=risk, near_equal=near_equal, band=band, utility_budget=budget,
-        size=e.lower_size, steps=STEPS,
+        size=e.lower_size, eps=e.share,
     )  # fmt: skip
-    claims = derive(e._replace(selected=route.released), 0.0, STEPS)
+    claims = derive(e._replace(selected=route.released), 0.0)
     options = dict(
         policy="ConstrainedBeam", mode=mode, risk=risk, near_equal=near_equal, band=band, utility_budget=budget
     )
@@ -184,7 +184,7 @@ def test_any_reward_only_optimum_may_be_the_baseline_and_nothing_else() -> None:
         reward_lower=np.tile([1.0, 0.5, 1.0, np.nan], (WINDOWS, 1)),
     )  # fmt: skip
     options = dict(policy="ConstrainedBeam", mode=0, risk=0.5, near_equal=0.5, band=0.25, utility_budget=0.75)
-    record = record_of(e, 0, 0.0, derive(e, 0.0, STEPS), **options)
+    record = record_of(e, 0, 0.0, derive(e, 0.0), **options)
     for claimed, derived in ((0, 0), (2, 2), (1, 0), (3, 0), (-1, 0)):
         record["claim"]["baseline_index"] = claimed
         assert certificate_of(record, {}, None)["baseline_index"] == derived
@@ -206,8 +206,8 @@ def test_ages_in_other_zones_and_unknown_ones() -> None:
 def test_sums_in_another_order_may_differ_by_their_length(reach: int) -> None:
     """Of what is added up on the path, on the path put forward, or of the value itself, whichever is largest."""
     for value, size, chosen in ((-8.0, 1.0, 1.0), (1.0, 8.0, 1.0), (1.0, 1.0, 8.0), (1.0, math.inf, 8.0)):
-        own = SimpleNamespace(own={3: {"size": chosen}}, claim={"action_index": 3}, p=SimpleNamespace(reach=reach))
-        assert _Decision._rounding(own, value, size) == 8.0 * reach * 2.0**-52 * 8.0  # type: ignore[arg-type]
+        own = SimpleNamespace(own={3: {"size": chosen}}, claim={"action_index": 3}, p=SimpleNamespace(eps=reach * EPS))
+        assert _Decision._rounding(own, value, size) == reach * EPS * 8.0  # type: ignore[arg-type]
 
 
 def test_the_reward_only_path_is_retained_unless_a_better_one_was_found() -> None:

@@ -270,7 +270,7 @@ def allocate_cases(cases: Sequence[Case], shared: Shared | Sequence[Shared], ter
                 result = replace(result, later=later.bound)
     elif own:
         lower, upper = _table([c.lower for c in own]), _table([c.upper for c in own])
-        result = evaluate(Problem.of([c.series for c in own], lower, upper, resources))
+        result = evaluate(Problem.of([c.series for c in own], lower, upper, resources, [c.size for c in own]))
     found = Allocation(
         tuple(cases), limits, free, result, missing if result is None else result.missing, False, False, Reason.NONE,
         terms.gap_limit, terms.gap_share, terms.serve, "", uses, later,

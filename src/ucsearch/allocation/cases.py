@@ -51,6 +51,7 @@ class Case:
     action: float | None  # what it would do alone
     fallback: float | None  # None where the task's fallback is not allowed
     record: str = ""  # id of the decision's record
+    size: float = 0.0  # the most that was added up for one of these values, in absolute terms
     source: Source | None = None  # what was searched, where limits of later steps need it
 
     def label(self, action: float | None) -> str:
@@ -70,6 +71,8 @@ def cases_of(panel: DecisionPanel, series: Sequence[str]) -> list[Case]:
     # Found and proved values of one path may differ by rounding.
     upper = np.where(e.actions, np.fmax(e.upper, lower), np.nan)
     proved: NDArray[np.bool_] = np.asarray((~e.actions | ~np.isnan(e.upper)).all(axis=1))
+    sizes = np.where(e.actions, np.fmax(e.lower_size, e.upper_size), 0.0)
+    size = np.fmax.reduce(np.where(np.isnan(sizes), 0.0, sizes), axis=1, initial=0.0)
     grid = inputs.actions.tolist()
     basis = _basis(plan.settings, plan.trace.coupling)
     counts = searched_counts(plan.outputs)
@@ -92,6 +95,7 @@ def cases_of(panel: DecisionPanel, series: Sequence[str]) -> list[Case]:
                 action=None if math.isnan(panel.action[w]) else float(panel.action[w]),
                 fallback=float(panel.fallback[w]) if panel.fallback_feasible[w] else None,
                 record=panel.records[w] if panel.records else "",
+                size=float(size[w]),
                 source=Source(plan.layout, plan.settings, inputs, w, counts[w], compiled),
             )
         )
@@ -147,6 +151,7 @@ def case_of(decision: Decision, series: str, index: int) -> Case:
         action=decision.action,
         fallback=decision.fallback_action if decision.fallback_feasible else None,
         record=decision.record_id,
+        size=max((x for r in c.rivals for x in (r.size, r.upper_size) if not math.isnan(x)), default=0.0),
         source=source_of(plan),
     )
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucsearch.allocation.problem import Problem
 from ucsearch.allocation.result import evaluate
 from ucsearch.errors import InputError
 
@@ -39,7 +38,7 @@ def plot_value(allocation: Allocation, shared: str | None = None, ax: Any = None
                 limits[g] *= share
                 changed = [*result.problem.resources]
                 changed[k] = replace(r, limits=limits)
-                own = Problem(result.problem.series, result.problem.lower, result.problem.upper, tuple(changed))
+                own = replace(result.problem, resources=tuple(changed))
                 found = evaluate(own)
                 if found.feasible:
                     points.append((limits[g], found.lower, found.upper))

@@ -75,9 +75,13 @@ class Problem:
     lower: Floats  # (N, m) NaN: cannot be chosen
     upper: Floats  # (N, m) NaN: not in the action set
     resources: tuple[Resource, ...]
+    size: Floats | None = None  # (N,) the most that was added up for a value of the series, in absolute terms
 
     @staticmethod
-    def of(series: Sequence[str], lower: ArrayLike, upper: ArrayLike, resources: Sequence[Resource]) -> Problem:
+    def of(
+        series: Sequence[str], lower: ArrayLike, upper: ArrayLike, resources: Sequence[Resource],
+        size: ArrayLike | None = None,
+    ) -> Problem:  # fmt: skip
         """Checked: shapes, finite values, nothing used below zero, every series with an action."""
         names = tuple(str(s) for s in series)
         low, high = np.array(lower, np.float64), np.array(upper, np.float64)
@@ -100,7 +104,12 @@ class Problem:
             raise InputError("resources", "nothing", "at least one shared resource")
         for r in resources:
             _check_resource(r, known, names)
-        return Problem(names, low, high, tuple(resources))
+        return Problem(names, low, high, tuple(resources), None if size is None else np.array(size, np.float64))
+
+    @property
+    def sizes(self) -> Floats:
+        """(N,) `size`; 0 where nothing is known but the values themselves."""
+        return np.zeros(len(self.series)) if self.size is None else self.size
 
     @cached_property
     def floor(self) -> Floats:

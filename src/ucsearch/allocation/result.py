@@ -24,8 +24,7 @@ __all__ = ["Interval", "Price", "Result", "evaluate"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-_REL, _ROUNDING = 1e-9, 8 * 2.0**-52  # of the tolerance of two figures
-_ADDED = 1e-12  # of a total's
+_ADDED = 1e-12  # share of what was added up that may be rounding
 _SMALL = 3_000  # series x actions up to which choices are split for a smaller bound
 _SPLIT = 1e-4  # share of what the limits cost that is close enough without
 
@@ -84,6 +83,7 @@ class Result:
         """A gap this small may be rounding: a share of all that was added up."""
         rows = np.arange(self.choice.size)
         sizes = np.abs(self.problem.lower[rows, self.choice]) + np.abs(self.problem.ceiling.max(axis=1))
+        sizes = np.maximum(sizes, self.problem.sizes)
         return _ADDED * math.fsum(sizes.tolist())
 
     @property
@@ -148,7 +148,7 @@ class Result:
         limits[g] += amount
         changed = list(self.problem.resources)
         changed[k] = replace(changed[k], limits=limits)
-        other = evaluate(Problem(self.problem.series, self.problem.lower, self.problem.upper, tuple(changed)))
+        other = evaluate(replace(self.problem, resources=tuple(changed)))
         # What later steps make of another first step was not simulated.
         low = other.lower - self.upper if other.feasible and self.later == 0.0 else -math.inf
         high = other.upper - self.lower + self.later
@@ -233,7 +233,7 @@ def proved(problem: Problem, choice: Ints, prices: tuple[Floats, ...]) -> Result
         np.abs(problem.upper[rows, best]) + charge[rows, best],
         np.abs(problem.lower[rows, choice]) + charge[rows, choice],
     )
-    tau = _REL * np.maximum(np.abs(top), np.abs(own)) + _ROUNDING * size
+    tau = _ADDED * np.maximum(size, problem.sizes)
     slack: list[Floats] = []
     rent: list[float] = []
     for r, price in zip(problem.resources, prices, strict=True):

@@ -223,7 +223,8 @@ def _sample(problem: Problem, upper: Floats, lefts: list[Floats], every: int) ->
         chosen.append(small)
         part.append(left * np.where(whole > 0.0, share, 1.0 / every))
     rows = slice(None, None, every)
-    return Problem(problem.series[rows], problem.lower[rows], problem.upper[rows], tuple(chosen)), part
+    own = Problem(problem.series[rows], problem.lower[rows], problem.upper[rows], tuple(chosen), problem.sizes[rows])
+    return own, part
 
 
 def _bound(problem: Problem, upper: Floats, prices: Prices) -> float:

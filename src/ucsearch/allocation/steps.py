@@ -104,7 +104,7 @@ def plan_steps(
         known[i, : case.lower.size] = ~np.isnan(case.lower)
     lower = np.where(known, first.q, np.nan)
     own = [replace(r, use=first.used[k]) for k, r in enumerate(resources)]
-    problem = Problem.of([case.series for case in cases], lower, first.q, own)
+    problem = Problem.of([case.series for case in cases], lower, first.q, own, [case.size for case in cases])
     return Planned(priced, limits, prices, valued, free, problem)
 
 

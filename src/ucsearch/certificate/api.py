@@ -14,7 +14,7 @@ from ucsearch.certificate.compute import Evidence, action_set, columns, derive
 from ucsearch.certificate.panel import CertifiedPanel
 from ucsearch.certificate.record import Certificate
 from ucsearch.certificate.route import Route, choose
-from ucsearch.certificate.tolerance import RELATIVE, path_size, tolerance
+from ucsearch.certificate.tolerance import bound_size, path_size, share, tolerance
 from ucsearch.effort import Kind, Proof, ProofWords, Run, RunWords, no_more, one_record
 from ucsearch.engine.api import search_again, search_panel, thread_count
 from ucsearch.engine.arrays import Col, OutI, Outputs
@@ -31,8 +31,6 @@ Floats = NDArray[np.float64]
 CLOSED = "closed_exact"  # the kind of a proof against every policy
 _FEW_PLANS = 4_096  # common plans below which members mode is solved by enumeration
 _PATH = [int(c) for c in (Col.SCORE, Col.REWARD, Col.UNCERTAINTY, Col.GROSS)]  # what describes a path, in this order
-_MATTERS = 0.1 * RELATIVE  # of a value
-_TWICE = 2.0  # for the rounding of both
 
 
 _PROOF, _RUN = Proof(), Run()
@@ -127,15 +125,11 @@ def certify_panel(
     reward_upper, more_nodes = _upper(task, plan, reward_only, every, reward_upper, count)
     flags = plan.outputs.flags | (proven.outputs.flags & First.DEAD)
     in_a = action_set(flags.astype(np.uint8, order="F")) & (upper != -np.inf)
-    settings, drawn_in = plan.settings, np.zeros((len(plan), 1))
-    if task.drawn_in:
-        drawn_in = task.drawn_in * (1.0 + settings.reach * _largest_part(plan, in_a, reward_size))
-        reward_upper = _tied(drawn_in, reward_lower, reward_upper, in_a)
+    settings = plan.settings
+    eps = share(settings.reach, _averaged(plan))
     certain_lower, certain_upper, certain_size = reward_lower, reward_upper, reward_size
     if certain is not reward_only:
         certain_lower, certain_upper, certain_size = columns(certain.outputs.table, Col.SCORE, Col.UPPER, Col.GROSS)
-        if task.drawn_in:
-            certain_upper = _tied(drawn_in, certain_lower, certain_upper, in_a)
     if protect or constrained:
         values, paths = _put_in(plan, proven, in_a, protect, constrained, reward_only)
         selected = _select(values, in_a)
@@ -151,10 +145,13 @@ def certify_panel(
     by_path = (proven.outputs.flags & First.EXACT) != 0
     proof_uncertainty, proof_gross = columns(proven.outputs.table, Col.UNCERTAINTY, Col.GROSS)
     lower = np.where(in_a, score, np.nan)
-    if task.drawn_in:
-        upper = _tied(drawn_in, lower, upper, in_a & ~by_path)
-    upper_size = np.where(by_path, path_size(proof_gross, proof_uncertainty, settings, settings.risk), np.abs(upper))
-    upper, upper_size, sound = _reconciled(lower, size, upper, upper_size, settings.reach)
+    step_reward, step_uncertainty = columns(plan.outputs.table, Col.STEP_REWARD, Col.STEP_UNCERTAINTY)
+    upper_size = np.where(
+        by_path,
+        path_size(proof_gross, proof_uncertainty, settings, settings.risk),
+        bound_size(upper, step_reward - settings.risk * step_uncertainty),
+    )
+    upper, upper_size, sound = _reconciled(lower, size, upper, upper_size, eps[:, None])
     evidence = Evidence(
         actions=in_a,
         lower=lower,
@@ -174,6 +171,7 @@ def certify_panel(
         upper_size=upper_size,
         reward_size=reward_size,
         certain_size=certain_size,
+        share=eps,
     )
     route = None
     if isinstance(policy, ConstrainedBeam):
@@ -192,7 +190,7 @@ def certify_panel(
         eps_m=float(eps_m),
         node_budget=node_budget,
         evidence=evidence,
-        claims=derive(evidence, float(eps_m), settings.reach),
+        claims=derive(evidence, float(eps_m)),
         route=route,
         released=np.where((status == _TASK_ERROR) | (status == _OUT_OF_TIME), -1, evidence.selected),
         paths=paths,
@@ -293,35 +291,25 @@ def _upper(
 
 
 def _reconciled(
-    lower: Floats, lower_size: Floats, upper: Floats, upper_size: Floats, steps: int
+    lower: Floats, lower_size: Floats, upper: Floats, upper_size: Floats, eps: Floats
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Upper values are at least what a path reaches: a difference within tau is rounding; a larger one says that the
     bound is none, and it counts as unknown. Third, whether every upper value of the window was sound."""
     below = lower >= upper  # equal: the path that reaches it is known, and its size counts
-    rounding = below & (lower - upper <= tolerance(lower, upper, lower_size, upper_size, steps))
+    rounding = below & (lower - upper <= tolerance(eps, lower_size, upper_size))
     wrong = below & ~rounding
     upper = np.where(rounding, lower, np.where(wrong, np.nan, upper))
     return upper, np.where(rounding, lower_size, upper_size), ~np.logical_or.reduce(wrong, axis=1)
 
 
-def _largest_part(plan: PanelPlan, in_a: NDArray[np.bool_], size: Floats) -> Floats:
-    """(W, 1) the most that a step is known to earn or cost: a whole path, or the first step of any action. What a rival
-    spends at first may come back later, so that its value is nothing and its parts are not."""
-    (first,) = columns(plan.outputs.table, Col.STEP_REWARD)
-    with np.errstate(invalid="ignore"):
-        parts = np.where(in_a, np.fmax(np.abs(first), size), 0.0)
-    found: Floats = np.fmax.reduce(parts, axis=1, initial=0.0)[:, None]
-    return found
-
-
-def _tied(drawn_in: Floats, lower: Floats, upper: Floats, bounded: NDArray[np.bool_]) -> Floats:
-    """Upper values, those of a bound that is drawn in (`Task.drawn_in`) raised by that where it is more than the
-    tolerance of values so near to nothing, up to the best path: an action that ties with it is not worse, and it is not
-    the only one. What a path reaches is no bound, and stays."""
-    best, by = np.fmax.reduce(lower, axis=1, initial=-np.inf)[:, None], _TWICE * drawn_in
-    with np.errstate(invalid="ignore", over="ignore"):  # no path is known, or a value has no end: nothing is raised
-        near = bounded & (lower != upper) & (upper < best) & (by > _MATTERS * np.abs(upper)) & (by < np.inf)
-        return np.where(near, np.minimum(upper + by, best), upper)
+def _averaged(plan: PanelPlan) -> Floats:
+    """(W,) how many members or points of the forecast are averaged at most; 1 where there are none."""
+    if plan.policy.mode == "closed":
+        points = np.diff(plan.inputs.u[:, 0], axis=1, prepend=0.0)
+        most: Floats = np.maximum.reduce(points, axis=1, initial=1.0)
+        return most
+    count = 1 if plan.policy.mode == "scores" else max(1, plan.inputs.members.shape[1])
+    return np.full(len(plan), float(count))
 
 
 def _put_in(
@@ -385,5 +373,5 @@ def _route(plan: PanelPlan, policy: ConstrainedBeam, evidence: Evidence, reward_
         band=policy.band,
         utility_budget=policy.utility_budget,
         size=evidence.lower_size,
-        steps=plan.settings.reach,
+        eps=evidence.share,
     )

@@ -43,12 +43,13 @@ class Evidence(NamedTuple):
     upper_size: Floats
     reward_size: Floats  # (W, m) sizes of the paths behind `reward_lower` and `certain_lower`, NaN where none
     certain_size: Floats
+    share: Floats  # (W,) eps of the tolerance
 
 
 class Claims(NamedTuple):
     """One row per window. NaN stands for "does not apply"; `sole` explains a missing gap."""
 
-    tau: Floats  # of the two figures that `gap` compares
+    tau: Floats  # of the strongest rival and the score put forward, or of a rival that is not clearly behind, if more
     lead: Floats  # by how much the action is ahead of every rival beyond their tau; inf for a sole action
     gap: Floats
     sole: Bools
@@ -68,7 +69,7 @@ class Claims(NamedTuple):
     risk_active: Bools
     search_active: Bools
     uncertainty_active: Bools
-    cancellation: Bools  # the sums behind the score have eaten its digits
+    cancellation: Bools  # terms cancel to less than 1e-6 of their size: the score has lost digits
 
 
 def columns(table: Floats, *which: int) -> tuple[Floats, ...]:
@@ -83,14 +84,14 @@ def columns(table: Floats, *which: int) -> tuple[Floats, ...]:
     return tuple(values.T for values in out)
 
 
-def derive(e: Evidence, eps_m: float, steps: int) -> Claims:
-    """Every claim from the evidence; `steps` is how many are added up on a path. Nothing else enters."""
+def derive(e: Evidence, eps_m: float) -> Claims:
+    """Every claim from the evidence. Nothing else enters."""
     count = e.selected.size
     blocks = [slice(lo, lo + _BLOCK) for lo in range(0, max(count, 1), _BLOCK)]
     same = e.certain_lower is e.reward_lower
     # inf - inf where nothing is known: NaN, which fails every comparison. So do all under an infinite tolerance.
     with np.errstate(invalid="ignore", over="ignore"):
-        parts = [_derive(_part(e, block), eps_m, steps, same) for block in blocks]
+        parts = [_derive(_part(e, block), eps_m, same) for block in blocks]
     return parts[0] if len(parts) == 1 else Claims(*map(np.concatenate, zip(*parts, strict=True)))
 
 
@@ -99,7 +100,7 @@ def _part(e: Evidence, block: slice) -> Evidence:
     return Evidence(*arrays)
 
 
-def _derive(e: Evidence, eps_m: float, steps: int, certain_is_reward_only: bool) -> Claims:
+def _derive(e: Evidence, eps_m: float, certain_is_reward_only: bool) -> Claims:
     rows = np.arange(e.selected.size)
     # An unknown value counts as unbounded: nothing is proved by ignorance.
     upper = np.where(np.isnan(e.upper), np.inf, e.upper)
@@ -118,13 +119,15 @@ def _derive(e: Evidence, eps_m: float, steps: int, certain_is_reward_only: bool)
     sizes[_PUT], sizes[_SEARCHED], sizes[_TOP] = best_size, searched.size, top_size
     figures[_SEEN] = np.where(e.exact, top, best_lower)
     sizes[_SEEN] = np.where(e.exact, top_size, best_size)
-    versus = _versus(figures, upper, sizes, e.upper_size, steps)
+    versus = _versus(figures, upper, sizes, e.upper_size, e.share)
     level, above = versus.level(), versus.above(0.0)
     further = above if eps_m == 0.0 else versus.above(2.0 * eps_m)
     gap = best_lower - strongest
-    tied = rivals & (upper == strongest[:, None]) & np.isfinite(upper)
-    tau = np.where(found & ~_any(tied), tolerance(best_lower, best_lower, best_size, best_size, steps), 0.0)
-    tau = np.maximum(tau, _size_of(versus.tau[_PUT], tied))
+    # With these pairs the gap is above tau exactly where every rival is clearly behind, and no rival can lie above the
+    # score by more than regret_bound and tau.
+    decisive = rivals & np.isfinite(upper) & ((upper == strongest[:, None]) | ~above[_PUT])
+    tau = np.where(found & ~_any(decisive), tolerance(e.share, best_size, best_size), 0.0)
+    tau = np.maximum(tau, _size_of(versus.tau[_PUT], decisive))
     optimal = found & (sole | _all(level[_PUT] | ~rivals))
     unique = found & (sole | _all(above[_PUT] | ~rivals))
     robust = unique if further is above else found & (sole | _all(further[_PUT] | ~rivals))
@@ -143,11 +146,11 @@ def _derive(e: Evidence, eps_m: float, steps: int, certain_is_reward_only: bool)
     paper_margin = np.where(sole, np.inf, margin)
     seen = _Seen(upper, figures[_SEEN], above[_SEEN], found)
     best0 = _best_known(e.reward_lower, e.actions)
-    risk_gap, risk_active = _activity(e, seen, steps, best0, e.reward_lower, e.reward_upper, e.reward_size)
+    risk_gap, risk_active = _activity(e, seen, best0, e.reward_lower, e.reward_upper, e.reward_size)
     uncertainty_active = risk_active
     if not certain_is_reward_only:
         best = _best_known(e.certain_lower, e.actions)
-        _, uncertainty_active = _activity(e, seen, steps, best, e.certain_lower, e.certain_upper, e.certain_size)
+        _, uncertainty_active = _activity(e, seen, best, e.certain_lower, e.certain_upper, e.certain_size)
     reward_first = _first_at(e.reward_lower, e.actions, best0)
     lead = np.minimum.reduce(np.where(rivals, versus.by[_PUT] - versus.tau[_PUT], np.inf), axis=1, initial=np.inf)
     exact_found = e.exact & found
@@ -216,10 +219,10 @@ class _Versus(NamedTuple):
         return np.asarray((self.by >= -self.tau) & (self.tau < np.inf))
 
 
-def _versus(figures: Floats, upper: Floats, sizes: Floats, upper_size: Floats, steps: int) -> _Versus:
+def _versus(figures: Floats, upper: Floats, sizes: Floats, upper_size: Floats, eps: Floats) -> _Versus:
     """Figures (n, W). Windows lie side by side in memory, as they come."""
     x, y = figures[:, None], upper.T
-    tau = tolerance(x, y, sizes[:, None], upper_size.T, steps)
+    tau = tolerance(eps, sizes[:, None], upper_size.T)
     return _Versus((x - y).transpose(0, 2, 1), tau.transpose(0, 2, 1))
 
 
@@ -233,7 +236,7 @@ class _Seen(NamedTuple):
 
 
 def _activity(
-    e: Evidence, seen: _Seen, steps: int, best0: Floats, lower0: Floats, upper0: Floats, sizes0: Floats
+    e: Evidence, seen: _Seen, best0: Floats, lower0: Floats, upper0: Floats, sizes0: Floats
 ) -> tuple[Floats, Bools]:
     """Whether every action that may be optimal at risk 0 is strictly worse here, and (kind oracle) by how much.
 
@@ -241,7 +244,7 @@ def _activity(
     """
     best = best0[:, None]
     size0 = _size_of(sizes0, e.actions & (lower0 == best))
-    tau0 = tolerance(best, upper0, size0[:, None], np.fmax(np.abs(upper0), sizes0), steps)
+    tau0 = tolerance(e.share[:, None], size0[:, None], np.fmax(np.abs(upper0), sizes0))
     could_be_best0 = e.actions & ~(best - upper0 > tau0)  # an unknown value may be
     gap = seen.figure - _largest(seen.upper, could_be_best0)
     known = seen.found & _any(could_be_best0)

@@ -93,8 +93,8 @@ class Certificate:
     risk_active: bool  # every reward-only choice is worse at this risk
     search_active: bool  # the search chose another action than reward alone
     uncertainty_active: bool  # risk_active, with the certain figures alone
-    cancellation: bool  # the sums behind the score have eaten its digits
-    tau: float  # tolerance of the two figures that `gap` compares
+    cancellation: bool  # terms cancel to less than 1e-6 of their size: the score has lost digits
+    tau: float  # how much of `gap` may be rounding; true regret is at most regret_bound + tau
     proved: bool  # every rival is bounded
     baseline_index: int  # a0, a reward-only optimum; -1 unknown
     release_margin: float  # of the planning-value route; NaN when it did not decide
@@ -113,6 +113,12 @@ class Certificate:
         return (
             f"Certificate({label!r}: {told}, gap {self.gap:.6g}, regret at most {self.regret_bound:.6g}, {self.kind})"
         )
+
+    @property
+    def pass_kind(self) -> str:
+        """What a release would rest on: `exact` (every rival is clearly behind), `tied` (none is clearly ahead), or
+        `near` (a regret within a limit)."""
+        return "near" if not self.certificate_pass else "exact" if self.unique else "tied"
 
     @cached_property
     def member_feasible(self) -> float:

@@ -44,7 +44,7 @@ def choose(
     band: float,
     utility_budget: float,
     size: Floats,  # (W, m) of the retained paths
-    steps: int,  # added up on a path
+    eps: Floats,  # (W,) of the tolerance
 ) -> Route:
     """Candidates are near-equal in score with a positive margin; within the band the least reward given up wins."""
     rows = np.arange(selected.size)
@@ -59,8 +59,8 @@ def choose(
     margin = np.where(np.isnan(plan), margin, np.minimum(margin, plan))
     best = np.max(np.where(retained, score, -np.inf), axis=1, initial=-np.inf)
     best_size = np.max(np.where(retained & (score == best[:, None]), size, 0.0), axis=1, initial=0.0)
-    near = best[:, None] - score <= near_equal + tolerance(best[:, None], score, best_size[:, None], size, steps)
-    tau = tolerance(score[rows, a0][:, None], score, size[rows, a0][:, None], size, steps)
+    near = best[:, None] - score <= near_equal + tolerance(eps[:, None], best_size[:, None], size)
+    tau = tolerance(eps[:, None], size[rows, a0][:, None], size)
     candidate = rival & near & (margin > tau)
     routed = candidate.any(axis=1)
     top = np.max(np.where(candidate, margin, -np.inf), axis=1, initial=-np.inf)

@@ -1,8 +1,8 @@
-"""How far two scores must be apart to count as different (SPEC section 3): by the two figures compared, no others.
+"""How far two scores must be apart to count as different: a small share of what was added up for the two.
 
-`tau(x, y) = 1e-9 * max(|x|, |y|) + 8 * d * 2**-52 * max(size_x, size_y)`, where a path's size is what was added up on
-it in absolute terms, and a bound's without a path its absolute value. There is no absolute part: scaling every reward
-by a power of two scales every tolerance alike.
+`tau(x, y) = eps * max(size_x, size_y)` with `eps = max(1e-12, 2**-52 * d * (n + 2))`: d steps, n members or points that
+are averaged. There is no absolute part and no part relative to the scores: scaling every reward by a power of two
+scales every tolerance alike, and a cost that all plans share adds its own rounding and nothing more.
 """
 
 from __future__ import annotations
@@ -13,36 +13,51 @@ from numpy.typing import NDArray
 from ucsearch.policies import MODES, Settings
 from ucsearch.spreads import NUMBERS
 
-__all__ = ["CANCELLED", "path_size", "tolerance"]
+__all__ = ["CANCELLED", "bound_size", "path_size", "share", "tolerance"]
 
 Floats = NDArray[np.float64]
-RELATIVE = 1e-9
-ROUNDING = 8.0 * 2.0**-52  # for every step that is added up
+LEAST = 1e-12  # thousands of roundings
+ROUNDING = 2.0**-52  # for every step and every number that is averaged
 CANCELLED = 1e6  # a path whose size is so many times its score has lost six digits
+_MEMBERS, _CLOSED = MODES["members"], MODES["closed"]
+_STD, _VARIANCE, _DOWNSIDE = NUMBERS["std"], NUMBERS["variance"], NUMBERS["downside"]
 
 
-def tolerance(x: Floats, y: Floats, size_x: Floats, size_y: Floats, steps: int) -> Floats:
-    """tau of every pair; 0 where one of the figures is unbounded or unknown, infinite where a size is."""
-    largest = np.maximum(np.abs(x), np.abs(y))
-    tau: Floats = np.where(
-        largest < np.inf, RELATIVE * largest + ROUNDING * steps * np.fmax(np.fmax(size_x, size_y), 0.0), 0.0
-    )
+def share(steps: int, averaged: Floats) -> Floats:
+    """eps of windows in which `steps` are added up and `averaged` members or points are averaged (1 where none)."""
+    return np.maximum(LEAST, ROUNDING * steps * (averaged + 2.0))
+
+
+def tolerance(eps: Floats, size_x: Floats, size_y: Floats) -> Floats:
+    """tau of every pair. An unknown size (NaN) does not count; a size beyond the largest float makes tau infinite."""
+    tau: Floats = eps * np.fmax(np.fmax(size_x, size_y), 0.0)
     return tau
 
 
 def path_size(gross: Floats, uncertainty: Floats, settings: Settings, risk: float) -> Floats:
-    """The size of a path from its sum of absolute rewards.
+    """The size of a path: everything that was added up for its score, in absolute terms.
 
-    In additive modes uncertainties are added up as well. In members mode the spread is taken of the members' returns,
-    whose rounding enters it once more: as it is, or (variance) times twice the deviation.
+    Mean and scores modes add up rewards and uncertainties. In closed mode the recursion has weighed the tail already.
+    In members mode the spread is taken of the members' returns, so that their rounding enters it again: once (std),
+    twice (downside, whose mean rounds as well), by 1 + 1/tail (cvar). A variance in money squared times a risk per
+    money changes by twice the risk times the deviation for every unit by which a return changes.
     """
-    if not risk > 0.0:  # 0 times a sum beyond the largest float would be NaN, and NaN is no size
+    if settings.mode == _CLOSED or not risk > 0.0:  # 0 times a sum beyond the largest float would be NaN
         return gross
-    if settings.mode != MODES["members"]:
-        return gross + risk * uncertainty
     with np.errstate(over="ignore", invalid="ignore"):
-        inner = gross
-        if settings.spread == NUMBERS["variance"]:
-            inner = np.where(uncertainty > 0.0, 2.0 * np.sqrt(uncertainty) * gross, 0.0)
-        size: Floats = gross + risk * (uncertainty + inner)
+        if settings.mode != _MEMBERS:
+            return gross + risk * uncertainty
+        if settings.spread == _VARIANCE:
+            size: Floats = gross * (1.0 + 2.0 * risk * np.sqrt(uncertainty))
+            return size
+        times = 1.0 if settings.spread == _STD else 2.0 if settings.spread == _DOWNSIDE else 1.0 + 1.0 / settings.tail
+        size = gross * (1.0 + risk * times)
+    return size
+
+
+def bound_size(upper: Floats, step_score: Floats) -> Floats:
+    """The size of a bound without a path: its first step and its value to go, in absolute terms; never less than its
+    own absolute value."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        size: Floats = np.fmax(np.abs(step_score) + np.abs(upper - step_score), np.abs(upper))
     return size

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ucsearch.answers import as_number, guarded
 from ucsearch.certificate.panel import CertifiedPanel
-from ucsearch.dispatch.gate import IN_TIME, LAST_LOOK, Context, Gate, Reason
+from ucsearch.dispatch.gate import IN_TIME, LAST_LOOK, TIE_ALLOWED, Context, Gate, Reason
 from ucsearch.engine.status import Status
 from ucsearch.task import SITE, Condition
 
@@ -102,12 +102,21 @@ def _unproved(x: Asked) -> tuple[Reason, ...]:
 
 
 def _passed(x: Asked) -> Bools:
-    """The certificate, or where the planning-value route decided and `near` is set, a regret within its limit."""
+    """The certificate, or where the planning-value route decided and `near` is set, a regret that is within its limit
+    even if rounding has hidden tau of it."""
     route, limit, claims = x.panel.route, x.gate.regret_limit, x.panel.claims
     if not x.gate.near or route is None or limit is None:
         return claims.passed
-    passed: Bools = claims.passed | (route.routed & (claims.regret_bound <= limit))
+    passed: Bools = claims.passed | (route.routed & (claims.regret_bound + claims.tau <= limit))
     return passed
+
+
+def _tie_allowed(x: Asked) -> Bools:
+    """Exact; or, unless the gate demands that, no tie; or a tie of sums that kept their digits."""
+    claims = x.panel.claims
+    tied = claims.optimal & ~claims.unique
+    allowed: Bools = claims.unique if x.gate.allow_ties is False else ~(tied & claims.cancellation)
+    return allowed
 
 
 def _lead(x: Asked) -> Floats:
@@ -176,6 +185,10 @@ BUILT_IN = (
         limit=lambda x: _if(x.gate.certificate), reasons=_unproved,
     ),
     BuiltIn(
+        TIE_ALLOWED, "no other action is as good to within rounding, or such ties may leave", Reason.TIED,
+        _tie_allowed, limit=lambda x: None if x.gate.allow_ties else 1.0,
+    ),
+    BuiltIn(
         "release_margin_above_tau", "its lead over the alternatives is positive", Reason.MARGIN_NOT_POSITIVE, _lead,
         ">", lambda x: 0.0 if x.gate.positive_margin else None,
     ),
@@ -208,8 +221,10 @@ def evaluate(gate: Gate, panel: CertifiedPanel, context: Context) -> list[Checke
     """Every condition that is asked for, the task's own ones last."""
     asked, closed = Asked(gate, panel, context), panel.plan.policy.mode == "closed"
     rows = [one.check(asked, right) for one, right in _asked_by(Terms(gate, closed))]
-    # A search that was not ended says nothing of it: without a clock nobody asked.
-    rows = [row for row in rows if row.name != IN_TIME or not row.passed.all()]
+    # A search that was not ended says nothing of it: without a clock nobody asked. Nor does an action that is not tied,
+    # unless the gate demands it.
+    silent = (IN_TIME,) if gate.allow_ties is False else (IN_TIME, TIE_ALLOWED)
+    rows = [row for row in rows if row.name not in silent or not row.passed.all()]
     return rows + [_of_site(one, panel) for one in panel.plan.task.conditions]
 
 

@@ -17,7 +17,7 @@ from ucsearch.certificate.panel import CertifiedPanel
 from ucsearch.certificate.record import Certificate
 from ucsearch.dispatch.conditions import Checked
 from ucsearch.dispatch.fallbacks import Fallbacks
-from ucsearch.dispatch.gate import FAILURES, IN_TIME, Context, Gate, Reason
+from ucsearch.dispatch.gate import FAILURES, IN_TIME, TIE_ALLOWED, Context, Gate, Reason
 from ucsearch.dispatch.view import brief, brief_panel, frame_of, html_of, html_panel
 from ucsearch.dispatch.words import (
     explain_condition,
@@ -76,7 +76,7 @@ class Decision:
     gate: Gate  # what was asked
     rows: tuple[GateRow, ...]  # every condition with what was seen and whether it holds
     context: Context  # what the caller knows: age of the trace, time spent, calibration, a pause
-    pass_kind: str  # "exact", "near", or "" when not released
+    pass_kind: str  # "exact", "tied", "near", or "" when not released
     release_margin: float  # planning-value margin, else gap; inf for a sole action
     regret_bound: float  # what may be lost at most [reward]
     rejected_action: float | None  # the searched action that did not leave
@@ -183,14 +183,15 @@ class DecisionPanel:
         w = range(len(self))[w]
         certificate = self.certified[w]
         outcome = Outcome(str(self.outcome[w]))
-        asked = [c for c in self.conditions if c.name not in FAILURES or not c.passed[w]]
+        silent = FAILURES if self.gate.allow_ties is False else (*FAILURES, TIE_ALLOWED)
+        asked = [c for c in self.conditions if c.name not in silent or not c.passed[w]]
         rows = tuple(GateRow(c.name, float(c.left[w]), c.operator, c.right, bool(c.passed[w])) for c in asked)
         margin = certificate.release_margin
         if math.isnan(margin):
             margin = math.inf if certificate.sole_action else certificate.gap
         plan = certificate.plan
         released = outcome is Outcome.RELEASED
-        pass_kind = ("exact" if certificate.certificate_pass else "near") if released else ""
+        pass_kind = certificate.pass_kind if released else ""
         own, may_leave, cost = self.fallbacks.at(w)
         fallback = None if math.isnan(own) else own
         cause = self.cause[w]

@@ -21,6 +21,7 @@ __all__ = [
     "FAILURES",
     "IN_TIME",
     "LAST_LOOK",
+    "TIE_ALLOWED",
     "Calibration",
     "Context",
     "Gate",
@@ -32,11 +33,13 @@ Floats = NDArray[np.float64]
 
 LAST_LOOK = "last_look"  # what would leave is confirmed by the plain rules
 IN_TIME = "search_in_time"  # the time budget did not end the search
+TIE_ALLOWED = "tie_allowed"  # what would leave is exact, or its tie may leave
 FAILURES = (IN_TIME, LAST_LOOK)  # rows that a decision has only where they fail: nobody can derive them again
 
 
 _SHARES = ("min_member_feasible",)  # limits from 0 to 1
-_SILENT = ("near", "pausable")  # switches that ask for nothing by themselves
+_CHOICES = ("allow_ties",)  # yes, no, or what is usual
+_SILENT = ("near", "pausable", "allow_ties")  # switches that ask for nothing by themselves
 
 
 class Reason(StrEnum):
@@ -48,6 +51,7 @@ class Reason(StrEnum):
     NOT_PROVED = "not_proved"
     NOT_OPTIMAL = "not_optimal"
     NOT_ROBUST = "not_robust"
+    TIED = "tied"  # another action is as good to within rounding, and the gate does not allow that
     MARGIN_NOT_POSITIVE = "margin_not_positive"
     NOT_RISK_ACTIVE = "not_risk_active"
     MEMBERS_INFEASIBLE = "members_infeasible"
@@ -84,6 +88,7 @@ class Gate:
     risk_active: bool = False  # and uncertainty changed the choice: every reward-only optimum is strictly worse
     regret_limit: float | None = None  # the regret bound is at most this, in units of reward
     near: bool = False  # on the planning-value route a regret within `regret_limit` stands in for the certificate
+    allow_ties: bool | None = None  # ties to within rounding may leave; None: unless terms cancel; False: only `exact`
     positive_margin: bool = False  # the release margin is positive
     min_member_feasible: float | None = None  # the plan keeps every rule in members of at least this weight
     max_trace_age_s: float | None = None  # the trace has an issue time, not in the future, and is not older than this
@@ -97,10 +102,13 @@ class Gate:
 
     def __post_init__(self) -> None:
         switches = [f.name for f in fields(self) if f.type == "bool"]
-        limits = [f.name for f in fields(self) if f.type != "bool"]
+        limits = [f.name for f in fields(self) if f.type != "bool" and f.name not in _CHOICES]
         for name in switches:
             if not isinstance(getattr(self, name), bool | np.bool_):  # "no" would be a yes
                 raise InputError(f"gate.{name}", repr(getattr(self, name)), "True or False")
+        for name in _CHOICES:
+            if not isinstance(getattr(self, name), bool | np.bool_ | None):
+                raise InputError(f"gate.{name}", repr(getattr(self, name)), "True, False or None")
         for name in limits:
             if not isinstance(getattr(self, name), Real | None) or isinstance(getattr(self, name), bool):
                 raise InputError(f"gate.{name}", repr(getattr(self, name)), "a number, or None")

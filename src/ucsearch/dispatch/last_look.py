@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from ucsearch.answers import as_allowed, as_number, guarded
 from ucsearch.certificate.panel import CertifiedPanel
-from ucsearch.certificate.tolerance import RELATIVE, ROUNDING
 from ucsearch.engine.plain.faults import TaskFault
 from ucsearch.engine.plain.run import make_window
 from ucsearch.engine.plan import Plan
@@ -45,7 +44,8 @@ def last_look(
         return {}
     unseen = bool(certified.plan.task.reach().refused) if unseen is None else unseen
     if certified.plan.policy.mode == "closed":
-        found = {w: _policy_look(certified.plan[w]) for w in windows.tolist()}
+        eps = certified.evidence.share
+        found = {w: _policy_look(certified.plan[w], float(eps[w])) for w in windows.tolist()}
         if unseen:
             found = {w: why or _policy_again(certified.plan[w], certified.plan[w]) for w, why in found.items()}
         return {w: why for w, why in found.items() if why}
@@ -73,7 +73,7 @@ def _as_fields(column: Floats) -> list[Any]:
     return values if column.ndim == 1 else list(map(tuple, values))
 
 
-def _policy_look(plan: Plan) -> str:
+def _policy_look(plan: Plan, eps: float) -> str:
     """Closed mode: the policy after low, middle and high outcomes, every action allowed, and the first step's mean
     reward twice; "" when all is as the search found it."""
     window, start = plan.start()
@@ -97,8 +97,7 @@ def _policy_look(plan: Plan) -> str:
     if found[0] != found[1]:
         return f"the rules are not deterministic: the first step earns {found[0]!r} and {found[1]!r}"
     first = plan.outputs.table[plan.window, plan.action_index]
-    tau = RELATIVE * max(abs(found[0]), abs(first[4])) + ROUNDING * plan.settings.depth * float(first[6])
-    if not abs(found[0] - first[4]) <= tau:
+    if not abs(found[0] - first[4]) <= eps * float(first[6]):
         return f"the plain rules give a first reward of {found[0]:.9g} where the search found {first[4]:.9g}"
     return ""
 
@@ -113,6 +112,7 @@ class _Look:
         self.settings, self.layout, inputs = plan.settings, plan.layout, plan.inputs
         first = certified.released[windows]
         self.windows = windows.tolist()
+        self.eps = certified.evidence.share[windows].tolist()
         self.rewards = certified.evidence.lower_reward[windows, first].tolist()
         self.paths = certified.paths[windows, first]  # (n, d) indices; below 0 where later actions depend on outcomes
         columns = self.layout.columns(inputs.states[windows])
@@ -166,7 +166,7 @@ class _Look:
 
     def _earns(self, k: int, found: tuple[float, float]) -> bool:
         (total, size), recorded = found, self.rewards[k]
-        tau = RELATIVE * max(abs(total), abs(recorded)) + ROUNDING * self.settings.depth * size
+        tau = self.eps[k] * size
         return bool(abs(total - recorded) <= tau < math.inf)
 
     def _follows(self, k: int) -> bool:
@@ -287,7 +287,6 @@ class _Look:
         size = float(certified.evidence.lower_size[w, first])
         recorded = (certified.evidence.lower_reward[w, first], certified.evidence.lower_uncertainty[w, first])
         for name, own, engine in zip(("reward", "uncertainty"), ends[0], recorded, strict=True):
-            tau = RELATIVE * max(abs(own), abs(engine)) + ROUNDING * settings.reach * size
-            if not abs(own - engine) <= tau:
+            if not abs(own - engine) <= certified.evidence.share[w] * size:
                 return f"the plain rules give a {name} of {own:.9g} where the search found {engine:.9g}"
         return ""

@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 _MILLION, _UNREADABLE = 1e6, 1e15
+SHOWN_TIES = 4  # names of tied actions in a sentence
 STRONG_RATIO = 1.5  # above it the variance of a sum is far from what independent steps give
 _CONDITIONS = {one.name: one.words for one in BUILT_IN}
 
@@ -98,11 +99,14 @@ def explain_release(c: Certificate, label: str, pass_kind: str, money: str = "")
     text = f"{label} is released: it {scores(mine.score, money, settings.risk)} over {settings.reach} steps"
     if c.sole_action:
         return text + ", and it is the only action that keeps the rules to the end."
-    rival = _strongest(c)
-    if rival is not None:
+    rival, tied = _strongest(c), _tied(c) if pass_kind == "tied" else ()
+    if tied:
+        text += f"; it is tied with {_named(tied)} to within rounding (gap {_amount(c.gap, money)})"
+    elif rival is not None:
         text += f"; {rival.label}, the best alternative, {at_most(rival.upper, money)}"
     if c.closed is not None:
-        text += f". It is the best among all policies under this forecast{_under(c.closed)}"
+        best = "No policy is better by more than rounding" if tied else "It is the best among all policies"
+        text += f". {best} under this forecast{_under(c.closed)}"
         if c.closed.flexibility == c.closed.flexibility:
             text += f". Re-planning is worth {_amount(c.closed.flexibility, money)} against the best fixed plan"
     if pass_kind == "near":
@@ -113,6 +117,21 @@ def explain_release(c: Certificate, label: str, pass_kind: str, money: str = "")
     if (blocked := c.plan.blocked - empty) > 0:
         text += f". {blocked} of {len(c.plan.actions) - empty} actions are not allowed now"
     return text + "."
+
+
+def _tied(c: Certificate) -> Sequence[Rival]:
+    """Rivals that are neither clearly behind the released action nor clearly ahead of it, the strongest first."""
+    mine = next(r for r in c.rivals if r.index == c.action_index)
+    level = [r for r in c.rivals if r is not mine and abs(mine.score - r.upper) <= c.tau]
+    return sorted(level, key=lambda r: (-r.upper, r.index))
+
+
+def _named(rivals: Sequence[Rival]) -> str:
+    """Their labels; of many the first ones."""
+    labels = [r.label for r in rivals]
+    if len(labels) > SHOWN_TIES:
+        labels = [*labels[: SHOWN_TIES - 1], f"{len(labels) - SHOWN_TIES + 1} more"]
+    return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"
 
 
 def _under(closed: Closed) -> str:
@@ -158,6 +177,9 @@ _WHY = {
     Reason.NOT_PROVED: "{label} {scores}, but some alternative could not be bounded, so nothing is proved.",
     Reason.NOT_OPTIMAL: "{label} {scores}, but {rival} may {reach}, {regret} {better}.",
     Reason.NOT_ROBUST: "{label} leads {rival} by {gap} only, within twice the claimed model error {eps_m}.",
+    Reason.TIED: (
+        "{label} and {rival} differ by {gap} only, which may be rounding, and the gate does not release such ties."
+    ),
     Reason.MARGIN_NOT_POSITIVE: "{label} has no positive release margin ({margin}).",
     Reason.NOT_RISK_ACTIVE: (
         "{label} is optimal, but a reward-only planner would choose no worse: uncertainty changed nothing."
@@ -188,6 +210,10 @@ _NEXT = {
     Reason.NOT_PROVED: " Raise node_budget, search less deep, or give the task a bound.",
     Reason.NOT_OPTIMAL: " Widen the beam, order it by a bound, or use CertifiedBeam(protect=True).",
     Reason.NOT_ROBUST: " A smaller claimed model error or a clearer forecast would release it.",
+    Reason.TIED: (
+        " Leave costs that all plans share out of `reward`, so that digits are left to tell them apart; or allow ties"
+        " (allow_ties)."
+    ),
     Reason.REGRET_ABOVE_LIMIT: " A higher regret limit or a wider search would release it.",
     Reason.MEMBERS_INFEASIBLE: ' Plan over all members (mode="members"), or keep more distance from the limits.',
     Reason.STALE_TRACE: " Run the forecaster again.",

@@ -44,6 +44,7 @@ __all__ = ["FALSE", "MALFORMED", "VALID", "Problem", "Report", "differences", "v
 
 VALID, FALSE, MALFORMED = 0, 1, 2
 DECISIONS = 20  # of the sample
+SKIP_OTHER_TOLERANCE = True  # sampled decisions recorded with another tolerance are held to their digests only
 
 
 @dataclass(frozen=True)
@@ -274,7 +275,10 @@ def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: l
         yield Problem(f"sample.jsonl {error.where}", "an unbroken chain", str(error))
         return
     lines = e.sample.read_bytes().splitlines()
-    chosen = _spread(len(entries), decisions)
+    places = [i for i, line in enumerate(lines) if not (SKIP_OTHER_TOLERANCE and _has_other_tolerance(loads(line)))]
+    if len(places) < len(entries):
+        notes.append(f"{len(entries) - len(places)} sampled decisions compare by another tolerance: digests only")
+    chosen = [places[i] for i in _spread(len(places), decisions)]
     notes.append(f"{len(chosen)} of {len(entries)} sampled decisions were verified")
     for i in chosen:
         blobs = {name: b64decode(text) for name, text in (loads(lines[i]).get("blobs") or {}).items()}
@@ -287,6 +291,11 @@ def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: l
         if verdict.code:
             # "Weaker" is no proof of the claim, and a claim without proof does not stand.
             yield Problem(f"sample.jsonl[{i}] {verdict.where}", "a right decision record", str(verdict))
+
+
+def _has_other_tolerance(line: Mapping[str, Any]) -> bool:
+    """Whether a sampled decision was recorded before records named their platform, with a wider tolerance."""
+    return "platform" not in line["record"]["versions"]
 
 
 def _spread(count: int, wanted: int) -> list[int]:

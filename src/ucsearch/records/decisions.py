@@ -133,8 +133,8 @@ _WATCHED = {"max_drift": "drift", "max_overdue": "overdue"}
 
 # Members that every record has; others only where they are set, so that a new one changes no record without it.
 _ALWAYS = (
-    "certificate", "risk_active", "regret_limit", "near", "positive_margin", "min_member_feasible", "max_trace_age_s",
-    "max_eps_c", "max_undercoverage", "node_budget", "time_budget_s",
+    "certificate", "risk_active", "regret_limit", "near", "allow_ties", "positive_margin", "min_member_feasible",
+    "max_trace_age_s", "max_eps_c", "max_undercoverage", "node_budget", "time_budget_s",
 )  # fmt: skip
 
 
@@ -221,7 +221,15 @@ def _version() -> str:
 
 
 def _versions() -> dict[str, str]:
-    return {"ucsearch": _version(), "python": platform.python_version(), "numpy": np.__version__}
+    return {
+        "ucsearch": _version(), "python": platform.python_version(), "numpy": np.__version__, "platform": _platform(),
+    }  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _platform() -> str:
+    """System and processor: by these functions such as `exp` may differ in their last digits."""
+    return f"{platform.system()} {platform.machine()}"
 
 
 def _route_settings(policy: Policy) -> dict[str, Any]:

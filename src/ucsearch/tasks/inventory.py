@@ -33,7 +33,7 @@ from ucsearch.tasks.checks import (
     share,
     whole,
 )
-from ucsearch.tasks.inventory_bound import bound, bound_fine
+from ucsearch.tasks.inventory_bound import bound
 from ucsearch.tasks.inventory_fill import prepare
 from ucsearch.tasks.inventory_forecast import critical, distinct, mean_demand, moments, scaled_columns
 from ucsearch.tasks.inventory_instances import named_instances
@@ -352,11 +352,6 @@ def _fallback(config: LeadTimeInventory) -> Any:
     return rules.fallback_to_level if config.fallback_rule == "level" else rules.fallback
 
 
-def _is_small(p: rules.Params) -> bool:
-    """Whether the largest order is worth less than one unit of money: next to that `bound` cannot tell rounding."""
-    return bool(p.grid[-1] * max(p.holding, p.shortage, p.price, p.unit_cost) < 1.0)
-
-
 @lru_cache(maxsize=256)
 def _task(config: LeadTimeInventory) -> Task:
     params = config.params()
@@ -384,7 +379,7 @@ def _task(config: LeadTimeInventory) -> Task:
         prepare=prepare,
         by_step=True,
         by_rest=True,
-        bound=bound_fine if _is_small(params) else bound,
+        bound=bound,
         continuations=continuations,
         label_of=Labelled("order up to" if config.orders == "level" else "order"),
         uses={"units": uses.units, "spend": uses.spend, "lines": uses.lines},

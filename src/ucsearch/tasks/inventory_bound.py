@@ -22,7 +22,6 @@ import numpy as np
 from numpy import empty, zeros
 from numpy.typing import NDArray
 
-from ucsearch.instead import ask_instead
 from ucsearch.tasks.inventory_rules import WIDER
 from ucsearch.tasks.twosided import (
     DEPTH,
@@ -41,12 +40,12 @@ from ucsearch.tasks.twosided import (
     row_width,
 )
 
-__all__ = ["bound", "bound_fine", "prepare"]
+__all__ = ["bound", "prepare"]
 
 Floats = NDArray[np.float64]
 
-_TINY = 0.01  # units of money, next to which 1e-12 is a tenth of the tolerance between two scores
-_SAFETY = 1e-12  # relative; more than rounding, because the sums here run in another order than a path's
+_SAFETY = 1e-12  # of what is added up; more than rounding, because the sums here run in another order than a path's
+_BELOW = 5e-13  # of it, by which orders that arrive too late look worse than none: half of the tolerance
 
 
 def carried(available: float, demand: float, keep: float, backorders: float) -> float:
@@ -88,25 +87,32 @@ def bound(s: Any, h: int, table: Floats, p: Any) -> float:
     stock = s.on_hand
     position = s.on_hand
     total = 0.0
+    added = 0.0  # the same sum in absolute terms
+    money = p.price + p.unit_cost + p.holding + p.shortage
     waiting = 0.0  # open orders that arrive after the end
     if p.lead_time > 0.0:
         for arriving in s.pipeline:
             position += arriving
             if row < end:
                 available = stock + arriving
-                total += certain_value(available, table, row, members) - p.price * min(stock, 0.0)
+                part = certain_value(available, table, row, members) - p.price * min(stock, 0.0)
+                total += part
+                added += abs(part)
                 stock = carried(available, table[row + MEAN], p.keep, p.backorders)
             else:
                 waiting += arriving
             row += width
     safety = _SAFETY
     if row >= end:
-        total += p.salvage * (max(stock, 0.0) + waiting)
+        part = p.salvage * (max(stock, 0.0) + waiting)
+        total += part
+        added += abs(part)
         # All that is left to decide are orders that arrive too late. Without a unit cost they all tie with what has
         # been found already; looking a rounding error worse, they are not searched one by one.
-        safety = -_SAFETY
+        safety = -_BELOW
     else:
         total += p.unit_cost * stock - p.price * min(stock, 0.0)
+        added += money * (abs(stock) + abs(position))
         # Orders at their least and most; the first one must also fit beside all that is in stock and on order.
         least, most = s.last - ramp, min(s.last + ramp, largest)
         low = stock + max(least, 0.0)
@@ -115,8 +121,12 @@ def bound(s: Any, h: int, table: Floats, p: Any) -> float:
             star = table[row + STAR]
             if low <= star <= high and table[row + PEAKS] < inf:
                 total += table[row + PEAKS]  # later peaks are taken to be within reach as well
+                added += abs(table[row + PEAKS]) + money * abs(star)
                 break
-            total += majorant_at(high if high < star else low, table, row, members)
+            nearest = high if high < star else low
+            part = majorant_at(nearest, table, row, members)
+            total += part
+            added += abs(part) + money * abs(nearest)
             least -= ramp
             most = min(most + ramp, largest)
             low = carried(low, table[row + MEAN], p.keep, p.backorders) + max(least, 0.0)
@@ -128,37 +138,7 @@ def bound(s: Any, h: int, table: Floats, p: Any) -> float:
         for t in range(max(h, depth - floor(p.lead_time)), depth):
             forced = s.last - ramp * (t - h + 1)
             if forced > 0.0:
-                total -= p.fixed_cost + (p.unit_cost - p.salvage) * forced
-    return float(total + safety * (1.0 + abs(total)))
-
-
-def bound_fine(s: Any, h: int, table: Floats, p: Any) -> float:
-    """As `bound`, for amounts of money far below 1: next to them a share of 1 + its value is more than rounding, so the
-    sum is taken back out of it. The text of `bound` is in the source hash of decisions on record and stays."""
-    found = bound(s, h, table, p)
-    safety = -_SAFETY if h + p.lead_time >= table[DEPTH] else _SAFETY
-    total = found - safety
-    total = total / (1.0 + safety) if total >= 0.0 else total / (1.0 - safety)
-    return float(total + safety * abs(total))
-
-
-def bound_by_size(s: Any, h: int, table: Floats, p: Any) -> float:
-    """`bound`, or `bound_fine` where the amounts are small: a call may bring small ones to a task of large ones. No
-    stock, orders or demand at all are not small, but nothing."""
-    found = bound(s, h, table, p)
-    if not abs(found) < _TINY:
-        return found
-    money = max(max(p.holding, p.shortage), max(p.price, p.unit_cost))
-    units = abs(s.on_hand) + s.last
-    for x in s.pipeline:
-        units += x
-    depth, width = floor(table[DEPTH]), floor(table[WIDTH])
-    for k in range(h, depth):
-        units += abs(table[TOP + k * width + MEAN])
-    if p.grid[-1] * money < 1.0 or 0.0 < units * money < _TINY:
-        return bound_fine(s, h, table, p)
-    return found
-
-
-ask_instead(bound, bound_by_size, _SAFETY)
-ask_instead(bound_fine, bound_fine, _SAFETY)
+                part = p.fixed_cost + (p.unit_cost - p.salvage) * forced
+                total -= part
+                added += abs(part)
+    return float(total + safety * added)

@@ -6,6 +6,7 @@ dispatch or records. `docs/certificate.md` describes what is checked, well enoug
 
 from __future__ import annotations
 
+import platform
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from ucsearch.verify.clock import A_NODE_S, OutOfTime, limited_time
 from ucsearch.verify.demands import demand
 from ucsearch.verify.excused import NOTES, excuse_of
 from ucsearch.verify.formats import (
+    Elsewhere,
     Entry,
     Invalid,
     Malformed,
@@ -41,6 +43,7 @@ from ucsearch.verify.verdict import Verdict, describe
 
 __all__ = ["BUDGET", "NoTask", "Verdict", "find_task", "verify_file", "verify_files", "verify_log", "verify_record"]
 
+PLATFORM = f"{platform.system()} {platform.machine()}"  # as records name it
 BUDGET = 2_000_000  # states looked at per record; in members mode a node has one for each member
 
 
@@ -271,6 +274,11 @@ def _verify(entry: Entry, terms: _Terms) -> Verdict:
             doubts += [terms.watch.doubt] if terms.watch.doubt else []
     except (Malformed, sqlite3.Error, UnicodeDecodeError) as error:
         return Verdict("malformed", name, message=str(error))
+    except Elsewhere as error:
+        where = record["versions"].get("platform", PLATFORM)
+        if where == PLATFORM:
+            return Verdict("invalid", name, error.where, str(error))
+        return Verdict("weaker", name, error.where, f"other platform: {where}, here {PLATFORM}; {error}")
     except Invalid as error:
         return Verdict("invalid", name, error.where, str(error))
     if doubts:

@@ -16,8 +16,8 @@ from ucsearch.verify.later import Least, Paths, amount_used
 from ucsearch.verify.meter import OutOfNodes
 from ucsearch.verify.replay import CLOSED
 
-SMALL, ROUNDING = 1e-9, 8 * 2.0**-52  # of the tolerance of two figures
-ADDED = 1e-12  # of a total's
+ADDED = 1e-12  # share of what was added up that may be rounding
+SMALL = 1e-9  # of a simulated rule's limits
 LATER = "ucsearch.allocation/2"  # with limits at later steps
 ARRAYS = ("members", "weights", "mean", "q", "u", "node")  # of a decision's trace
 MOST_NODES = 10_000  # of a tree of parts
@@ -39,6 +39,8 @@ class _Member:
             if low == low:
                 self.lower[rival["index"]] = low
             self.upper[rival["index"]] = high if low != low else max(high, low)
+        sizes = [num(rival.get(name)) for rival in target["rivals"] for name in ("size", "upper_size")]
+        self.size = max([x for x in sizes if x == x], default=0.0)
         released = self.outcome["outcome"] == "RELEASED"
         self.takes_part = released and bool(target["claim"]["proved"]) and bool(self.lower)
         self.uses: list[list[float]] = []
@@ -203,7 +205,7 @@ class _Allocated:
             own = m.lower[mine] - charge[mine]
             at = next(a for a in m.upper if m.upper[a] - charge[a] == best)
             size = max(abs(m.upper[at]) + charge[at], abs(m.lower[mine]) + charge[mine])
-            tau = SMALL * max(abs(best), abs(own)) + ROUNDING * size
+            tau = ADDED * max(size, m.size)
             surely, maybe = surely + (best - own > 2.0 * tau), maybe + (best - own > 0.5 * tau)
         value = math.fsum(self.members[i].lower[choice[i]] for i in self.free)
         everything = {i: set(self.members[i].upper) for i in self.free}
@@ -298,8 +300,15 @@ class _Allocated:
 
     def _close(self, name: str, derived: float) -> None:
         own = num(self.claim[name])
-        fine = abs(own - derived) <= SMALL * max(abs(own), abs(derived))
+        fine = abs(own - derived) <= ADDED * self._size()
         require(f"claim.{name}", fine, self.claim[name], derived)
+
+    def _size(self) -> float:
+        """What was added up for a total, in absolute terms."""
+        most = [max(abs(x) for x in self.members[i].upper.values()) for i in self.free]
+        rent = [abs(num(p)) * limit for s, own in zip(self.r["shared"], self.r["prices"], strict=True)
+                for p, (_, limit) in zip(own, sorted(s["limits"].items()), strict=True)]  # fmt: skip
+        return math.fsum([*map(max, most, [self.members[i].size for i in self.free]), *rent])
 
     def _passes(self, choice: dict[int, int], lower: float, upper: float) -> bool:
         gap = upper - lower
@@ -307,13 +316,16 @@ class _Allocated:
         if self.paths is not None:
             require("members", len(self.discounts) == 1, sorted(self.discounts), "one discount")
             rent, without, mean, bound = self.paths.figures(float(next(iter(self.discounts))))
-            size = 1e3 * (abs(rent) + abs(without) + abs(upper))
+            size = abs(rent) + abs(without) + self._size()
             for name, own in (("rent", rent), ("free", without), ("mean", mean), ("bound", bound)):
-                near(f"later.{name}", self.r["later"][name], own, size)
+                near(f"later.{name}", self.r["later"][name], own, size, ADDED)
             gap, upper = gap + bound, upper + rent
         limit = num(self.terms["gap_limit"])
         allowed = num(self.terms["gap_share"]) * (without - upper)
-        sizes = [abs(self.members[i].lower[choice[i]]) + abs(max(self.members[i].upper.values())) for i in self.free]
+        sizes = [
+            max(abs(self.members[i].lower[choice[i]]) + abs(max(self.members[i].upper.values())), self.members[i].size)
+            for i in self.free
+        ]
         return gap <= allowed or (limit == limit and gap <= limit) or gap <= ADDED * math.fsum(sizes)
 
     def _fallbacks(self) -> None:

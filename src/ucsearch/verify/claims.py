@@ -20,8 +20,9 @@ from ucsearch.verify.formats import (
     num,
     require,
     slack,
+    tolerance,
 )
-from ucsearch.verify.gate import LAST_LOOK, certificate, gate_and_outcome
+from ucsearch.verify.gate import LAST_LOOK, certificate, gate_and_outcome, require_coherent
 from ucsearch.verify.inputs import FOREIGN, UNUSED, is_foreign, problem_of
 from ucsearch.verify.recalibration import verify_recalibration
 from ucsearch.verify.replay import CLOSED, Edge, Fault, Node, Problem, distinct
@@ -88,6 +89,8 @@ class _Decision:
         if self.version > 1:
             # A claim must also follow from what was derived here: recorded figures were only found to be close.
             derived = self._certificate(self.own)
+            require_coherent(derived, self.own, p.eps)
+            require_coherent(claimed, recorded, p.eps)
             for name, value in derived.items():
                 if name in self.claim and isinstance(value, bool | int):
                     expect(f"claim.{name}", self.claim[name], value)
@@ -123,7 +126,7 @@ class _Decision:
                 for i, n in own.items()
             }
             first = next(iter(own), None)
-        return certificate(self.r, rivals, searched, first)
+        return certificate(self.r, rivals, searched, first, self.p.eps)
 
     def _search(self) -> None:
         """Score the root, run a beam again, and see whether the task fails on the way, as the record says or not."""
@@ -162,9 +165,9 @@ class _Decision:
                 size = p.size(node)
                 own.update(reward=node.reward, uncertainty=node.uncertainty, score=node.score, size=size)
                 self._near(f"{where}.reward", rival["reward"], node.reward, size)
-                self._near(f"{where}.uncertainty", rival["uncertainty"], node.uncertainty, node.gross)
+                self._near(f"{where}.uncertainty", rival["uncertainty"], node.uncertainty, p.spread_size(node))
                 if self.version > 1:
-                    near(f"{where}.size", rival["size"], size, 0.0)
+                    near(f"{where}.size", rival["size"], size, size, p.eps)
                 expect(f"{where}.score", rival["score"], num(rival["reward"]) - p.risk * num(rival["uncertainty"]))
             else:
                 for name, nothing in (("score", None), ("reward", None), ("uncertainty", None), ("path", [])):
@@ -176,7 +179,7 @@ class _Decision:
         if self.version == 1:
             expect_close(where, claimed, derived)
         else:
-            near(where, claimed, derived, size)
+            near(where, claimed, derived, size, self.p.eps)
 
     def _replay(self, path: list[int], first: int, where: str) -> Node:
         p, node = self.p, self.p.root()
@@ -273,7 +276,7 @@ class _Decision:
         def fits(n: Node) -> bool:
             own = prover.p.size(n)
             largest = max(own, wanted)
-            close = own == wanted or (largest < math.inf and abs(own - wanted) <= 1e-9 * largest)
+            close = own == wanted or (largest < math.inf and abs(own - wanted) <= self.p.eps * largest)
             return n.score <= score + room and close
 
         best = self.bests.get(first)
@@ -296,11 +299,12 @@ class _Decision:
             value, size = own["score"], own["size"]
         else:
             require(f"{where}.upper", not self.exact, rival["upper"], "a value that no recorded path reaches")
-            value, size = upper, abs(upper)
-        near(f"{where}.upper", rival["upper"], value, size)
+            first = own["step_score"]
+            value, size = upper, max(abs(upper), abs(first) + abs(upper - first))
+        near(f"{where}.upper", rival["upper"], value, size, self.p.eps)
         own.update(upper=value, upper_size=size)
         self._none_above(where, rival, value, size)
-        near(f"{where}.upper_size", rival["upper_size"], size, 0.0)
+        near(f"{where}.upper_size", rival["upper_size"], size, size, self.p.eps)
 
     def _none_above(self, where: str, rival: Record, value: float, size: float) -> None:
         """No path that begins with this action scores more than `value`; where one does by little, it counts."""
@@ -309,14 +313,14 @@ class _Decision:
         i, floor = rival["index"], value + self._rounding(value, size)
         best = self._best(f"{where}.upper", floor, self.edges[i], self.prover, rival["upper"])
         if best is not None:
-            near(f"{where}.upper", rival["upper"], best.score, self.p.size(best))
+            near(f"{where}.upper", rival["upper"], best.score, self.p.size(best), self.p.eps)
             self.own[i].update(upper=best.score, upper_size=self.p.size(best))
 
     def _rounding(self, value: float, size: float) -> float:
-        """By how much sums in another order may differ; the path put forward has what is common to all."""
+        """By how much sums in another order may differ: tau of a value and the path put forward."""
         chosen = num(self.own.get(self.claim["action_index"], {}).get("size"))
         largest = max([x for x in (abs(value), size, chosen) if x < math.inf])
-        return float(8.0 * 2.0**-52 * self.p.reach * largest) + FEWER_DIGITS
+        return float(self.p.eps * largest) + FEWER_DIGITS
 
     def _best(self, where: str, floor: float, first: Edge, prover: Prover, claimed: Any) -> Node | None:
         """The best path above `floor`; None also when that must be left in doubt."""
@@ -350,6 +354,8 @@ class _Decision:
         self.bests[first] = best
         score = None if best is None else best.score
         require(where, low is None or score is not None, low, "no path scores as much")
+        if best is not None:
+            above = max(above, tolerance(self.p.eps, prover.p.size(best), 0.0))
         require(where, high is None or score is None or score <= upper + above, high, score)
         if score is None:
             return low, high
@@ -359,7 +365,7 @@ class _Decision:
         """What a recorded figure may differ by, because platforms do; version 1 had an absolute part."""
         if self.version == 1:
             return slack(x)
-        return 1e-9 * abs(x) + self._rounding(x, 0.0)
+        return self._rounding(x, 0.0)
 
     def _counters(self) -> None:
         """A beam's exactly; of other searches only that a failed one counted nothing."""

@@ -6,8 +6,8 @@ import math
 from typing import Any, NamedTuple
 
 from ucsearch.verify.excused import excuse_of, verify_excused
-from ucsearch.verify.formats import Blobs, Invalid, Malformed, Record, expect, near, num, require, tolerance
-from ucsearch.verify.gate import certificate, gate_and_outcome
+from ucsearch.verify.formats import Blobs, Invalid, Malformed, Record, expect, near, num, require, share, tolerance
+from ucsearch.verify.gate import certificate, gate_and_outcome, require_coherent
 from ucsearch.verify.law import Law, Point
 from ucsearch.verify.meter import OutOfNodes
 from ucsearch.verify.replay import Fault, Problem, tail_mean
@@ -99,7 +99,7 @@ class _Solution:
     def action(self, key: Key, moves: Moves, after: dict[Key, Value | None]) -> Value | None:
         """None where an outcome of the law leads to where no action is allowed."""
         points, discount = self.graph.law.classes[key[0]], self.p.settings["discount"]
-        score = mean = gross = 0.0
+        score = mean = gross = most = 0.0
         parts: list[tuple[float, float]] = []
         for (_, w, _), (reward, to) in zip(points, moves, strict=True):
             ahead = after[to]
@@ -108,9 +108,11 @@ class _Solution:
             parts.append((reward + discount * ahead.score, w))
             score += w * parts[-1][0]
             mean += w * (reward + discount * ahead.mean)
-            gross += w * (abs(reward) + discount * ahead.gross)
+            whole = abs(reward) + discount * ahead.gross
+            gross, most = gross + w * whole, max(most, whole)
         if self.risk > 0.0:
             score = (1.0 - self.risk) * score + self.risk * tail_mean(parts, self.p.tail)
+            gross = (1.0 - self.risk) * gross + self.risk * most
         if not (math.isfinite(score) and math.isfinite(mean) and math.isfinite(gross)):
             raise Fault("the value of a policy is not finite")
         return Value(score, mean, gross)
@@ -129,6 +131,7 @@ def verify_closed(r: Record, p: Problem, blobs: Blobs) -> list[str]:
     rows = [[tuple(y) if isinstance(y, tuple) else (y,) for y in member] for member in p.members]
     law = Law(r, rows, p.weights, blobs, p.meter)
     law.verify(c)
+    p.eps = share(p.reach, max(map(len, law.classes), default=1))
     if excuse_of(r):
         return verify_excused(r, p)
     _has(c, "states", "transitions", "open_value", "flexibility")
@@ -165,6 +168,8 @@ class _Claims:
         require("claim.eps_a", (c["eps_a"] is not None) == bool(own), c["eps_a"], "a number iff values are known")
         recorded = {rival["index"]: rival for rival in r["rivals"]}
         claimed, derived = (self._certificate(rivals) for rivals in (recorded, own))
+        require_coherent(claimed, recorded, p.eps)
+        require_coherent(derived, own, p.eps)
         for name, value in claimed.items():
             if name in c:
                 expect(f"claim.{name}", c[name], value)
@@ -182,7 +187,7 @@ class _Claims:
 
     def _certificate(self, rivals: dict[int, Record]) -> dict[str, Any]:
         searched = {i: (num(rival["score"]), num(rival["size"])) for i, rival in rivals.items()}
-        return certificate(self.r, rivals, searched, self.r["claim"]["action_index"])
+        return certificate(self.r, rivals, searched, self.r["claim"]["action_index"], self.p.eps)
 
     def _points(self) -> list[Point]:
         return self.graph.law.classes[0] if self.graph else []
@@ -212,11 +217,10 @@ class _Claims:
                 continue
             (score, mean, gross), atplain_zero = known[0], known[-1]
             spread = max(0.0, (mean - score) / self.p.risk) if self.p.risk > 0.0 else 0.0
-            size = gross + self.p.risk * spread
             plain = {"reward_only": atplain_zero, "certain": atplain_zero}
             own[i] = {
                 "index": i, "retained": True, "score": score, "upper": score, "reward": mean, "uncertainty": spread,
-                "size": size, "upper_size": size, "step_score": self._step(moves)[0], "release_margin": None,
+                "size": gross, "upper_size": gross, "step_score": self._step(moves)[0], "release_margin": None,
                 "upper_path": [], **{f"{n}_{x}": v.score for n, v in plain.items() for x in ("score", "upper")},
                 **{f"{n}_size": v.gross for n, v in plain.items()},
             }  # fmt: skip
@@ -232,7 +236,7 @@ class _Claims:
             if name not in ("index", "retained", "release_margin", "upper_path"):
                 # What was divided by risk is as sure as what it was made of, divided by risk.
                 loose = own["size"] / (self.p.risk if name == "uncertainty" and self.p.risk > 0.0 else 1.0)
-                near(f"{where}.{name}", rival[name], value, loose)
+                near(f"{where}.{name}", rival[name], value, loose, self.p.eps)
         self._path(f"{where}.path", rival["path"], rival["index"])
 
     def _path(self, where: str, path: list[int], first: int) -> None:
@@ -249,7 +253,7 @@ class _Claims:
                 own = solution.action(key, acts[i], solution.values[h + 1])
             require(f"{where}[{h}]", own is not None, i, "not allowed, or it leads to a dead end")
             if h > 0 and own is not None and best is not None:
-                tau = tolerance(best.score, own.score, best.gross, own.gross, p.depth)
+                tau = tolerance(p.eps, best.gross, own.gross)
                 require(f"{where}[{h}]", best.score - own.score <= tau, i, f"worth {best.score - own.score} less")
             mass, at, points = 0.0, 0, graph.law.classes[key[0]]
             while at < len(points) - 1 and not mass + points[at][1] >= MIDDLE:
@@ -293,8 +297,8 @@ class _Claims:
         except OutOfNodes:
             return ["claim.open_value"]
         top = max(own.values(), key=lambda rival: rival["score"])
-        near("claim.open_value", c["open_value"], best, 1e3 * top["size"])
-        near("claim.flexibility", c["flexibility"], top["score"] - best, 1e3 * top["size"])
+        near("claim.open_value", c["open_value"], best, top["size"], p.eps)
+        near("claim.flexibility", c["flexibility"], top["score"] - best, top["size"], p.eps)
         return []
 
     def _counted(self, within: bool, failed: bool) -> None:

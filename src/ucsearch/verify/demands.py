@@ -12,7 +12,7 @@ from ucsearch.verify.opening import open_regular
 from ucsearch.verify.schema import KINDS, LIMITS
 
 DEFAULTS = {"certificate": True}  # as a gate has it when a settings file says nothing; all else is not asked for
-LOOSENING = ("near",)  # lets something pass that else would not
+LOOSENING = ("near", "allow_ties")  # let something pass that else would not
 LONGEST = 1 << 20  # bytes of a settings file
 MOST_DOTS = 10_000  # in all of it: a key of many takes tomllib time by more than the square of their number
 
@@ -45,7 +45,9 @@ def demand(r: Record, wanted: Mapping[str, Any]) -> None:
     asked = r["gate"]["settings"]
     for name in dict.fromkeys([*wanted, *LOOSENING]):
         want, own = wanted.get(name), asked.get(name)
-        if name in LOOSENING:
+        if name == "allow_ties":
+            strict = own is want or own is False or want is True
+        elif name in LOOSENING:
             strict = bool(want) or not own
         elif want is None or want is False:
             strict = True

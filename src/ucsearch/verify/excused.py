@@ -37,7 +37,7 @@ def verify_excused(r: Record, p: Problem) -> list[str]:
     _rivals(r, p)
     recorded = {rival["index"]: rival for rival in r["rivals"]}
     searched = {i: (num(rival["score"]), num(rival["size"])) for i, rival in recorded.items()}
-    claimed = certificate(r, recorded, searched, c["action_index"])
+    claimed = certificate(r, recorded, searched, c["action_index"], p.eps)
     for name, value in claimed.items():
         if name in c and (name != "search_pass" or not recorded):  # before protection other paths were retained
             expect(f"claim.{name}", c[name], value)

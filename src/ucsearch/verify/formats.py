@@ -36,6 +36,10 @@ class Invalid(Exception):
         self.where = where
 
 
+class Elsewhere(Invalid):
+    """A figure that is false here, by so little that the functions of another platform may have given it."""
+
+
 # -------------------------------------------------------------------- claimed and derived values
 
 
@@ -65,21 +69,25 @@ def is_close(a: float, b: float) -> bool:
     return a == b or abs(a - b) <= slack(a, b)
 
 
-def tolerance(x: float, y: float, size_x: float, size_y: float, steps: int) -> float:
-    """By how much two scores must differ to count as different (version 2): by their own figures and sizes only."""
-    largest = max(abs(x), abs(y))
-    if not largest < math.inf:
-        return 0.0
-    return 1e-9 * largest + 8.0 * 2.0**-52 * steps * max([s for s in (size_x, size_y) if s > 0.0], default=0.0)
+def share(steps: int, averaged: int) -> float:
+    """eps of the tolerance (version 2): `steps` are added up, `averaged` members or points are averaged."""
+    return max(1e-12, 2.0**-52 * steps * (max(averaged, 1) + 2))
 
 
-def near(where: str, claimed: Any, derived: float, size: float) -> None:
-    """A figure from user functions may differ as platforms do, in proportion to what was added up for it. No claim is
-    derived from the recorded one."""
+def tolerance(eps: float, size_x: float, size_y: float) -> float:
+    """By how much two scores must differ to count as different (version 2): a share of what was added up for them."""
+    return eps * max([s for s in (size_x, size_y) if s > 0.0], default=0.0)
+
+
+def near(where: str, claimed: Any, derived: float, size: float, eps: float) -> None:
+    """A recorded figure may differ by the tolerance of what was added up for it. No claim is derived from it. Beyond
+    that it is false, unless another platform may have rounded its functions otherwise."""
     own = num(claimed)
-    largest = max(abs(own), abs(derived))
-    close = largest < math.inf and abs(own - derived) <= 1e-9 * largest + 1e-12 * size + FEWER_DIGITS
-    require(where, own == derived or close or (own != own and derived != derived), claimed, derived)
+    if own == derived or (own != own and derived != derived):
+        return
+    apart, whole = abs(own - derived), max(abs(own), abs(derived), size)
+    if not (whole < math.inf and apart <= eps * size + FEWER_DIGITS):
+        raise (Elsewhere if apart <= 1e-9 * whole < math.inf else Invalid)(where, claimed, shown(derived))
 
 
 def require(where: str, holds: bool, claimed: Any, derived: Any) -> None:

@@ -19,15 +19,17 @@ TESTS = {"==": operators.eq, "<=": operators.le, ">=": operators.ge, ">": operat
 # Rows of failures that only the record tells of, and that only a record which releases nothing may have.
 IN_TIME, LAST_LOOK = "search_in_time", "last_look"
 SITE = "site:"  # before the names of rows of conditions that a site added to its task
+TIE_ALLOWED = "tie_allowed"  # a row only where it fails, or where a gate demands `exact`
 PAUSED = "released_by_operator"  # 0 while a person has stopped releases; a whole log tells whether one had
 # What a gate may be set to, and why it may refuse. A question mark: records may be without it.
 SWITCHES = "certificate risk_active near positive_margin pausable?"
+CHOICES = "allow_ties?"  # yes, no, or null: unless terms cancel
 MEASURES = (
     "regret_limit min_member_feasible? max_trace_age_s max_eps_c max_undercoverage node_budget time_budget_s "
     "max_drift? max_overdue?"
 )
 REASONS = (
-    "none", "dead_end", "search_exhausted", "not_proved", "not_optimal", "not_robust", "margin_not_positive",
+    "none", "dead_end", "search_exhausted", "not_proved", "not_optimal", "not_robust", "tied", "margin_not_positive",
     "not_risk_active", "members_infeasible", "regret_above_limit", "stale_trace", "calibration", "paused", "site",
     "node_budget", "time_budget", "task_error",
 )  # fmt: skip
@@ -39,44 +41,44 @@ def _largest(values: Figures, who: Iterable[int]) -> float:
     return max([math.inf if values[i] != values[i] else values[i] for i in who], default=-math.inf)
 
 
-def _tau(r: Record, *figures: Figures) -> Tau:
-    """Version 2 compares two figures by themselves; version 1 had one tolerance for all of `figures`."""
+def _tau(r: Record, eps: float, *figures: Figures) -> Tau:
+    """Version 2 compares two figures by their own sizes; version 1 had one tolerance for all of `figures`."""
     if version_of(r) == 1:
         same = 1e-9 * (1.0 + max([abs(x) for f in figures for x in f.values() if math.isfinite(x)], default=0.0))
         return lambda x, y, size_x, size_y: same
-    steps = r["settings"]["reach"]
-    return lambda x, y, size_x, size_y: tolerance(x, y, size_x, size_y, steps)
+    return lambda x, y, size_x, size_y: tolerance(eps, size_x, size_y)
 
 
-def _rewarding(r: Record, rivals: Rivals, lower0: Figures, order0: list[int]) -> int:
+def _rewarding(r: Record, rivals: Rivals, lower0: Figures, order0: list[int], eps: float) -> int:
     """The first action that is best at risk 0. Of sums that differ by no more than their rounding (a path found here
     may be another one of the same value) the recorded ones say which: those were compared."""
     first = order0[0]
     said = {x["index"]: num(x["reward_only_score"]) for x in r.get("rivals", ())}
     recorded = min(order0, key=lambda i: (-said.get(i, lower0[i]), i))
     sizes = [abs(lower0[first]), *(num(rivals[i].get("reward_only_size")) for i in (first, recorded))]
-    room = 8.0 * 2.0**-52 * r["settings"]["reach"] * max([x for x in sizes if x == x and x < math.inf], default=0.0)
+    room = eps * max([x for x in sizes if x == x and x < math.inf], default=0.0)
     return recorded if version_of(r) > 1 and lower0[first] - lower0[recorded] <= room else first
 
 
 def certificate(
-    r: Record, rivals: Rivals, searched: Mapping[Any, tuple[float, float]], first: int | None
+    r: Record, rivals: Rivals, searched: Mapping[Any, tuple[float, float]], first: int | None, eps: float
 ) -> dict[str, Any]:
     """Every member of `claim` that follows from the figures of the rivals, and `lead`, `tau` of the route, `margins`.
 
-    `searched` and `first` are scores (with sizes) and choice before any oracle suffix was put in.
+    `searched` and `first` are scores (with sizes) and choice before any oracle suffix was put in; `eps` is the share of
+    the sizes that counts as rounding.
     """
     c, s = r["claim"], r["settings"]
     eps_m, exact = float(c["eps_m"]), c["eps_a"] is not None
     names = ("score", "upper", "reward_only_score", "reward_only_upper", "certain_score", "certain_upper")
     lower, upper, lower0, upper0, lower_c, upper_c = ({i: num(rivals[i][n]) for i in rivals} for n in names)
     size, upper_size = ({i: num(rivals[i].get(n)) for i in rivals} for n in ("size", "upper_size"))
-    tau = _tau(r, lower, upper)
+    tau = _tau(r, eps, lower, upper)
     calm = {i: rivals[i]["uncertainty"] for i in rivals}
     retained = sorted((i for i in rivals if rivals[i]["retained"]), key=lambda i: (-lower[i], calm[i], i))
     selected = retained[0] if retained else -1
     order0 = sorted((i for i in rivals if lower0[i] == lower0[i]), key=lambda i: (-lower0[i], i))
-    first0 = _rewarding(r, rivals, lower0, order0) if order0 else -1
+    first0 = _rewarding(r, rivals, lower0, order0, eps) if order0 else -1
     chosen, baseline, route = selected, first0, _Route(math.nan, math.nan, dict.fromkeys(rivals, math.nan))
     if s["policy"] == "ConstrainedBeam":
         # Any reward-only optimum may serve as the baseline.
@@ -108,7 +110,7 @@ def certificate(
 
     def activity(low: Figures, high: Figures, name: str) -> tuple[float, bool]:
         """By how much every action that may be optimal at risk 0 is worse here, and whether clearly so."""
-        best0, tau0 = max([x for x in low.values() if x == x], default=-math.inf), _tau(r, low, high)
+        best0, tau0 = max([x for x in low.values() if x == x], default=-math.inf), _tau(r, eps, low, high)
         sizes = {i: num(rivals[i].get(name)) for i in rivals}
         size0 = max([sizes[i] for i in rivals if low[i] == best0 and sizes[i] > 0.0], default=0.0)
         most = {i: max([x for x in (abs(high[i]), sizes[i]) if x == x], default=math.nan) for i in rivals}
@@ -121,7 +123,11 @@ def certificate(
     others = [i for i in rivals if i != chosen]
     pairs, strongest = ahead(best, best_size, others), _largest(upper, others)
     gap = best - strongest
-    tied = [tau(best, upper[i], best_size, upper_size[i]) for i in others if upper[i] == strongest]
+    # Of the strongest rival, and of those that are not clearly behind.
+    versus = zip(others, pairs, strict=True)
+    decisive = [
+        t for i, (x, t) in versus if math.isfinite(upper[i]) and (upper[i] == strongest or not clear([(x, t)], 0.0))
+    ]
     own_tau = tau(best, best, best_size, best_size) if found or version_of(r) == 1 else 0.0
     sole, passed = found and alone, holds(pairs, found)
     risk_gap, risky = activity(lower0, upper0, "reward_only_size")
@@ -136,7 +142,7 @@ def certificate(
     by_paper = (math.inf if sole else lead) > 2.0 * (eps_a + eps_m)
     before = searched.get(first, (math.nan, math.nan))
     return {
-        "tau": max(tied) if found and math.isfinite(strongest) else own_tau,
+        "tau": max(decisive) if found and decisive else own_tau,
         "proved": all(x == x for x in upper.values()), "selected_index": selected,
         "baseline_index": baseline, "release_margin": route.margin, "action_index": chosen, "sole_action": sole,
         "gap": math.nan if sole else gap, "optimal": found and (sole or not_behind(pairs)),
@@ -226,13 +232,17 @@ def _site(one: Any, p: Problem, index: int) -> float:
 def _rows(r: Record, p: Problem, c: Record, failed: bool, dead_end: bool) -> list[tuple[str, float, str, Any, str]]:
     """Name, left side, operator, right side and cause of every row that the gate asks for, by the claims `c`."""
     gate, g, counted = r["gate"], r["gate"]["settings"], r["claim"]["counters"]
+    rounding = 0.0 if version_of(r) == 1 else c["tau"]
     routed, regret, limit = c["release_margin"] == c["release_margin"], c["regret_bound"], num(g["regret_limit"])
-    passed = c["certificate_pass"] or (g["near"] and routed and regret <= limit)
+    passed = c["certificate_pass"] or (g["near"] and routed and regret + rounding <= limit)
+    ties, may_tie = g.get("allow_ties"), True
+    if version_of(r) > 1 and ties is not True:
+        may_tie = c["unique"] if ties is False else not (c["optimal"] and not c["unique"] and c["cancellation"])
     unproved = "not_proved" if not c["proved"] else "not_robust" if c["optimal"] else "not_optimal"
     age = _age(gate["now"], r["inputs"]["trace"]["meta"]["issued"])
     active = c["uncertainty_active" if p.is_members else "risk_active"]
     spent = counted["expansions"] + counted["oracle_nodes"]
-    silent = ("near", "pausable")  # they ask for nothing by themselves
+    silent = ("near", "pausable", "allow_ties")  # they ask for nothing by themselves
     asks = any(value is not None and value is not False for name, value in g.items() if name not in silent)
     said = [] if version_of(r) == 1 else [row["name"] for row in gate["rows"]]  # failures that only the record tells of
     eps_c, under = num(gate["calibration"]["eps_c"]), num(gate["calibration"]["undercoverage"])
@@ -254,6 +264,7 @@ def _rows(r: Record, p: Problem, c: Record, failed: bool, dead_end: bool) -> lis
         (True, "completion", not dead_end, "==", 1, "dead_end"),
         (True, "path", c["action_index"] >= 0, "==", 1, "search_exhausted"),
         (g["certificate"], "certificate_pass", passed, "==", 1, unproved),
+        (ties is False or not may_tie, TIE_ALLOWED, may_tie, "==", 1, "tied"),
         (g["positive_margin"], "release_margin_above_tau", c["lead"], ">", 0, "margin_not_positive"),
         (g["risk_active"], "risk_active", active, "==", 1, "not_risk_active"),
         (g["regret_limit"], "regret_bound", regret, "<=", g["regret_limit"], "regret_above_limit"),
@@ -266,6 +277,21 @@ def _rows(r: Record, p: Problem, c: Record, failed: bool, dead_end: bool) -> lis
         (LAST_LOOK in said, LAST_LOOK, 0, "==", 1, "task_error"),
     ]  # fmt: skip
     return [row[1:] for row in table if row[0] is not None and row[0] is not False]
+
+
+def require_coherent(c: Record, rivals: Rivals, eps: float) -> None:
+    """No claim is stronger than the figures beside it: an optimum loses no more than tau, a clear lead is above tau, no
+    path scores more than what bounds it, and neither spreads nor slacks are negative."""
+    bound, gap = c["regret_bound"], c["gap"]
+    require("claim.optimal", not c["optimal"] or bound <= c["tau"], c["optimal"], f"a regret of up to {bound}")
+    require("claim.unique", not c["unique"] or c["sole_action"] or gap > c["tau"], c["unique"], f"a gap of {gap}")
+    require("claim.proxy_slack", not c["proxy_slack"] < 0.0, c["proxy_slack"], "at least 0")
+    for k, i in enumerate(sorted(rivals)):
+        x = rivals[i]
+        require(f"rivals[{k}].uncertainty", not num(x["uncertainty"]) < 0.0, x["uncertainty"], "at least 0")
+        room = tolerance(eps, num(x["size"]), num(x["upper_size"]))
+        above = num(x["score"]) > num(x["upper"]) + room
+        require(f"rivals[{k}].upper", not above, x["upper"], f"at least the score {x['score']}")
 
 
 def gate_and_outcome(
@@ -289,10 +315,17 @@ def gate_and_outcome(
     margin = claimed["release_margin"]
     if margin != margin:
         margin = math.inf if claimed["sole_action"] else claimed["gap"]
-    _outcome(r, p, cause, margin, steps)
+    _outcome(r, p, cause, margin, steps, derived)
 
 
-def _outcome(r: Record, p: Problem, cause: str, margin: float, steps: Figures | None) -> None:
+def _pass_kind(r: Record, c: Record) -> str:
+    """What a release rests on, by claims that were derived; version 1 knew no ties."""
+    if not c["certificate_pass"]:
+        return "near"
+    return "exact" if c["unique"] or version_of(r) == 1 else "tied"
+
+
+def _outcome(r: Record, p: Problem, cause: str, margin: float, steps: Figures | None, derived: Record) -> None:
     c, index, released = r["claim"], r["claim"]["action_index"], cause == "none"
     fallback, feasible = fallback_now(p.task, p.state, p.params, p.actions)
     place = p.actions.index(fallback) if fallback in p.actions else None
@@ -301,7 +334,7 @@ def _outcome(r: Record, p: Problem, cause: str, margin: float, steps: Figures | 
     expected = {
         "outcome": outcome, "action": action if released else fallback if feasible else math.nan, "cause": cause,
         "reason": "fallback_infeasible" if outcome == "HOLD" else cause,
-        "pass_kind": ("exact" if c["certificate_pass"] else "near") if released else "",
+        "pass_kind": _pass_kind(r, derived) if released else "",
         "release_margin": margin, "regret_bound": num(c["regret_bound"]),
         "rejected_action": math.nan if released else action, "fallback_action": fallback, "fallback_feasible": feasible,
     }  # fmt: skip
@@ -310,4 +343,4 @@ def _outcome(r: Record, p: Problem, cause: str, margin: float, steps: Figures | 
     if steps is None:
         return
     ours, other = steps.get(index, math.nan), math.nan if place is None else steps.get(place, math.nan)
-    near("outcome.fallback_cost", r["outcome"]["fallback_cost"], ours - other, 1e3 * (abs(ours) + abs(other)))
+    near("outcome.fallback_cost", r["outcome"]["fallback_cost"], ours - other, abs(ours) + abs(other), p.eps)

@@ -182,7 +182,7 @@ class Law:
         steps = [n for n in (2, 3, 7) if n <= len(self.rows[0])] if told else []
         expect("claim.law.variance_ratio", sorted(said["variance_ratio"]), [str(n) for n in steps])
         for n in steps:
-            near(f"claim.law.variance_ratio.{n}", said["variance_ratio"][str(n)], self._ratio(n), 1e3)
+            near(f"claim.law.variance_ratio.{n}", said["variance_ratio"][str(n)], self._ratio(n), 1e3, 1e-12)
 
     def _ratio(self, steps: int) -> float:
         """The largest over fields; unknown where nothing varies."""

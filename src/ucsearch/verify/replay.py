@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ucsearch.verify.answers import as_float, timed_rules, yes_or_no
+from ucsearch.verify.formats import share
 from ucsearch.verify.memory import unlimited
 from ucsearch.verify.meter import Meter, OutOfNodes
 from ucsearch.verify.trust import is_genuine
 from ucsearch.verify.verdict import describe
 
 MEAN, SCORES, MEMBERS, CLOSED = 0, 1, 2, 3
-VARIANCE, DOWNSIDE, CVAR = 0, 2, 3  # and 1 for the standard deviation
+VARIANCE, STD, DOWNSIDE, CVAR = range(4)
 SPREADS = (0, 1, 2, 3)  # that a record may name
 CACHED = 200_000  # scored nodes kept
 
@@ -123,6 +124,7 @@ class Problem:
         self._timed = timed_rules(task)
         self._tables: list[Any] | None = None
         self._edges: dict[Any, tuple[Edge, ...]] = {}
+        self.eps = share(self.reach, 1 if self.mode == SCORES else len(self.members))  # closed mode: of its law
         self._settle()
 
     def _settle(self) -> None:
@@ -289,13 +291,22 @@ class Problem:
 
     def size(self, node: Node) -> float:
         """What was added up on a path, in absolute terms. In members mode the spread is taken of the returns, so that
-        their rounding enters it too: as it is, or (variance) times twice the deviation."""
+        their rounding enters it again: by a factor, which for a variance is twice the deviation."""
         if not self.risk > 0.0:  # 0 times a sum beyond the largest float would be NaN, and NaN is no size
             return node.gross
-        inner = 0.0
-        if self.is_members and (self.spread != VARIANCE or node.uncertainty > 0.0):
-            inner = 2.0 * math.sqrt(node.uncertainty) * node.gross if self.spread == VARIANCE else node.gross
-        return node.gross + self.risk * (node.uncertainty + inner)
+        if not self.is_members:
+            return node.gross + self.risk * node.uncertainty
+        return node.gross * (1.0 + self.risk * self._times(node))
+
+    def _times(self, node: Node) -> float:
+        """How often the rounding of returns enters their spread."""
+        if self.spread == VARIANCE:
+            return 2.0 * math.sqrt(node.uncertainty)
+        return {STD: 1.0, DOWNSIDE: 2.0}.get(self.spread, 1.0 + 1.0 / self.tail)
+
+    def spread_size(self, node: Node) -> float:
+        """What was added up for the spread of a path."""
+        return node.uncertainty + node.gross * (self._times(node) if self.is_members else 1.0)
 
     def _best_end(self, e: Edge, returns: tuple[float, ...], gross: float, path: tuple[int, ...]) -> Node | None:
         """Members follow the best of the continuations to the end of the trace, where there are any."""
@@ -345,7 +356,7 @@ class Problem:
         else:
             self.meter.toil(2 * len(states) * (self.reach - at))  # a bound looks at the steps that are left
             pairs = zip(states, tables, strict=True)
-            bound = getattr(self.task, "bound_in_use", self.task.bound)
+            bound = self.task.bound
             values = [self.call(as_float, self.call(bound, s, at, table, self.params)) for s, table in pairs]
         if any(v != v for v in values):
             raise Fault("bound returned NaN")

@@ -10,7 +10,7 @@ from typing import Any
 
 from ucsearch.verify.formats import Malformed
 from ucsearch.verify.formats import version_of as version_of
-from ucsearch.verify.gate import MEASURES, REASONS, SWITCHES
+from ucsearch.verify.gate import CHOICES, MEASURES, REASONS, SWITCHES
 from ucsearch.verify.replay import SPREADS
 
 
@@ -34,6 +34,7 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "text": lambda v: isinstance(v, str),
     "time": _time,
     "truth": lambda v: isinstance(v, bool),
+    "choice": lambda v: v is None or isinstance(v, bool),
     "whole": lambda v: type(v) is int,
     "count": lambda v: type(v) is int and v >= 0,
     "number": _number,  # finite
@@ -59,7 +60,7 @@ def _form(**names: str) -> dict[str, Any]:
     return {n.strip("[]"): [kind] if n[0] == "[" else kind for n, kind in items}
 
 
-LIMITS = _form(truth=SWITCHES, limit=MEASURES)
+LIMITS = _form(truth=SWITCHES, limit=MEASURES, choice=CHOICES)
 ROW = {"operator": ("==", "<=", ">=", ">"), **_form(text="name", figure="left", number="right", truth="pass")}
 BLOB = {"$blob": "hex"}
 TRACE = {
@@ -68,13 +69,13 @@ TRACE = {
 }  # fmt: skip
 OUTCOME = {
     "outcome": ("RELEASED", "FALLBACK", "HOLD"), "reason": (*REASONS, "fallback_infeasible"), "cause": REASONS,
-    "pass_kind": ("", "exact", "near"),
+    "pass_kind": ("", "exact", "tied", "near"),
     **_form(
         text="sentence", truth="fallback_feasible", figure="release_margin regret_bound",
         maybe="action rejected_action fallback_action fallback_cost",
     ),
 }  # fmt: skip
-VERSIONS = _form(text="ucsearch python numpy")
+VERSIONS = _form(text="ucsearch python numpy platform?")
 DECISION_1: dict[str, Any] = {
     "schema": ("ucsearch.decision/1",), "kind": ("decision",), "id": "hex", "series": "text",
     "task": _form(text="name version object [labels]", hex="source_hash", maybe="[actions]"),

@@ -105,7 +105,7 @@ def _used(task: Task, layout: Layout, use_bound: bool, algorithm: str) -> dict[s
     roles = _ROLES if use_bound else _ROLES[:-2]
     found = {role: getattr(task, role) for role in roles if getattr(task, role) is not None}
     if "bound" in found:
-        found["bound"] = task.bound_in_use
+        found["bound"] = task.bound
     if algorithm == "graph":
         found |= {f"use_{j}": task.uses[name] for j, name in enumerate(sorted(task.uses))}
     for i, item in enumerate(task.followed):

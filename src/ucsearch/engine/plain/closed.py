@@ -133,7 +133,7 @@ def _value(
     """Score, mean and size of action x in state i, whose transitions begin at `at`."""
     low, high = starts[graph.classes[i]], starts[graph.classes[i] + 1]
     discount, risk, weights = window.settings.discount, window.risk, window.weights[low:high]
-    total = mean = size = 0.0
+    total = mean = size = most = 0.0
     scores = []
     for k, w in enumerate(weights):
         to, reward = graph.following[at + k], graph.rewards[at + k]
@@ -142,10 +142,13 @@ def _value(
         score = reward + discount * values.score[to]
         total += w * score
         mean += w * (reward + discount * values.mean[to])
-        size += w * (abs(reward) + discount * values.size[to])
+        whole = abs(reward) + discount * values.size[to]
+        size += w * whole
+        most = max(most, whole)
         scores.append(score)
     if risk > 0.0 and math.isfinite(total):
         total = (1.0 - risk) * total + risk * tail_mean(scores, weights, window.settings.tail)
+        size = (1.0 - risk) * size + risk * most
     if not (math.isfinite(total) and math.isfinite(mean) and math.isfinite(size)):
         raise TaskFault(Fault.VALUE, h, x)
     return total, mean, size

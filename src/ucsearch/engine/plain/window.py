@@ -261,7 +261,7 @@ class Window:
             if ends:
                 values.append(self.terminal(state, step, action))
                 continue
-            found = self.call(self.task.bound_in_use, Fault.BOUND, step, action, state, at, self.tables[j], self.params)
+            found = self.call(self.task.bound, Fault.BOUND, step, action, state, at, self.tables[j], self.params)
             try:
                 value = as_float(found)
             except Exception:

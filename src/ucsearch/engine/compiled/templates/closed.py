@@ -10,6 +10,7 @@ def uc_value(t, at, n, wrow, weights, discount, risk, tail, trew, tto, score, se
     total = 0.0
     mean = 0.0
     whole = 0.0
+    most = 0.0
     for k in range(n):
         to = tto[t + k]
         if score[to] == -np.inf:
@@ -18,10 +19,13 @@ def uc_value(t, at, n, wrow, weights, discount, risk, tail, trew, tto, score, se
         total += weights[wrow, at + k] * value
         if risk > 0.0:
             mean += weights[wrow, at + k] * (trew[t + k] + discount * second[to])
-        whole += weights[wrow, at + k] * (abs(trew[t + k]) + discount * size[to])
+        part = abs(trew[t + k]) + discount * size[to]
+        whole += weights[wrow, at + k] * part
+        most = max(most, part)
         work[0, k] = value
     if risk > 0.0 and np.isfinite(total):
         total = (1.0 - risk) * total + risk * uc_tail(work, 0, n, weights, wrow, at, tail)
+        whole = (1.0 - risk) * whole + risk * most
     return total, mean if risk > 0.0 else total, whole
 
 
