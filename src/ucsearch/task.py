@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError, TaskError
 from ucsearch.figures import figure
 from ucsearch.instead import Fill, asked_for, fill_of
-from ucsearch.layout import Layout, as_finite, is_named_tuple_type
+from ucsearch.layout import Layout, as_finite, is_named_tuple_type, with_one_zero
 from ucsearch.reach import Reach, reach_of, text_digests
 from ucsearch.signatures import ARITY, TIMED, arity, check_function
 from ucsearch.sources import describe_functions
@@ -67,7 +67,7 @@ class Continuation:
     def __post_init__(self) -> None:
         if not callable(self.policy):
             raise InputError("continuation.policy", repr(self.policy), "a function (s, h, p) -> action")
-        rows = tuple(tuple(float(x) for x in (row if isinstance(row, Sequence) else (row,))) for row in self.grid)
+        rows = tuple(tuple(float(x) + 0.0 for x in (row if isinstance(row, Sequence) else (row,))) for row in self.grid)
         for i, row in enumerate(rows):
             if not row or len(row) != len(rows[0]) or not all(np.isfinite(row)):
                 raise InputError("continuation.grid", row, "equally long tuples of finite floats", index=i)
@@ -193,6 +193,7 @@ class Task:
             raise InputError("task.conditions", [one.name for one in self.conditions], "a name of its own for each")
         if self.params is not None:
             Layout.of(self.params, "task.params")
+            object.__setattr__(self, "params", with_one_zero(self.params))
 
     @cached_property
     def timed(self) -> frozenset[str]:
@@ -207,7 +208,13 @@ class Task:
 
     @cached_property
     def step_at(self) -> Callable[..., Any]:
-        """`step` as (s, a, y, h, p)."""
+        """`step` as (s, a, y, h, p), with 0.0 for -0.0 in the state that it returns."""
+        bare = self.bare_step_at
+        return lambda s, a, y, h, p: with_one_zero(bare(s, a, y, h, p))
+
+    @cached_property
+    def bare_step_at(self) -> Callable[..., Any]:
+        """`step` as (s, a, y, h, p), for callers that check what it returns and take 0.0 for -0.0 themselves."""
         own = self.step
         return own if "step" in self.timed else lambda s, a, y, h, p: own(s, a, y, p)
 
