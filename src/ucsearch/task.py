@@ -111,6 +111,12 @@ class Condition:
             raise InputError("condition.words", repr(self.words), "what is so when it holds")
 
 
+class _MadeLabels(tuple[str, ...]):
+    """Labels made from the actions: `dataclasses.replace` with other actions makes them again."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """A decision problem under hard rules. Refused at construction if it cannot be what it says."""
@@ -163,11 +169,8 @@ class Task:
         object.__setattr__(self, "actions", tuple(actions.tolist()))
         if self.label_of is not None and not callable(self.label_of):
             raise InputError("task.label_of", repr(self.label_of), "a function of an action's value, or None")
-        object.__setattr__(self, "named", len(self.labels) > 0 and self.label_of is None)
-        labels = tuple(str(x) for x in self.labels if self.named) or tuple(map(self._name, self.actions))
-        if len(labels) != actions.size:
-            raise InputError("task.labels", f"{len(labels)} labels", f"{actions.size}, one per action")
-        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "labels", self._labels())
+        object.__setattr__(self, "named", not isinstance(self.labels, _MadeLabels))
         for name, (count, signature) in ARITY.items():
             function = getattr(self, name)
             one_more = name in TIMED and callable(function) and arity(function) == count + 1
@@ -267,6 +270,17 @@ class Task:
         """The label of an action: of its position where the user named those, else of its value in this window,
         `action`."""
         return self.labels[index] if self.named else self._name(action)
+
+    def _labels(self) -> tuple[str, ...]:
+        """The labels of positions that the user gave, or those made from the values."""
+        if len(self.labels) == 0 or self.label_of is not None or isinstance(self.labels, _MadeLabels):
+            return _MadeLabels(map(self._name, self.actions))
+        labels = tuple(map(str, self.labels))
+        if len(labels) != len(self.actions):
+            seen = f"{len(labels)} labels ({', '.join(map(repr, labels[:4]))}{', ...' * (len(labels) > 4)})"
+            hint = "Give labels for these actions; labels=() names them by value."
+            raise InputError("task.labels", seen, f"{len(self.actions)}, one per action", hint=hint)
+        return labels
 
     def _name(self, action: float) -> str:
         return figure(action) if self.label_of is None else str(self.label_of(action))
