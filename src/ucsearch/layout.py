@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +63,7 @@ def _quick(lengths: tuple[int, ...], made_of: str) -> Callable[[Any], Any]:
 
 
 @lru_cache(maxsize=256)
-def _settle(kind: type[Any], lengths: tuple[int, ...]) -> Callable[[Any], Any]:
+def _settle(kind: Hashable, lengths: tuple[int, ...]) -> Callable[[Any], Any]:
     """`Layout.settle` without loops: it stands in the loops of the last look."""
     items, lines = [], [f"{', '.join(f'x{i}' for i in range(len(lengths)))}, = state"]
     for i, n in enumerate(lengths):
@@ -131,7 +131,7 @@ class Layout:
     def settle(self) -> Callable[[Any], Any]:
         """What `step` returned as a state of this kind with 0.0 for -0.0. It raises where numbers or tuples of these
         lengths are missing, and looks at nothing else."""
-        return _settle(self.kind, self.lengths)
+        return _settle(cast(Hashable, self.kind), self.lengths)
 
     def flatten(self, value: Any, field: str) -> list[float]:
         """A flat row of finite floats, or an `InputError` naming the field at fault."""

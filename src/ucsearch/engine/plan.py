@@ -298,7 +298,7 @@ class Plan:
         return self.status is Status.NOT_PROVED
 
     def explain(self) -> str:
-        """What the search found, in a sentence or two; what is known so far and what to raise where its budget ended."""
+        """What the search found, in words; where its budget ended, what is known so far and what to raise."""
         best = f'starts with "{self.label}" and scores {figure(self.score)}' if self.found else ""
         upper = self._upper_at_root() if self._out_of_budget else self.upper
         most = "" if math.isnan(upper) else f"cannot score more than {figure(upper)}"
