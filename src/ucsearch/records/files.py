@@ -68,7 +68,10 @@ def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterat
 
 def log_at(path: Path) -> str:
     """What of a log lies at this place, in words: its file, a file of SQLite beside it, or a segment; "" if nothing."""
-    real = path.resolve()
+    try:
+        real = path.resolve()
+    except (OSError, RuntimeError):  # a loop of links, which nobody can write to either
+        return ""
     if _is_database(real):
         return DATABASE
     for end in _BESIDE:
