@@ -42,6 +42,7 @@ def check_task(
     `closed=True` it warns of states that differ by rounding alone, because closed mode is cheap where states repeat.
     """
     layout = task.layout(state)
+    state = layout.build(layout.flatten(state, "state"))  # as both engines see it
     samples = _outcomes(task, outcomes)
     _check_sources(task)
     walk = _Walk(task, layout, samples)
@@ -97,7 +98,7 @@ def _outcomes(task: Task, outcomes: Iterable[Any]) -> list[Any]:
                 raise InputError("outcomes", repr(value), "a number", index=i) from None
             if not math.isfinite(number):
                 raise InputError("outcomes", number, "a finite number", index=i)
-            numbers.append(number)
+            numbers.append(number + 0.0)
         if len(numbers) != task.fields:
             raise InputError("outcomes", f"{len(numbers)} values", f"{task.fields} fields", index=i)
         made.append(numbers[0] if task.outcome is None else task.outcome(*numbers))
@@ -201,7 +202,7 @@ class _Walk:
         flat = [x for item in new for x in (item if isinstance(item, tuple) else (item,))]
         if not all(_is_number(x) and math.isfinite(x) for x in flat):
             raise self._fail(f"step returned {new!r} for outcome {y!r}, expected finite numbers", step, a)
-        state = self.task.state(*(tuple(map(float, i)) if isinstance(i, tuple) else float(i) for i in new))
+        state = self.layout.build(self.layout.flatten(new, "state"))
         self._invariant(state, step, a)
         return state
 

@@ -41,7 +41,9 @@ def shape_members(array: Floats, fields: int | None) -> tuple[Floats, bool]:
     return array, True
 
 
-def check_weights(weights: ArrayLike | None, count: int, size: int) -> Floats:
+def check_weights(weights: ArrayLike | None, count: int, size: int, normalise: bool = False) -> Floats:
+    """Shares of the members, (1, J) or (W, J). Weights must sum to 1 within rounding, unless `normalise` divides them
+    by their sum."""
     if weights is None:
         return uniform(size)
     given = as_finite(weights, "trace.weights")
@@ -54,6 +56,13 @@ def check_weights(weights: ArrayLike | None, count: int, size: int) -> Floats:
     total = np.array([[_plain_sum(row)] for row in np.sort(array, axis=1).tolist()])
     if not np.isfinite(total).all() or not bool((array / total > 0).all()):
         raise InputError("trace.weights", "weights so uneven or large that shares vanish", "comparable weights")
+    off = ~(np.abs(total[:, 0] - 1.0) <= _SHARES)
+    if off.any() and not normalise:
+        w = int(np.argmax(off))
+        raise InputError(
+            "trace.weights", f"a sum of {total[w, 0]:.9g}", "weights that sum to 1",
+            index=w if array.shape[0] > 1 else None, hint="normalise=True divides them by their sum.",
+        )  # fmt: skip
     shares: Floats = array / total
     return shares
 

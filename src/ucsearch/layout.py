@@ -1,25 +1,28 @@
 """How a NamedTuple of floats and fixed-length tuples of floats lies in a flat float64 row.
 
-Both engines and the records use the same order: fields as declared, tuples expanded in place.
+Both engines and the records use the same order: fields as declared, tuples expanded in place. -0.0 becomes 0.0 on the
+way in: records hold one zero, and rules that use `atan2` or `copysign` would see two.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError
 
-__all__ = ["Layout", "is_named_tuple_type", "own_row"]
+__all__ = ["Layout", "as_finite", "is_named_tuple_type", "own_row", "refuse_rounded", "with_one_zero"]
 
 Floats = NDArray[np.float64]
+WHOLE = 2**53  # up to here a float holds every whole number
+_WHOLE_HINT = "Floats hold every whole number up to 2**53 = 9007199254740992; use a larger unit."
 
 
 def is_named_tuple_type(kind: object) -> bool:
@@ -37,18 +40,19 @@ def _quick(lengths: tuple[int, ...], made_of: str) -> Callable[[Any], Any]:
     """A function without loops for states of these lengths: every single search asks. `made_of` the numbers ({})
     where all of them are finite floats; else None."""
     cells = [[f"x{i}_{k}" for k in range(n)] if n else [f"x{i}"] for i, n in enumerate(lengths)]
-    row = ", ".join(name for own in cells for name in own) + ","
+    names = [name for own in cells for name in own]
+    row = ", ".join(f"{name} + 0.0" for name in names) + ","
     tuples = [i for i, n in enumerate(lengths) if n]
     lines = [
         f"{', '.join(f'x{i}' for i in range(len(lengths)))}, = value",
         *(f"if type(x{i}) is not tuple: return None" for i in tuples),
         *(f"{', '.join(cells[i])}, = x{i}" for i in tuples),
-        f"good = {' and '.join(f'type({name}) is float' for own in cells for name in own)}",
+        f"good = {' and '.join(f'type({name}) is float' for name in names)}",
         # A finite sum has finite parts; one that overflows is looked at part by part.
         f"return {made_of.format(row)} if good and isfinite(sum(({row}))) else None",
     ]
     body = "".join(f"        {line}\n" for line in lines)
-    size = sum(map(len, cells))
+    size = len(names)
     space: dict[str, Any] = {
         "isfinite": math.isfinite, "ndarray": np.ndarray, "shape": (1, size), "f8": np.dtype(np.float64),
         "pack": struct.Struct(f"{size}d").pack,
@@ -56,6 +60,21 @@ def _quick(lengths: tuple[int, ...], made_of: str) -> Callable[[Any], Any]:
     exec(f"def quick(value):\n    try:\n{body}    except ValueError:  # of another length\n        return None", space)
     made: Callable[[Any], Any] = space["quick"]
     return made
+
+
+@lru_cache(maxsize=256)
+def _settle(kind: Hashable, lengths: tuple[int, ...]) -> Callable[[Any], Any]:
+    """`Layout.settle` without loops: it stands in the loops of the last look."""
+    items, lines = [], [f"{', '.join(f'x{i}' for i in range(len(lengths)))}, = state"]
+    for i, n in enumerate(lengths):
+        if n:
+            lines.append(f"{', '.join(f'x{i}_{k}' for k in range(n))}, = x{i}")
+        items.append("(" + "".join(f"x{i}_{k} + 0.0, " for k in range(n)) + ")" if n else f"x{i} + 0.0")
+    lines.append(f"return kind({', '.join(items)})")
+    space: dict[str, Any] = {"kind": kind}
+    exec("def settle(state):\n" + "".join(f"    {line}\n" for line in lines), space)
+    settle: Callable[[Any], Any] = space["settle"]
+    return settle
 
 
 @dataclass(frozen=True)
@@ -108,6 +127,12 @@ class Layout:
         """The same as an array (1, n), read-only as bytes are."""
         return _quick(self.lengths, "ndarray(shape, f8, pack({}))")
 
+    @property
+    def settle(self) -> Callable[[Any], Any]:
+        """What `step` returned as a state of this kind with 0.0 for -0.0. It raises where numbers or tuples of these
+        lengths are missing, and looks at nothing else."""
+        return _settle(cast(Hashable, self.kind), self.lengths)
+
     def flatten(self, value: Any, field: str) -> list[float]:
         """A flat row of finite floats, or an `InputError` naming the field at fault."""
         if len(value) != len(self.lengths):
@@ -118,7 +143,7 @@ class Layout:
         row: list[float] = []
         for name, length, item in zip(self.kind._fields, self.lengths, value, strict=True):
             if type(item) is float and length == 0 and math.isfinite(item):  # as a rule
-                row.append(item)
+                row.append(item + 0.0)
                 continue
             if length == 0:
                 row.append(_number(item, f"{field}.{name}", None))
@@ -126,7 +151,7 @@ class Layout:
             if not isinstance(item, tuple) or len(item) != length:
                 raise InputError(f"{field}.{name}", repr(item), f"a tuple of {length} floats")
             if all(type(x) is float and math.isfinite(x) for x in item):
-                row.extend(item)
+                row.extend(x + 0.0 for x in item)
                 continue
             row.extend(_number(x, f"{field}.{name}", i) for i, x in enumerate(item))
         return row
@@ -159,7 +184,7 @@ class Layout:
             if array.ndim != 2 or array.shape[1] != self.size:
                 raise InputError(field, f"shape {array.shape}", f"shape (W, {self.size}) in the order {self.names}")
             # A copy: who steps the same array on would change what was decided on, after the decision.
-            return array.copy() if np.may_share_memory(array, values) else array
+            return array + 0.0
         if is_named_tuple_type(type(values)):
             return self._rows_of_arrays(values, field)
         if isinstance(values, Iterable):
@@ -190,7 +215,7 @@ class Layout:
         for name, column in zip(self.names, columns, strict=True):
             if column.ndim != 1 or column.shape[0] not in (1, count):
                 raise InputError(f"{field}.{name}", f"shape {column.shape}", f"shape ({count},)")
-        return np.column_stack([np.broadcast_to(c, (count,)) for c in columns]).astype(np.float64)
+        return np.column_stack([np.broadcast_to(c, (count,)) for c in columns]).astype(np.float64) + 0.0
 
     def _quick_rows(self, values: Any) -> Floats | None:
         """The same where all fields are plain floats and arrays of finite ones, of one length; None where one is not.
@@ -215,7 +240,7 @@ class Layout:
             rows = np.empty((len(arrays[0]), len(columns)))
             for i, column in enumerate(columns):
                 rows[:, i] = column
-        return rows if bool(np.isfinite(rows).all()) else None
+        return rows + 0.0 if bool(np.isfinite(rows).all()) else None
 
 
 def as_finite(values: Any, field: str, *, allow_nan: bool = False) -> Floats:
@@ -231,6 +256,7 @@ def as_finite(values: Any, field: str, *, allow_nan: bool = False) -> Floats:
         array = np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(field, f"{type(values).__name__} ({error})", "numbers") from None
+    _refuse_any_rounded(values, given, array, field)
     good = np.isfinite(array)
     if allow_nan:
         good |= np.isnan(array)
@@ -239,6 +265,44 @@ def as_finite(values: Any, field: str, *, allow_nan: bool = False) -> Floats:
         expected = "a finite number or NaN" if allow_nan else "a finite number"
         raise InputError(field, float(array[index]), expected, index=index or None)
     return array
+
+
+def _refuse_any_rounded(values: Any, given: NDArray[Any], array: Floats, field: str) -> None:
+    """Whole numbers that a float would round are refused. Only large numbers are looked at one by one."""
+    if given.dtype.kind == "b" or (given.dtype.kind == "f" and isinstance(values, np.ndarray)):
+        return
+    for flat in np.flatnonzero(~(np.abs(array.ravel()) < WHOLE)).tolist():
+        index = tuple(int(i) for i in np.unravel_index(flat, array.shape))
+        item = given.item(flat) if given.dtype.kind != "f" else _nested(values, index)
+        refuse_rounded(item, field, index or None)
+
+
+def _nested(values: Any, index: tuple[int, ...]) -> Any:
+    """The number as it was given: NumPy makes floats of a list of whole numbers and others."""
+    try:
+        for i in index:
+            values = values[i]
+    except (TypeError, LookupError):
+        return None
+    return values
+
+
+def refuse_rounded(item: Any, field: str, index: Any = None) -> None:
+    """Raise where a float would hold another whole number than the one given."""
+    if isinstance(item, int | np.integer) and int(float(item)) != int(item):
+        expected = "a whole number that a float holds exactly"
+        raise InputError(field, int(item), expected, index=index, hint=_WHOLE_HINT)
+
+
+def with_one_zero(value: Any) -> Any:
+    """A NamedTuple with 0.0 in place of -0.0. What is no float stays as it is, and so does what is no NamedTuple."""
+    if not is_named_tuple_type(type(value)):
+        return value
+    return type(value)(*(tuple(map(_one_zero, x)) if isinstance(x, tuple) else _one_zero(x) for x in value))
+
+
+def _one_zero(item: Any) -> Any:
+    return item + 0.0 if isinstance(item, float) else item
 
 
 def _is_text(item: Any) -> bool:
@@ -254,4 +318,5 @@ def _number(item: Any, field: str, index: int | None) -> float:
         raise InputError(field, repr(item), "a float", index=index) from None
     if not math.isfinite(number):
         raise InputError(field, number, "a finite number", index=index)
-    return number
+    refuse_rounded(item, field, index)
+    return number + 0.0

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from ucsearch.errors import InputError, TaskError
 from ucsearch.figures import figure
 from ucsearch.instead import Fill, fill_of
-from ucsearch.layout import Layout, as_finite, is_named_tuple_type
+from ucsearch.layout import Layout, as_finite, is_named_tuple_type, with_one_zero
 from ucsearch.reach import Reach, reach_of, text_digests
 from ucsearch.signatures import ARITY, TIMED, arity, check_function
 from ucsearch.sources import describe_functions
@@ -67,7 +67,7 @@ class Continuation:
     def __post_init__(self) -> None:
         if not callable(self.policy):
             raise InputError("continuation.policy", repr(self.policy), "a function (s, h, p) -> action")
-        rows = tuple(tuple(float(x) for x in (row if isinstance(row, Sequence) else (row,))) for row in self.grid)
+        rows = tuple(tuple(float(x) + 0.0 for x in (row if isinstance(row, Sequence) else (row,))) for row in self.grid)
         for i, row in enumerate(rows):
             if not row or len(row) != len(rows[0]) or not all(np.isfinite(row)):
                 raise InputError("continuation.grid", row, "equally long tuples of finite floats", index=i)
@@ -109,6 +109,12 @@ class Condition:
         object.__setattr__(self, "limit", float(as_finite(self.limit, "condition.limit").reshape(())))
         if not isinstance(self.words, str) or not self.words.strip():
             raise InputError("condition.words", repr(self.words), "what is so when it holds")
+
+
+class _MadeLabels(tuple[str, ...]):
+    """Labels made from the actions: `dataclasses.replace` with other actions makes them again."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,11 +169,8 @@ class Task:
         object.__setattr__(self, "actions", tuple(actions.tolist()))
         if self.label_of is not None and not callable(self.label_of):
             raise InputError("task.label_of", repr(self.label_of), "a function of an action's value, or None")
-        object.__setattr__(self, "named", len(self.labels) > 0 and self.label_of is None)
-        labels = tuple(str(x) for x in self.labels if self.named) or tuple(map(self._name, self.actions))
-        if len(labels) != actions.size:
-            raise InputError("task.labels", f"{len(labels)} labels", f"{actions.size}, one per action")
-        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "labels", self._labels())
+        object.__setattr__(self, "named", not isinstance(self.labels, _MadeLabels))
         for name, (count, signature) in ARITY.items():
             function = getattr(self, name)
             one_more = name in TIMED and callable(function) and arity(function) == count + 1
@@ -193,6 +196,7 @@ class Task:
             raise InputError("task.conditions", [one.name for one in self.conditions], "a name of its own for each")
         if self.params is not None:
             Layout.of(self.params, "task.params")
+            object.__setattr__(self, "params", with_one_zero(self.params))
 
     @cached_property
     def timed(self) -> frozenset[str]:
@@ -207,7 +211,13 @@ class Task:
 
     @cached_property
     def step_at(self) -> Callable[..., Any]:
-        """`step` as (s, a, y, h, p)."""
+        """`step` as (s, a, y, h, p), with 0.0 for -0.0 in the state that it returns."""
+        bare = self.bare_step_at
+        return lambda s, a, y, h, p: with_one_zero(bare(s, a, y, h, p))
+
+    @cached_property
+    def bare_step_at(self) -> Callable[..., Any]:
+        """`step` as (s, a, y, h, p), for callers that check what it returns and take 0.0 for -0.0 themselves."""
         own = self.step
         return own if "step" in self.timed else lambda s, a, y, h, p: own(s, a, y, p)
 
@@ -248,6 +258,17 @@ class Task:
         """The label of an action: of its position where the user named those, else of its value in this window,
         `action`."""
         return self.labels[index] if self.named else self._name(action)
+
+    def _labels(self) -> tuple[str, ...]:
+        """The labels of positions that the user gave, or those made from the values."""
+        if len(self.labels) == 0 or self.label_of is not None or isinstance(self.labels, _MadeLabels):
+            return _MadeLabels(map(self._name, self.actions))
+        labels = tuple(map(str, self.labels))
+        if len(labels) != len(self.actions):
+            seen = f"{len(labels)} labels ({', '.join(map(repr, labels[:4]))}{', ...' * (len(labels) > 4)})"
+            hint = "Give labels for these actions; labels=() names them by value."
+            raise InputError("task.labels", seen, f"{len(self.actions)}, one per action", hint=hint)
+        return labels
 
     def _name(self, action: float) -> str:
         return figure(action) if self.label_of is None else str(self.label_of(action))

@@ -60,7 +60,10 @@ def random_panel(rng: np.random.Generator, name: str, mode: str, count: int) -> 
         shape = (count, members, horizon, template.fields) if template.fields > 1 else (count, members, horizon)
         weights = rng.random(members) + 0.1 if rng.integers(0, 2) else None
         trace = uc.Trace.from_members(
-            template.outcomes(rng, shape), weights, fields=template.fields if template.fields > 1 else None
+            template.outcomes(rng, shape),
+            weights,
+            fields=template.fields if template.fields > 1 else None,
+            normalise=True,
         )
     return dict(task=task, states=states, traces=trace, params=params, actions=actions)
 
@@ -163,24 +166,23 @@ def test_threads_batches_and_member_order_do_not_matter(mode: str) -> None:
     weights = rng.random(7) + 0.1
     policy = uc.ParetoBeam(depth=5, width=6, top_k=3, risk=0.5, mode=mode, order="bound")
     task = TEMPLATES["stock"].task
-    one = uc.search_panel(
-        task, states, uc.Trace.from_members(demand, weights), policy, params=params, engine="compiled", threads=1
-    )
+    trace = uc.Trace.from_members(demand, weights, normalise=True)
+    one = uc.search_panel(task, states, trace, policy, params=params, engine="compiled", threads=1)
     two = uc.search_panel(
-        task, states, uc.Trace.from_members(demand, weights), policy, params=params, engine="compiled", threads=2,
+        task, states, trace, policy, params=params, engine="compiled", threads=2,
         progress=lambda n: None,
     )  # fmt: skip
     assert_same_bytes(one, two)
     shuffled = rng.permutation(7)
     three = uc.search_panel(
-        task, states, uc.Trace.from_members(demand[:, shuffled], weights[shuffled]), policy, params=params,
-        engine="compiled",
+        task, states, uc.Trace.from_members(demand[:, shuffled], weights[shuffled], normalise=True), policy,
+        params=params, engine="compiled",
     )  # fmt: skip
     assert_same_bytes(one, three)
     for lo in range(0, count, size):
         part = slice(lo, lo + size)
         piece = uc.search_panel(
-            task, states[part], uc.Trace.from_members(demand[part], weights), policy,
+            task, states[part], uc.Trace.from_members(demand[part], weights, normalise=True), policy,
             params=type(params)(*(x[part] for x in params)), engine="compiled",
         )  # fmt: skip
         assert piece.outputs.out_f.tobytes() == one.outputs.out_f[part].tobytes()

@@ -73,7 +73,7 @@ def many(members: int) -> None:
     demand[:, 3::9] = 0.0
     states = [task.state(float(x), (1.1,), 0.0) for x in np.round(rng.uniform(0.0, 6.0, 6), 2)]
     for weights in (None, rng.random(members) + 0.1):
-        trace = uc.Trace.from_members(demand, weights)
+        trace = uc.Trace.from_members(demand, weights, normalise=True)
         for policy in (uc.Exact(depth=3, risk=RISK), uc.Exact(depth=3, risk=0.0, every_action=True)):
             there = uc.search_panel(task, states, trace, policy, engine="compiled", threads=1, keep_paths=True)
             assert there.engine == "compiled"

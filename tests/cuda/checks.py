@@ -29,7 +29,10 @@ def panel(name: str, rng: np.random.Generator, members: int = 2, horizon: int = 
     shape = (WINDOWS, members, horizon, template.fields) if template.fields > 1 else (WINDOWS, members, horizon)
     weights = np.array([0.37, 0.63])[:members]
     trace = uc.Trace.from_members(
-        template.outcomes(rng, shape) * 0.97, weights, fields=template.fields if template.fields > 1 else None
+        template.outcomes(rng, shape) * 0.97,
+        weights,
+        fields=template.fields if template.fields > 1 else None,
+        normalise=True,
     )
     return dict(task=template.task, states=states, traces=trace, params=params)
 

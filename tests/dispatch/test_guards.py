@@ -15,6 +15,7 @@ from tests.kit.templates import clock, stock
 from ucsearch.certificate import keeping
 from ucsearch.certificate import warm as warming
 from ucsearch.errors import InputError
+from ucsearch.layout import Layout
 from ucsearch.verify import monitor, segments
 from ucsearch.verify.excused import _nothing_found
 from ucsearch.verify.formats import Invalid
@@ -109,10 +110,10 @@ def kept(feasible: Any = True, states: Any = GOOD, end: Any = None, path: tuple[
         return at(states, h)
 
     task = SimpleNamespace(
-        feasible_at=lambda s, a, h, p: at(feasible, h), step_at=step,
+        feasible_at=lambda s, a, h, p: at(feasible, h), bare_step_at=step,
         allowed_end=None if end is None else lambda s, p: at(end, 0),
     )  # fmt: skip
-    layout = SimpleNamespace(kind=Pair, lengths=(0, 2))
+    layout = Layout(Pair, (0, 2))
     window: Any = SimpleNamespace(task=task, actions=[5.0, 6.0], params=None, layout=layout)
     return keeping._plainly(window, GOOD, path, (10.0, 20.0)), len(moved)
 

@@ -69,7 +69,7 @@ def same_bytes(task: uc.Task, due: tuple[float, ...], spread: float) -> None:
     """On a rough panel: decimal costs, unequal weights."""
     rng = np.random.default_rng(5)
     members = np.round(rng.gamma(2.0, spread, (60, 5, 4)), 3)
-    trace = uc.Trace.from_members(members, rng.random(5) + 0.13)
+    trace = uc.Trace.from_members(members, rng.random(5) + 0.13, normalise=True)
     states = [Shelf(round(float(x), 2), due) for x in rng.random(60) * 5.0]
     policy = uc.UCBeam(depth=3, width=9, top_k=4, risk=0.0371)
     fast = uc.search_panel(task, states, trace, policy, engine="compiled", threads=1)

@@ -94,7 +94,7 @@ def test_exact_weights_equal_the_engine_on_all_paths_as_weighted_members() -> No
     count = len(states)
     found = search_panel(
         planner.config.task(), planner.states(states),
-        Trace.from_members(np.repeat(paths[None], count, axis=0), np.repeat(weights[None], count, axis=0)),
+        Trace.from_members(np.repeat(paths[None], count, axis=0), np.repeat([weights], count, axis=0), normalise=True),
         planner.policy, params=planner.params, actions=planner.actions(states), engine="python",
     )  # fmt: skip
     assert found.action.tolist() == policy.table.tolist()

@@ -65,6 +65,9 @@ def random_problem(
         shape = (size, horizon, template.fields) if template.fields > 1 else (size, horizon)
         weights = rng.random(size) + 0.1 if rng.integers(0, 2) else None
         trace = uc.Trace.from_members(
-            template.outcomes(rng, shape), weights, fields=template.fields if template.fields > 1 else None
+            template.outcomes(rng, shape),
+            weights,
+            fields=template.fields if template.fields > 1 else None,
+            normalise=True,
         )
     return Problem(task, states[0], single(params), actions, trace, mode)

@@ -146,7 +146,10 @@ def random_plan(rng: np.random.Generator, name: str, count: int, depth: int, mem
     weights = None if rng.integers(0, 2) else 10.0 ** -rng.uniform(0.0, rng.choice([1.0, 9.0]), members)
     scale = float(rng.choice([1.0, 1e5])) if name == "battery" else 1.0  # prices: the reward's unit
     trace = uc.Trace.from_members(
-        scale * template.outcomes(rng, shape), weights, fields=template.fields if template.fields > 1 else None
+        scale * template.outcomes(rng, shape),
+        weights,
+        fields=template.fields if template.fields > 1 else None,
+        normalise=True,
     )
     actions = np.tile(template.task.action_array, (count, 1))
     if rng.integers(0, 2):
@@ -349,7 +352,7 @@ def test_members_in_any_order_and_windows_one_by_one() -> None:
     policy = uc.UCBeam(depth=6, width=3, mode="members", spread="std", risk=0.7)
 
     def bounds(order: np.ndarray, rows: slice) -> MembersBounds:
-        trace = uc.Trace.from_members(members[rows][:, order], weights[order], fields=2)
+        trace = uc.Trace.from_members(members[rows][:, order], weights[order], fields=2, normalise=True)
         part = type(params)(*(x[rows] for x in params))
         task = TEMPLATES["tank"].task
         return bounds_of(uc.search_panel(task, states[rows], trace, policy, params=part, engine="python"), few_plans=0)

@@ -154,7 +154,7 @@ def test_members_mode_draws_the_mean_of_members() -> None:
         name="drain", state=Tank, actions=[0.0, 1.0], feasible=lambda s, a, p: True, step=drain, reward=reward,
         fallback=fallback,
     )  # fmt: skip
-    trace = uc.Trace.from_members([[0.1, 0.1], [0.5, 0.5]], weights=[3.0, 1.0])
+    trace = uc.Trace.from_members([[0.1, 0.1], [0.5, 0.5]], weights=[3.0, 1.0], normalise=True)
     made = uc.decide(task, START, trace, uc.UCBeam(depth=2, mode="members"), engine="python")
     upper = plot_decision(made).axes[0]
     (chosen,) = lines(upper, CHOSEN)

@@ -240,7 +240,7 @@ def test_backorders_with_lead_time_are_a_newsvendor_over_lead_time_plus_one() ->
     pmf = np.array([0.1, 0.3, 0.3, 0.2, 0.1])
     pairs = np.array([(a, b) for a in range(5) for b in range(5)], dtype=float)
     weights = np.array([pmf[int(a)] * pmf[int(b)] for a, b in pairs])
-    trace = uc.Trace.from_members(pairs, weights)
+    trace = uc.Trace.from_members(pairs, weights, normalise=True)
     demand = Demand.from_pmf(pmf)
     for penalty in (1.5, 6.0, 19.0):
         made = LeadTimeInventory(lead_time=1, order_sizes=range(12), unmet="backordered", shortage=penalty)

@@ -70,7 +70,7 @@ def test_negative_members_sort_by_value_too() -> None:
 
 
 def test_weights_are_normalised_and_follow_their_members() -> None:
-    trace = uc.Trace.from_members([[3.0, 1.0], [1.0, 5.0], [2.0, 0.0]], weights=[1.0, 2.0, 5.0])
+    trace = uc.Trace.from_members([[3.0, 1.0], [1.0, 5.0], [2.0, 0.0]], weights=[1.0, 2.0, 5.0], normalise=True)
     assert trace.members[0, :, 0, 0].tolist() == [1.0, 2.0, 3.0]
     np.testing.assert_allclose(trace.weights[0], [2 / 8, 5 / 8, 1 / 8], rtol=1e-15)
     np.testing.assert_allclose(
@@ -79,7 +79,7 @@ def test_weights_are_normalised_and_follow_their_members() -> None:
 
 
 def test_equal_members_have_that_mean_exactly() -> None:
-    trace = uc.Trace.from_members(np.full((7, 3), 0.1), weights=np.arange(1.0, 8.0))
+    trace = uc.Trace.from_members(np.full((7, 3), 0.1), weights=np.arange(1.0, 8.0), normalise=True)
     assert (trace.mean == 0.1).all()
 
 
@@ -106,7 +106,7 @@ def test_heteroscedastic_members_keep_mean_and_total_variance() -> None:
 
 
 def test_heteroscedastic_weights_are_shared_out() -> None:
-    trace = uc.Trace.from_members([[0.0], [10.0]], weights=[1.0, 3.0], sigma=[[1.0], [1.0]], points=2)
+    trace = uc.Trace.from_members([[0.0], [10.0]], weights=[1.0, 3.0], sigma=[[1.0], [1.0]], points=2, normalise=True)
     assert trace.size == 4
     low = trace.members[0, :, 0, 0] < 5
     assert float(trace.weights[0][low].sum()) == pytest.approx(0.25)
@@ -230,8 +230,8 @@ def test_the_order_of_members_does_not_matter(seed: int, weighted: bool) -> None
     array = np.round(rng.normal(0, 1, (6, 3)), 1)  # rounded, so that some are equal
     weights = rng.choice([0.5, 1.0, 2.0], 6) if weighted else None
     order = rng.permutation(6)
-    one = uc.Trace.from_members(array, weights)
-    two = uc.Trace.from_members(array[order], None if weights is None else weights[order])
+    one = uc.Trace.from_members(array, weights, normalise=True)
+    two = uc.Trace.from_members(array[order], None if weights is None else weights[order], normalise=True)
     assert one.hash == two.hash
     assert one.mean.tobytes() == two.mean.tobytes()
     assert one.weights.tobytes() == two.weights.tobytes()
@@ -239,23 +239,23 @@ def test_the_order_of_members_does_not_matter(seed: int, weighted: bool) -> None
 
 def test_the_hash_sees_every_value_and_weight() -> None:
     array, weights = members(), np.arange(1.0, 6.0)
-    base = uc.Trace.from_members(array, weights)
+    base = uc.Trace.from_members(array, weights, normalise=True)
     seen = {base.hash}
     for index in np.ndindex(array.shape):
         changed = array.copy()
         changed[index] = np.nextafter(changed[index], np.inf)
-        seen.add(uc.Trace.from_members(changed, weights).hash)
+        seen.add(uc.Trace.from_members(changed, weights, normalise=True).hash)
     for j in range(5):
         other = weights.copy()
         other[j] += 0.5
-        seen.add(uc.Trace.from_members(array, other).hash)
+        seen.add(uc.Trace.from_members(array, other, normalise=True).hash)
     assert len(seen) == 1 + array.size + 5
 
 
 def test_the_hash_sees_which_weight_is_whose() -> None:
     array = members()
-    one = uc.Trace.from_members(array, [1.0, 2.0, 3.0, 4.0, 5.0])
-    assert one.hash != uc.Trace.from_members(array, [2.0, 1.0, 3.0, 4.0, 5.0]).hash
+    one = uc.Trace.from_members(array, [1.0, 2.0, 3.0, 4.0, 5.0], normalise=True)
+    assert one.hash != uc.Trace.from_members(array, [2.0, 1.0, 3.0, 4.0, 5.0], normalise=True).hash
 
 
 def test_the_hash_sees_every_score() -> None:
@@ -299,7 +299,7 @@ PINNED = "497f13ae9698e250d0dec5061d11bf6499f7402e7c8ac677f1852ea583fc738d"
 
 TRACES: dict[str, Callable[[], uc.Trace]] = {
     "members": lambda: uc.Trace.from_members(members()),
-    "weighted": lambda: uc.Trace.from_members(members(), np.arange(1.0, 6.0)),
+    "weighted": lambda: uc.Trace.from_members(members(), np.arange(1.0, 6.0), normalise=True),
     "mean": lambda: uc.Trace.from_mean([1.0], [1.0]),
     "distribution": lambda: uc.Trace.from_distribution(lambda p, h: p, horizon=2),
     "pmf": lambda: uc.Trace.from_distribution(pmf=([0.0, 1.0], [0.5, 0.5]), horizon=2),
@@ -330,7 +330,7 @@ def test_arrays_are_read_only(name: str) -> None:
 def test_changing_the_input_afterwards_changes_nothing() -> None:
     array, weights = members(), np.arange(1.0, 6.0)
     q, u, y = np.zeros((4, 3)), np.zeros((4, 3)), np.zeros(4)
-    one, two = uc.Trace.from_members(array, weights), uc.Trace.from_scores(q, u, y)
+    one, two = uc.Trace.from_members(array, weights, normalise=True), uc.Trace.from_scores(q, u, y)
     before = [a.copy() for a in (one.members, one.weights, one.mean, two.q, two.u, two.mean)]
     for a in (array, weights, q, u, y):
         a += 1.0
@@ -346,10 +346,14 @@ def test_windows_of_a_panel_are_the_single_traces(per_window: bool) -> None:
     array = members(shape=(3, 5, 4))
     weights = np.abs(members(5, (3, 5))) if per_window else np.arange(1.0, 6.0)
     cutoff = ["2024-01-01", "2024-01-02", "2024-01-03"] if per_window else "2024-01-01"
-    panel = uc.Trace.from_members(array, weights, cutoff=cutoff, model="m")
+    panel = uc.Trace.from_members(array, weights, cutoff=cutoff, model="m", normalise=True)
     for w in range(3):
         one = uc.Trace.from_members(
-            array[w], weights[w] if per_window else weights, cutoff=cutoff[w] if per_window else cutoff, model="m"
+            array[w],
+            weights[w] if per_window else weights,
+            cutoff=cutoff[w] if per_window else cutoff,
+            model="m",
+            normalise=True,
         )
         assert panel.window(w).hash == one.hash
         assert not panel.window(w).panel
@@ -587,7 +591,18 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: uc.Trace.from_members(GRID, weights=[1.0, 1.0, 1.0]),
         "trace.weights: saw shape (3,), expected shape (2,) or (1, 2)",
     ),
-    "weights whose sum overflows": (lambda: uc.Trace.from_members(GRID, weights=[1e308, 1e308]), "trace.weights"),
+    "weights whose sum overflows": (
+        lambda: uc.Trace.from_members(GRID, weights=[1e308, 1e308], normalise=True),
+        "trace.weights",
+    ),
+    "weights that do not sum to one": (
+        lambda: uc.Trace.from_members(GRID, weights=[1.0, 3.0]),
+        "trace.weights: saw a sum of 4, expected weights that sum to 1. normalise=True divides them by their sum.",
+    ),
+    "weights that nearly sum to one": (
+        lambda: uc.Trace.from_members(GRID, weights=[0.333, 0.666]),
+        "trace.weights: saw a sum of 0.999, expected weights that sum to 1",
+    ),
     "negative sigma": (
         lambda: uc.Trace.from_members(GRID, sigma=[[1.0, 1.0], [1.0, -1.0]]),
         "trace.sigma[1, 1]: saw -1.0, expected at least 0",
@@ -795,9 +810,9 @@ def test_a_distribution_has_nine_points_unless_told() -> None:
 def test_variance_ratios_reach_to_the_horizon_with_each_windows_weights() -> None:
     members = np.random.default_rng(3).gamma(2.0, 1.0, (2, 4, 3))
     weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.4, 0.1, 0.1]])
-    panel = uc.Trace.from_members(members, weights=weights, coupling="independent")
+    panel = uc.Trace.from_members(members, weights=weights, coupling="independent", normalise=True)
     for w in range(2):
-        alone = uc.Trace.from_members(members[w], weights=weights[w], coupling="independent")
+        alone = uc.Trace.from_members(members[w], weights=weights[w], coupling="independent", normalise=True)
         assert list(panel.variance_ratios(w)) == [2, 3]
         assert panel.variance_ratios(w) == alone.variance_ratios()
     assert panel.variance_ratios(0) != panel.variance_ratios(1)
@@ -842,3 +857,13 @@ def test_scores_have_no_lattice() -> None:
     trace = uc.Trace.from_scores(np.zeros((2, 3)), np.zeros((2, 3)))
     with pytest.raises(InputError, match="a trace of action scores"):
         trace.on_lattice(1.0)
+
+
+def test_weights_are_taken_as_they_are_or_normalised_on_request() -> None:
+    given = uc.Trace.from_members(GRID, weights=[0.25, 0.75])
+    asked = uc.Trace.from_members(GRID, weights=[1.0, 3.0], normalise=True)
+    assert given.hash == asked.hash
+    rounded = uc.Trace.from_members(np.eye(3), weights=[0.1 + 0.2, 0.3, 0.4])  # 1 within rounding
+    assert rounded.weights.sum() == 1.0
+    with pytest.raises(InputError, match=r"weights\[1\].*sum of 2"):
+        uc.Trace.from_members(np.ones((2, 2, 3)), weights=[[0.5, 0.5], [1.0, 1.0]])

@@ -21,7 +21,9 @@ import ucsearch as uc
 from ucsearch import records
 from ucsearch.errors import BudgetError, DataError, InputError, RecordError, TaskError
 
-TRACE = uc.Trace.from_members([[1.0, 2.0], [3.0, 5.0]], [1.0, 3.0], model="m", cutoff="2024-01-01", issued="2024-01-02")
+TRACE = uc.Trace.from_members(
+    [[1.0, 2.0], [3.0, 5.0]], [1.0, 3.0], model="m", cutoff="2024-01-01", issued="2024-01-02", normalise=True
+)
 FIELDS = {f.name: getattr(TRACE, f.name) for f in dataclasses.fields(TRACE)}
 
 

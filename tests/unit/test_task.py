@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -167,7 +168,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         "task.actions[2]: saw 1.0, expected more than 2.0 (strictly ascending)",
     ),
     "repeated action": (lambda: make(actions=[0.0, 0.0]), "task.actions[1]: saw 0.0, expected more than 0.0"),
-    "too few labels": (lambda: make(labels=["a"]), "task.labels: saw 1 labels, expected 2, one per action"),
+    "too few labels": (lambda: make(labels=["a"]), "task.labels: saw 1 labels ('a'), expected 2, one per action"),
     "feasible with two arguments": (
         lambda: make(feasible=fallback),
         "task.feasible: saw 2 arguments, expected 3 arguments (s, a, p)",
@@ -357,3 +358,24 @@ def test_the_source_hash_sees_functions_constants_and_versions(monkeypatch: pyte
     monkeypatch.setitem(globals(), "RATE", 3.0)
     hashes.append(make(reward=with_helper).source_hash)
     assert len(set(hashes)) == len(hashes)
+
+
+def test_labels_made_from_the_actions_follow_other_actions():
+    first = make()
+    other = dataclasses.replace(first, actions=(0.0, 2.5, 7.0))
+    assert other.labels == ("0", "2.5", "7")
+    assert not other.named
+    named_by_value = make(label_of="order {:g}".format)
+    assert dataclasses.replace(named_by_value, actions=(0.0, 3.0)).labels == ("order 0", "order 3")
+    assert dataclasses.replace(named_by_value, label_of=None).labels == first.labels
+    assert pickle.loads(pickle.dumps(other)).labels == other.labels
+
+
+def test_labels_that_a_user_gave_are_kept_and_must_fit():
+    named = make(actions=(0.0, 1.0), labels=("idle", "run"))
+    assert dataclasses.replace(named, actions=(0.0, 2.0)).labels == ("idle", "run")
+    with pytest.raises(InputError, match=r"task.labels.*2 labels \('idle', 'run'\).*3, one per action"):
+        dataclasses.replace(named, actions=(0.0, 1.0, 2.0))
+    assert dataclasses.replace(named, actions=(0.0, 1.0, 2.0), labels=()).labels == ("0", "1", "2")
+    again = pickle.loads(pickle.dumps(named))
+    assert dataclasses.replace(again, actions=(0.0, 2.0)).labels == ("idle", "run")

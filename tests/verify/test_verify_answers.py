@@ -96,7 +96,7 @@ def test_money_so_small_that_numbers_have_few_digits(mode: Any, seed: int) -> No
     """Sums in another order differ by more than a share of them, and no genuine record is called false for it."""
     rng = np.random.default_rng(seed)
     coupling: Any = {"coupling": "independent"} if mode == "closed" else {}
-    trace = uc.Trace.from_members(rng.integers(0, 4, (3, 2)) * 0.7, rng.random(3) + 0.1, **coupling)
+    trace = uc.Trace.from_members(rng.integers(0, 4, (3, 2)) * 0.7, rng.random(3) + 0.1, **coupling, normalise=True)
     task = uc.Task(
         name="tiny", state=S, actions=[0.0, 1.0, 2.0], feasible=lambda s, a, p: True, fallback=lambda s, p: 0.0,
         step=lambda s, a, y, p: S(max(s.x + a - y, -3.0)), reward=lambda s, a, y, p: -abs(s.x + a - y) * 1e-320,

@@ -21,6 +21,7 @@ INVENTORY = LeadTimeInventory(
 TASK, STATE = INVENTORY.task(), INVENTORY.state(3.0, (2.0,))
 DEMAND = np.random.default_rng(11).poisson(3.0, (60, 3)).astype(float)
 TRACE = uc.Trace.from_members(DEMAND)
+SHARES = np.random.default_rng(2).random(60) + 0.1
 
 
 def tree():
@@ -34,7 +35,7 @@ def tree():
 CASES = {
     "lattice": (lambda: TRACE.on_lattice(1.0, 5), {}),
     "weighted": (
-        lambda: uc.Trace.from_members(DEMAND, np.random.default_rng(2).random(60) + 0.1).on_lattice(0.5, 7), {}
+        lambda: uc.Trace.from_members(DEMAND, SHARES / SHARES.sum()).on_lattice(0.5, 7), {}
     ),
     "independent": (lambda: TRACE.declare("independent"), {"depth": 2}),
     "markov": (lambda: TRACE.declare("markov", bins=2), {}),

@@ -69,7 +69,7 @@ def foreseen(
         off = abs(rules.ordered(s, action, p) - quantity)
         if not (task.feasible_at(s, action, 0, p) and off <= 1e-9 * max(unit, quantity)):
             return "capacity, ramp or another rule binds, and the programme does not know it"
-        s = task.step(s, action, y, p)
+        s = task.step_at(s, action, y, 0, p)
         actions.append(action)
         states.append(s)
     cost = -math.fsum(task.reward(a, b, y, p) for a, b, y in zip(states, actions, demand.tolist(), strict=False))

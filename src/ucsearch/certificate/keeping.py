@@ -39,7 +39,8 @@ def _plainly(window: Window, state: Any, path: Sequence[int], member: Sequence[A
     """As `_keeps`, as long as the rules answer with a plain truth and a state of plain finite numbers; None where they
     do not. A member takes a dozen calls, so what stands around each of them counts."""
     task, actions, params = window.task, window.actions, window.params
-    feasible, step, kind, lengths = task.feasible_at, task.step_at, window.layout.kind, window.layout.lengths
+    feasible, step, kind, lengths = task.feasible_at, task.bare_step_at, window.layout.kind, window.layout.lengths
+    settle = window.layout.settle
     last = len(path) - 1
     try:
         for h, i in enumerate(path):
@@ -62,6 +63,7 @@ def _plainly(window: Window, state: Any, path: Sequence[int], member: Sequence[A
                     or not all(type(x) is float and -math.inf < x < math.inf for x in item)
                 ):
                     return None
+            state = settle(state)
         if task.allowed_end is not None:
             answer = task.allowed_end(state, params)
             return answer if answer is True or answer is False else None

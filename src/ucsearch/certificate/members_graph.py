@@ -65,7 +65,7 @@ class _Builder:
 
     def member(self, j: int, state: Any) -> None:
         window, depth = self.window, self.window.depth
-        layer = {self._settled(state): self.starts[-1]}
+        layer = {state: self.starts[-1]}
         self.starts.append(self.starts[-1] + 1)
         for h in range(depth):
             following: dict[Any, int] = {}
@@ -86,7 +86,7 @@ class _Builder:
         window, outcome = self.window, self.window.members[j][h]
         args = (known, window.actions[x], outcome, h, window.params)
         reward = window.number(window.task.reward_at, Fault.REWARD, h, x, *args)
-        new = self._settled(window.move(known, x, outcome, h))
+        new = window.move(known, x, outcome, h)
         if h + 1 == window.depth and not window.ended((new,), h, x):
             return  # as if the last action were not allowed
         if new not in following:
@@ -97,11 +97,6 @@ class _Builder:
         self.act.append(x)
         self.child.append(following[new])
         self.gain.append(window.discounts[h] * reward)
-
-    def _settled(self, state: Any) -> Any:
-        """-0.0 becomes 0.0, so that equal states are the same state."""
-        layout = self.window.layout
-        return layout.build([x + 0.0 for x in layout.flatten(state, "state")])
 
     def graph(self, status: Status, fault: tuple[int, int, int]) -> Graph:
         return Graph(

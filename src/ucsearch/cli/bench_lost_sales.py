@@ -63,10 +63,12 @@ def lost_sales(
     from ucsearch.errors import InputError
     from ucsearch.inventory.instances import zipkin_instances
     from ucsearch.inventory.table import COLUMNS, csv_rows, lost_sales_table
+    from ucsearch.pipeline.written import refuse_overwriting
 
     if csv is not None and (csv.is_dir() or not csv.resolve().parent.is_dir()):
         # Found out before minutes of work, not after.
         raise InputError("--csv", str(csv), "a file in an existing folder")
+    refuse_overwriting({"--csv": csv}, {})
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("lost-sales table", total=None)

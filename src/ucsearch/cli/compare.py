@@ -97,6 +97,8 @@ def compare(
     """
     import time
 
+    from ucsearch.pipeline.written import refuse_overwriting
+    from ucsearch.scoreboard.board import FILES
     from ucsearch.scoreboard.job import Plan, run_compare
     from ucsearch.scoreboard.words import board_text
 
@@ -109,6 +111,9 @@ def compare(
     try:
         if out is not None and out.exists() and not out.is_dir():
             raise InputError("--out", str(out), "a folder")
+        if out is not None:
+            given = None if data is None else Path(data)
+            refuse_overwriting({f"--out, {x}": out / x for x in FILES}, {"--settings": settings, "--data": given})
         with rich_bar() as progress:
             board = run_compare(plan, clock=time.perf_counter, progress=progress)
         typer.echo(board_text(board))

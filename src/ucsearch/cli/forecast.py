@@ -52,8 +52,10 @@ def forecast(
     Exit codes: 0 done; 1 done, but some series could not be forecast; 2 unusable settings or files.
     """
     from ucsearch.pipeline.forecasting import run_forecast
+    from ucsearch.pipeline.written import refuse_overwriting
 
     with reported(), progress_bar("forecasting") as progress:
+        refuse_overwriting({"--out": out, "--archive": archive}, {"SETTINGS": settings, "--data": data})
         found = settings_for(settings, model, paths, horizon, keep_outliers)
         report = run_forecast(
             found, data, out, archive=archive, horizon=horizon, season=season, seed=seed, issued=issued,

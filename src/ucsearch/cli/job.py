@@ -48,9 +48,11 @@ def plan(
     Exit codes: 0 planned, 2 unusable settings or files, or DIR holds another job.
     """
     from ucsearch.errors import InputError
+    from ucsearch.pipeline.written import refuse_overwriting
     from ucsearch.scale.parts import plan_job
 
     with reported():
+        refuse_overwriting({}, {"SETTINGS": settings}, logs={"--log": log})
         if (forecasts is None) == (sales is None):
             raise InputError("--forecasts", "both" if sales else "nothing", "either --forecasts or --sales")
         if (sales is None) != (forecaster is None):

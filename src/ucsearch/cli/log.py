@@ -22,6 +22,7 @@ from ucsearch.cli.log_words import (
     reported,
     segments_of,
     summary,
+    writing,
 )
 
 __all__ = ["log_app"]
@@ -176,7 +177,7 @@ def export(
 
     Exit codes: 0 written, 2 no usable log, or OUT cannot be written.
     """
-    with opened(log) as reader:
+    with writing({"OUT": out}, {"--log": log}), opened(log) as reader:
         if segments:
             from ucsearch.segments.reader import export_records
 
@@ -207,7 +208,7 @@ def checkpoint(
     from ucsearch.records.files import whole_file
     from ucsearch.records.notes import Signer, checkpoint_text
 
-    with opened(log) as reader:
+    with writing({"OUT": out}, {"--log": log, "--key": key}), opened(log) as reader:
         signer = None if key is None else Signer(key)
         before = (
             known_checkpoint(out, None if signer is None else signer.verifier, either=True) if out.exists() else None
@@ -294,7 +295,7 @@ def keygen(
     """
     from ucsearch.records.notes import make_key
 
-    with reported():
+    with writing({"OUT": out, "OUT.pub": out.with_name(f"{out.name}.pub")}, {}):
         public = make_key(out, name)
     typer.echo(f"private key in {out}, public key in {out}.pub:\n{public}")
 
@@ -317,7 +318,7 @@ def backup(
     from ucsearch.records import AuditReader
     from ucsearch.records.backup import backup as copied
 
-    with reported():
+    with writing({"--checkpoint": checkpoint}, {"LOG": log}, logs={"TO": to}):
         done = copied(log, to, replace=replace)
         with AuditReader(to) as reader:
             following = reader.closed_by()
@@ -344,7 +345,7 @@ def restore(
     """
     from ucsearch.records.backup import restore as restored
 
-    with opened(copy) as reader:
+    with writing({}, {"COPY": copy, "--checkpoint": checkpoint}, logs={"LOG": log}), opened(copy) as reader:
         known = None if checkpoint is None else known_checkpoint(checkpoint, key)
         problem, _ = confirmed(reader, known)
         if problem:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +28,7 @@ __all__ = [
     "reported",
     "segments_of",
     "summary",
+    "writing",
 ]
 
 CHAIN_FIELDS = ("seq", "id", "written_at", "digest", "head")
@@ -190,3 +191,15 @@ def reported() -> Iterator[None]:
     except UCSearchError as error:
         typer.echo(f"Error: {one_line(error)}", err=True)
         raise typer.Exit(UNUSABLE) from error
+
+
+@contextmanager
+def writing(
+    outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None], logs: Mapping[str, Path | None] | None = None
+) -> Iterator[None]:
+    """`reported`, after a look that no output is a file that is read, or a log."""
+    from ucsearch.pipeline.written import refuse_overwriting
+
+    with reported():
+        refuse_overwriting(outputs, inputs, logs=logs)
+        yield

@@ -113,8 +113,9 @@ def decide(
 
     with reported(), progress_bar("deciding") as progress:
         inputs = {"SETTINGS": settings, "--forecasts": forecasts, "--states": states, "--archive": archive}
-        outputs = {"--out": out, "--problems": problems, "--html": html, "--log": log}
-        refuse_overwriting(outputs, {**inputs, "--sales": sales})
+        outputs = {"--out": out, "--problems": problems, "--html": html}
+        refuse_overwriting(outputs, {**inputs, "--sales": sales, "--keep": keep}, logs={"--log": log})
+        refuse_overwriting({"--keep": keep}, {**inputs, "--archive": None, "--sales": sales, "--log": log})
         for path in filter(None, (out, problems)):
             check_writable(path)
         found = load_settings(settings)
@@ -263,6 +264,7 @@ def explain(
 
             if has_matplotlib():
                 path = plot if plot is not None else Path(f"{_file_name(told.series or series)}.svg")
+                refuse_overwriting({"--plot": path}, {"LOG": log, "--settings": settings})
                 draw_decision(told, path)
                 typer.echo(f"picture in {path}")
             else:

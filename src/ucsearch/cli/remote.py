@@ -59,8 +59,9 @@ def decide(
     from ucsearch.client.frames import series_of
     from ucsearch.pipeline.written import check_writable, refuse_overwriting
 
-    with _connected(url, token_file) as client, progress_bar("deciding") as progress:
+    with reported():
         refuse_overwriting({"--out": out}, {"--forecasts": forecasts, "--states": states, "--token-file": token_file})
+    with _connected(url, token_file) as client, progress_bar("deciding") as progress:
         if out is not None:
             check_writable(out)  # before anything is recorded that nobody would get to see
         said = exchanges.files_of(client.schema(plan))

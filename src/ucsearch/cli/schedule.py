@@ -25,9 +25,11 @@ def schedule(
     Exit codes: 0 written, 2 no usable log or settings, or no such series.
     """
     from ucsearch.pipeline.schedule import write_schedule
+    from ucsearch.pipeline.written import refuse_overwriting
     from ucsearch.settings import load_settings
 
     with reported():
+        refuse_overwriting({"--out": out}, {"LOG": log, "--settings": settings})
         found = None if settings is None else load_settings(settings)
         rows, count = write_schedule(log, out, settings=found, series=series or ())
     typer.echo(f"{rows} rows of {count} series in {out}")

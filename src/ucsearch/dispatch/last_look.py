@@ -183,7 +183,7 @@ class _Look:
 
     def _follow(self, state: Any, path: list[int], taken: list[float], outcomes: list[Any], p: Any) -> None:
         """One member along the path: every action allowed, and the first reward the same twice; else it raises."""
-        feasible, step, kind = self.task.feasible_at, self.task.step_at, self.layout.kind
+        feasible, step, settle = self.task.feasible_at, self.task.bare_step_at, self.layout.settle
         args = (state, taken[0], outcomes[0], 0, p)
         if not as_number(self.task.reward_at(*args)) == as_number(self.task.reward_at(*args)):
             raise ValueError("not deterministic")
@@ -193,9 +193,7 @@ class _Look:
             allowed = feasible(state, a, h, p)
             if allowed is not True and not as_allowed(allowed):
                 raise ValueError("not allowed")
-            state = step(state, a, outcomes[h], h, p)
-            if type(state) is not kind:
-                state = kind(*state)
+            state = settle(step(state, a, outcomes[h], h, p))
         end = self.task.allowed_end
         if end is not None and not self.continues and not as_allowed(end(state, p)):
             raise ValueError("may not end there")
@@ -205,7 +203,7 @@ class _Look:
 
         Most tasks: rules without the step index. This loop is what a panel pays for the last look, so it is kept bare.
         """
-        task, kind = self.task, self.layout.kind
+        task, settle = self.task, self.layout.settle
         feasible, step, reward, discounts = task.feasible, task.step, task.reward, self.discounts
         for state, taken, outcomes, p in zip(self.states, self.taken, self.outcomes, self._params(), strict=True):
             total = size = 0.0
@@ -217,9 +215,7 @@ class _Look:
                     part = discount * (earned if type(earned) is float else as_number(earned))
                     total += part
                     size += part if part > 0.0 else -part
-                    state = step(state, a, y, p)
-                    if type(state) is not kind:
-                        state = kind(*state)
+                    state = settle(step(state, a, y, p))
                 found = (total, size) if self.bare else self._ended(state, p, total, size)
             except KeyboardInterrupt:
                 raise
@@ -229,8 +225,8 @@ class _Look:
 
     def _totals_by_step(self) -> Iterator[tuple[float, float]]:
         """The same where a rule takes the step index, or where the trace brings the scores."""
-        task, kind, discounts = self.task, self.layout.kind, self.discounts
-        feasible, step, reward = task.feasible_at, task.step_at, task.reward_at
+        task, settle, discounts = self.task, self.layout.settle, self.discounts
+        feasible, step, reward = task.feasible_at, task.bare_step_at, task.reward_at
         scores = self.plan.inputs.q[self.windows].tolist() if self.settings.mode == _SCORES else None
         paths = self.paths.tolist()
         for k, (state, p) in enumerate(zip(self.states, self._params(), strict=True)):
@@ -243,9 +239,7 @@ class _Look:
                     part = discounts[h] * as_number(earned)
                     total += part
                     size += abs(part)
-                    state = step(state, a, y, h, p)
-                    if type(state) is not kind:
-                        state = kind(*state)
+                    state = settle(step(state, a, y, h, p))
                 found = (total, size) if self.bare else self._ended(state, p, total, size)
             except KeyboardInterrupt:
                 raise

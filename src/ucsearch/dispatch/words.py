@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from ucsearch.certificate.record import Certificate, Closed, Rival
 from ucsearch.dispatch.conditions import BUILT_IN
 from ucsearch.dispatch.gate import Reason
+from ucsearch.engine.progress import explain_progress, more_effort
 from ucsearch.figures import figure
 from ucsearch.policies import MODES
 from ucsearch.task import SITE, Condition
@@ -92,6 +93,11 @@ def _amount(value: float, money: str) -> str:
     return f"{figure(value)} {money}".rstrip()
 
 
+def _worth(value: float, tau: float, money: str) -> str:
+    """An amount; what is inside the tolerance is rounding."""
+    return "nothing" if abs(value) <= tau else _amount(value, money)
+
+
 def explain_release(c: Certificate, label: str, pass_kind: str, money: str = "") -> str:
     """Why the searched action leaves; scores in `money` where rewards are some."""
     mine = next(r for r in c.rivals if r.index == c.action_index)
@@ -108,7 +114,7 @@ def explain_release(c: Certificate, label: str, pass_kind: str, money: str = "")
         best = "No policy is better by more than rounding" if tied else "It is the best among all policies"
         text += f". {best} under this forecast{_under(c.closed)}"
         if c.closed.flexibility == c.closed.flexibility:
-            text += f". Re-planning is worth {_amount(c.closed.flexibility, money)} against the best fixed plan"
+            text += f". Re-planning is worth {_worth(c.closed.flexibility, c.tau, money)} against the best fixed plan"
     if pass_kind == "near":
         text += f" (near-optimal: at most {_amount(c.regret_bound, money)} is given up)"
     if c.risk_active:
@@ -152,6 +158,8 @@ def explain_fallback(reason: Reason, c: Certificate | None, detail: str, fallbac
         detail=detail or "unknown", **_figures(c, money)
     )
     hint = _NEXT.get(reason, "")
+    if c is not None and _out_of_budget(reason, c, detail):
+        why, hint = _progress(c, money), more_effort(c.plan.settings.node_budget, c.plan.settings.depth)
     if reason is Reason.DEAD_END and c is not None and c.plan.policy.mode == "members":
         # Members drift apart; a policy may still have an action in every state where one action for all has none.
         why = "No fixed plan keeps the rules for every member."
@@ -221,6 +229,26 @@ _NEXT = {
     Reason.NODE_BUDGET: " Raise the budget or search less.",
     Reason.TIME_BUDGET: " Raise the budget or search less.",
 }
+
+
+_UNFINISHED = (Reason.SEARCH_EXHAUSTED, Reason.NOT_PROVED, Reason.NOT_OPTIMAL)
+
+
+def _out_of_budget(reason: Reason, c: Certificate, detail: str) -> bool:
+    """Whether the search itself, not the gate, ended at its budget. Records hold all that is asked here."""
+    if c.closed is not None:
+        return reason is Reason.NODE_BUDGET and detail.startswith("transitions_within_budget")
+    s = c.plan.settings
+    return reason in _UNFINISHED and s.algorithm == "exact" and c.counters["expansions"] >= s.node_budget
+
+
+def _progress(c: Certificate, money: str) -> str:
+    settings = c.plan.settings
+    mine = next((r for r in c.rivals if r.index == c.action_index), None)
+    best = "" if mine is None else f'starts with "{mine.label}" and {scores(mine.score, money, settings.risk)}'
+    uppers = [r.upper for r in c.rivals]
+    most = at_most(max(uppers), money) if uppers and not any(map(math.isnan, uppers)) else ""
+    return explain_progress(c.counters["expansions"], settings.node_budget, c.closed is not None, best, most)
 
 
 def _figures(c: Certificate | None, money: str) -> dict[str, str]:

@@ -12,10 +12,13 @@ import numpy as np
 
 from ucsearch.engine.arrays import Inputs, OutF, OutI, Outputs
 from ucsearch.engine.plain.closed import at_level
+from ucsearch.engine.plain.faults import TaskFault
 from ucsearch.engine.plain.run import make_window
 from ucsearch.engine.plain.window import Node, Window
+from ucsearch.engine.progress import explain_progress, more_effort
 from ucsearch.engine.status import HIGH, LOW, MIDDLE, Fault, First, Status
 from ucsearch.errors import InputError, TaskError
+from ucsearch.figures import figure
 from ucsearch.layout import Layout, own_row
 from ucsearch.policies import MODES, Policy, Settings
 from ucsearch.task import Task
@@ -290,6 +293,39 @@ class Plan:
         """(d,) u of each step, undiscounted (members mode: the edge's own spread; U of the path is not their sum)."""
         return tuple(u for _, u in self._replay[1])
 
+    @property
+    def _out_of_budget(self) -> bool:
+        return self.status is Status.NOT_PROVED
+
+    def explain(self) -> str:
+        """What the search found, in words; where its budget ended, what is known so far and what to raise."""
+        best = f'starts with "{self.label}" and scores {figure(self.score)}' if self.found else ""
+        upper = self._upper_at_root() if self._out_of_budget else self.upper
+        most = "" if math.isnan(upper) else f"cannot score more than {figure(upper)}"
+        if self._out_of_budget:
+            s = self.settings
+            known = explain_progress(self.expansions, s.node_budget, self.is_closed, best, most)
+            return known + more_effort(s.node_budget, s.depth)
+        if self.error is not None:
+            return f"A rule of the task failed: {self.error}."
+        if self.proved:
+            offered = sum(a == a for a in self.actions)
+            return f'"{self.label}" is proved best among {offered} actions offered: it scores {figure(self.score)}.'
+        if self.found:
+            return f"The plan found {best}; {f'the best possible plan {most}' if most else 'nothing is proved'}."
+        return _NOTHING[self.status]
+
+    def _upper_at_root(self) -> float:
+        """What the task's bound says of every plan, asked at the root; NaN without a bound."""
+        if self.is_closed or not self.settings.use_bound:
+            return math.nan
+        window = self._plain_window()
+        root = window.root(self.layout.build(self.inputs.states[self.window].tolist()))
+        try:
+            return max((window.limit_of_candidate(root, c, 0) for c in window.score(root, 0)), default=math.nan)
+        except TaskFault:
+            return math.nan
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON-able values; NaN becomes None."""
         return {
@@ -330,7 +366,8 @@ class Plan:
 
     def __repr__(self) -> str:
         if not self.found:
-            return f"Plan({self.task.name}: {self.status.name.lower()}, no action)"
+            spent = f": {self.expansions} of {self.settings.node_budget} nodes used" if self._out_of_budget else ""
+            return f"Plan({self.task.name}: {self.status.name.lower()}, no action{spent})"
         return (
             f"Plan({self.task.name}: action {self.action:g}, score {self.score:.6g} = {self.reward:.6g} - "
             f"{self.settings.risk:g} x {self.uncertainty:.6g}, {self.status.name.lower()}, "
@@ -345,6 +382,14 @@ class Plan:
         )
         head = "".join(f"<th>{h}</th>" for h in ("first action", "score", "reward", "uncertainty", "at most", ""))
         return f"<p>{escape(repr(self))}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+_NOTHING = {
+    Status.DEAD_END: "No feasible plan exists: no action keeps the rules to the end of the horizon.",
+    Status.SEARCH_EXHAUSTED: "The search lost every plan, although one may exist: widen the beam or raise top_k.",
+    Status.NO_STRUCTURE: "The forecast does not say what is learned when: declare it, or use another mode than closed.",
+    Status.OUT_OF_TIME: "The search was stopped before it found a plan.",
+}
 
 
 def _verdict(row: FirstAction, chosen: float | None) -> str:

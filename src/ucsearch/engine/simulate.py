@@ -51,8 +51,8 @@ class Simulator:
         if engine not in ("python", "compiled"):
             raise InputError("engine", repr(engine), "'python' or 'compiled'")
         self.task, self.layout = task, layout
-        self.params = np.ascontiguousarray(task.params_row if params is None else params)
-        self.actions = np.ascontiguousarray(task.action_array[None] if actions is None else actions)
+        self.params = _rows(task.params_row if params is None else params)
+        self.actions = _rows(task.action_array[None] if actions is None else actions)
         self._text: str | None = None
         self._kernel: Kernel | None = None
         if engine == "compiled":
@@ -87,8 +87,8 @@ class Simulator:
     def on(self, params: Floats | None, actions: Floats | None) -> Simulator:
         """The same simulator with other parameters (N, p) and actions (N, m); None: the task's own."""
         other = copy(self)
-        other.params = np.ascontiguousarray(self.task.params_row if params is None else params)
-        other.actions = np.ascontiguousarray(self.task.action_array[None] if actions is None else actions)
+        other.params = _rows(self.task.params_row if params is None else params)
+        other.actions = _rows(self.task.action_array[None] if actions is None else actions)
         return other
 
     def params_of(self, n: int) -> Any:
@@ -98,15 +98,15 @@ class Simulator:
 
     def mask(self, states: Floats, at: Ints | int = 0) -> Bools:
         """(N, m) what is allowed in each of the states (N, n), at step index `at` where rules look at it."""
-        rows = np.ascontiguousarray(states, dtype=np.float64)
+        rows = _rows(states)
         none = np.full(len(rows), -1, np.int64)
         return self._run(rows, none, np.zeros((len(rows), self.task.fields)), False, at).mask
 
     def step(self, states: Floats, chosen: NDArray[np.int64], outcomes: Floats) -> Step:
         """Take action index `chosen` (N,) in `states` (N, n) with realised `outcomes` (N,) or (N, F)."""
-        rows = np.ascontiguousarray(states, dtype=np.float64)
+        rows = _rows(states)
         index = np.ascontiguousarray(chosen, dtype=np.int64)
-        y = as_finite(outcomes, "outcomes").reshape(len(rows), -1)
+        y = as_finite(outcomes, "outcomes").reshape(len(rows), -1) + 0.0
         if y.shape[1] != self.task.fields or index.shape != (len(rows),):
             expected = f"{len(rows)} actions and outcomes of {self.task.fields} fields"
             raise InputError("outcomes", f"shapes {index.shape} and {y.shape}", expected)
@@ -125,7 +125,7 @@ class Simulator:
     def advance(self, rows: Floats, index: Ints, y: Floats, at: Ints | int = 0) -> Step:
         """`step` for callers that keep to the mask themselves: no checks; index -1 leaves a window as it is. `at` is
         the step index of each window; what is allowed next is asked for the one after it."""
-        return self._run(rows, index, y, True, at)
+        return self._run(rows, index, y + 0.0, True, at)
 
     def _run(self, rows: Floats, index: Ints, y: Floats, move: bool, at: Ints | int) -> Step:
         if self._kernel is not None and self.task.reach() is not self._reach:  # a rule or constant has changed
@@ -167,14 +167,20 @@ class Simulator:
                 rewards[w] = float(task.reward_at(state, a, outcome, h, p))
                 if not math.isfinite(rewards[w]):
                     self._raise(w, Fault.REWARD, index)
-                state, h = task.step_at(state, a, outcome, h, p), h + 1
                 try:
-                    following[w] = layout.flatten(state, "state")
+                    row = layout.flatten(task.step_at(state, a, outcome, h, p), "state")
                 except InputError:
                     self._raise(w, Fault.STATE, index)
+                following[w] = row
+                state, h = layout.build(row), h + 1
             mask[w] = [a == a and bool(task.feasible_at(state, a, h, p)) for a in actions]
         return Step(following, rewards, mask)
 
     def _raise(self, w: int, kind: int, index: NDArray[np.int64]) -> None:
         action = float(self.actions[w if len(self.actions) > 1 else 0, index[w]])
         raise TaskError(Fault.TEXT[kind], task=self.task.name, window=w, action=action)
+
+
+def _rows(numbers: Floats) -> Floats:
+    """As the kernel reads them, with 0.0 for -0.0."""
+    return np.ascontiguousarray(numbers, dtype=np.float64) + 0.0

@@ -70,6 +70,9 @@ class PathForecast:
             if array.shape != expected:
                 raise InputError(f"forecast.{name}", f"shape {array.shape}", f"shape {expected}")
             array.flags.writeable = False
+        if self.weights is not None and not abs(float(self.weights.sum()) - 1.0) <= 1e-9:
+            seen = f"a sum of {float(self.weights.sum()):.9g}"
+            raise InputError("forecast.weights", seen, "weights that sum to 1", hint="Divide them by their sum.")
         self.members.flags.writeable = False
         if not np.isfinite(self.members).all():
             index = tuple(int(i) for i in np.argwhere(~np.isfinite(self.members))[0])

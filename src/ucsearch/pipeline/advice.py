@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ucsearch.policies import Exact
 from ucsearch.settings import Settings
 
 __all__ = ["fallback_advice"]
@@ -24,7 +25,9 @@ def _words(reason: str, s: Settings) -> str:
     found = {
         "not_proved": f"the search ended before the best action was proved; {effort}",
         "node_budget": f"the proof used up its effort; {effort}",
-        "search_exhausted": "the search lost every plan; make it wider ([policy] width or top_k)",
+        "search_exhausted": f"the search ended at its budget before it found a plan; {effort}"
+        if isinstance(s.policy, Exact)
+        else "the search lost every plan; make it wider ([policy] width or top_k)",
         "not_optimal": f"another action may be better than the one found; make the search wider or exact, or {effort}",
         "not_robust": "the lead over the next best action is smaller than the claimed model error ([proof] eps_m)",
         "regret_above_limit": "more could be lost than [gate] regret_limit allows; raise it, or the proof's effort",

@@ -154,10 +154,10 @@ def run_decide(
     inputs = {
         "the settings": settings.file or None, "the forecasts": forecasts, "the states": states, "the archive": archive,
     }  # fmt: skip
-    refuse_overwriting({"the decisions": out, "the log": log}, {**inputs, "the sales": sales, "what is kept": keep})
+    others = {**inputs, "the sales": sales, "what is kept": keep}
+    refuse_overwriting({"the decisions": out}, others, logs={"the log": log})
     refuse_overwriting({"what is kept": keep}, {**inputs, "the archive": None, "the sales": sales})
-    others = {"the sales": sales, "what is kept": keep, "the log": log, "the decisions": out}
-    refuse_overwriting({"the page": html}, inputs | others)
+    refuse_overwriting({"the page": html}, {**others, "the log": log, "the decisions": out})
     check_writable(out)
     if keep is not None:
         check_writable(keep)

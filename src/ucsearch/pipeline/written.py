@@ -15,7 +15,7 @@ from typing import Any
 
 from ucsearch.errors import InputError
 from ucsearch.pipeline.tables import is_parquet, pyarrow_parquet
-from ucsearch.records.files import whole_file
+from ucsearch.records.files import DATABASE, log_at, whole_file
 
 __all__ = ["check_writable", "refuse_overwriting", "write_table"]
 
@@ -38,17 +38,25 @@ def check_writable(path: str | Path) -> None:
         pyarrow_parquet(path)
 
 
-def refuse_overwriting(outputs: Mapping[str, str | Path | None], inputs: Mapping[str, str | Path | None]) -> None:
-    """Before anything is read: no file that is written may be one that is read, or be written twice. Names are for the
-    message. One file under two names (a link of either kind, another spelling) is still one file."""
+def refuse_overwriting(
+    outputs: Mapping[str, str | Path | None], inputs: Mapping[str, str | Path | None], *,
+    logs: Mapping[str, str | Path | None] | None = None,
+) -> None:  # fmt: skip
+    """Before anything is read: no file that is written may be one that is read, a log or a part of one, or be written
+    twice. `logs` are added to, and may be no other file either. Names are for the message. One file under two names (a
+    link of either kind, another spelling) is still one file."""
     seen: list[tuple[str, Path]] = [(name, Path(path)) for name, path in inputs.items() if path is not None]
-    for name, given in outputs.items():
+    added = {name: path for name, path in (logs or {}).items() if path is not None}
+    for name, given in (*added.items(), *outputs.items()):
         if given is None:
             continue
         path = Path(given)
         for other_name, other in seen:
             if _same_file(path, other):
                 raise InputError(name, str(path), f"another file than {other_name} ({other}), which it would replace")
+        found = log_at(path)
+        if found and not (name in added and found == DATABASE):
+            raise InputError(name, f"{path}, {found}", "another file, because no output replaces a log")
         seen.append((name, path))
 
 

@@ -15,9 +15,11 @@ from typing import BinaryIO
 from ucsearch.errors import RecordError
 
 __all__ = [
+    "DATABASE",
     "LONGEST",
     "check_is_file",
     "check_owner",
+    "log_at",
     "new_file",
     "present",
     "read_whole",
@@ -28,6 +30,10 @@ __all__ = [
 
 _ADDRESS = re.compile(r"postgres(ql)?:/", re.IGNORECASE)  # a Path has one slash of them
 LONGEST = 1 << 30  # bytes of a file that is read at once
+DATABASE = "a log or another SQLite database"
+_SQLITE = b"SQLite format 3\0"  # how a log's file begins
+_BESIDE = ("-wal", "-shm", "-journal")  # files of SQLite beside it
+_SEGMENTS, _SHARED = ".d", "shared.json"  # LOG.d/RUN/shared.json: segments of a log
 
 
 @contextmanager
@@ -35,6 +41,8 @@ def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterat
     """A binary file to write; on a clean exit it is durable under `path`, otherwise `path` is as before. A private one
     is its owner's alone to read, and does not take the place of a symbolic link. `path` keeps the owner it has."""
     target = Path(path)
+    if _is_database(target):
+        raise RecordError(f"{target}: saw {DATABASE}, which no output replaces")
     if private and target.is_symlink():
         raise RecordError(f"{target}: saw a symbolic link, expected a file or nothing")
     # The name only has to be free; it never reaches the content.
@@ -56,6 +64,32 @@ def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterat
         if isinstance(error, OSError):
             raise RecordError(f"{target}: cannot be written ({error.strerror})") from error
         raise
+
+
+def log_at(path: Path) -> str:
+    """What of a log lies at this place, in words: its file, a file of SQLite beside it, or a segment; "" if nothing."""
+    try:
+        real = path.resolve()
+    except (OSError, RuntimeError):  # a loop of links, which nobody can write to either
+        return ""
+    if _is_database(real):
+        return DATABASE
+    for end in _BESIDE:
+        if real.name.endswith(end) and _is_database(real.with_name(real.name.removesuffix(end))):
+            return "a part of a log"
+    for folder in list(real.parents)[:2]:  # LOG.d/RUN/part-000000.parquet
+        run = folder if folder.parent.name.endswith(_SEGMENTS) else None
+        if run is not None and (run / _SHARED).is_file():
+            return "a segment of a log"
+    return ""
+
+
+def _is_database(path: Path) -> bool:
+    try:
+        with regular_file(path) as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except OSError:
+        return False
 
 
 def check_is_file(path: Path) -> None:

@@ -22,6 +22,7 @@ from ucsearch.pipeline.columns import forecast_layout, usual_names
 from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.tables import Block, Table, open_table
 from ucsearch.pipeline.work import Work
+from ucsearch.pipeline.written import refuse_overwriting
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.canonical import canonical, loads
 from ucsearch.records.files import whole_file
@@ -349,6 +350,8 @@ def seal_job(folder: str | Path, *, clock: Any = None, out: str | Path | None = 
     """All parts there, none twice, all by the same settings and kind of worker: write the manifest and the segment's
     entry. `out` gets a small table of what was decided."""
     planned = Folder.read(folder)
+    own = (planned.path / JOB, planned.path / "settings.toml", *map(Path, (*planned.footers, *planned.states)))
+    refuse_overwriting({"--out": out}, {str(x): x for x in own}, logs={"the log": planned.log})
     _check_rows(planned)
     names = [part_name(n) for n in range(len(planned.items))]
     if not (planned.segment / SHARED).exists():

@@ -21,7 +21,9 @@ from ucsearch.errors import DataError, InputError
 from ucsearch.records.files import whole_file
 from ucsearch.scoreboard.rivals import hindsight
 
-__all__ = ["Board", "Row", "run_board"]
+__all__ = ["FILES", "Board", "Row", "run_board"]
+
+FILES = ("scoreboard.csv", "windows.csv", "timing.csv", "scoreboard.svg")  # that `Board.write` writes
 
 Floats = NDArray[np.float64]
 Progress = Callable[[str, int, int], None]  # who is walking, steps done, steps in all
@@ -103,10 +105,7 @@ class Board:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise DataError(f"{folder}: cannot be made ({error.strerror})") from error
-        texts = {
-            "scoreboard.csv": self.table_csv(), "windows.csv": self.windows_csv(), "timing.csv": self.timing_csv(),
-            "scoreboard.svg": draw(self),
-        }  # fmt: skip
+        texts = dict(zip(FILES, (self.table_csv(), self.windows_csv(), self.timing_csv(), draw(self)), strict=True))
         for name, text in texts.items():
             with whole_file(folder / name) as file:
                 file.write(text.encode())

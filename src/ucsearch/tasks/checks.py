@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import LARGEST, InputError
+from ucsearch.layout import refuse_rounded
 
 __all__ = [
     "NO_LIMIT",
@@ -45,6 +46,7 @@ def number(field: str, value: Any, low: float = 0.0, high: float = math.inf) -> 
     if not low <= value <= high:
         span = f"at least {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
         raise InputError(field, value, f"a number {span}")
+    refuse_rounded(value, field)
     return float(value)
 
 
@@ -78,12 +80,14 @@ def choice(field: str, value: Any, allowed: Sequence[str]) -> str:
 def ascending(field: str, values: Any, low: float = -math.inf) -> tuple[float, ...]:
     """At least one finite number, strictly ascending, each at least `low`."""
     try:
+        values = tuple(values)
         items = tuple(float(x) for x in values)
     except (TypeError, ValueError, OverflowError):
         raise InputError(field, repr(values)[:200], "a sequence of finite numbers") from None
     if not items:
         raise InputError(field, "no values", "at least one")
-    for i, x in enumerate(items):
+    for i, (x, value) in enumerate(zip(items, values, strict=True)):
+        refuse_rounded(value, field, i)
         if not math.isfinite(x):
             raise InputError(field, x, "a finite number", index=i)
         if not x >= low:

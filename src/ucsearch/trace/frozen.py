@@ -75,6 +75,7 @@ class Trace:
         members: ArrayLike,
         weights: ArrayLike | None = None,
         *,
+        normalise: bool = False,
         sigma: ArrayLike | None = None,
         points: int = 3,
         fields: int | None = None,
@@ -87,14 +88,14 @@ class Trace:
         notes: Sequence[str] = (),
     ) -> Trace:
         """Ensemble, bootstrap or sample paths as `members`: (J, H), with `fields` (J, H, F); panels (W, J, H) or
-        (W, J, H, F), in units of the outcome.
+        (W, J, H, F), in units of the outcome. `weights` (J,) or (W, J) sum to 1; `normalise` divides them by their sum.
 
         `sigma`, shaped like the members, is each member's own standard deviation (a heteroscedastic head): every
         member is expanded into `points` equally likely quantile points. `coupling="tree"` needs `node` (J, H):
         members in one node have been one until then; `coupling="markov"` needs `bins` per step.
         """
         array, panel = shape_members(as_finite(members, "trace.members"), fields)
-        weight = check_weights(weights, array.shape[0], array.shape[1])
+        weight = check_weights(weights, array.shape[0], array.shape[1], normalise)
         if sigma is not None:
             array, weight, note = expanded(array, weight, sigma, np.shape(members), points, fields)
             notes = (*notes, note)

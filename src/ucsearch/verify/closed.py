@@ -29,16 +29,6 @@ class TooMany(Exception):
     """More transitions than the record's own budget allows."""
 
 
-def plain_zero(x: Any) -> Any:
-    return (
-        type(x)(*map(plain_zero, x))
-        if hasattr(x, "_fields")
-        else tuple(map(plain_zero, x))
-        if isinstance(x, tuple)
-        else x + 0.0
-    )
-
-
 class Graph:
     """Everything that can be reached: by step, what each action does in each state."""
 
@@ -46,7 +36,7 @@ class Graph:
         self.p, self.law = p, law
         self.layers: list[dict[Key, dict[int, Moves]]] = []
         self.transitions = self.pairs = 0
-        layer: dict[Key, None] = {(0, plain_zero(p.state)): None}
+        layer: dict[Key, None] = {(0, p.state): None}
         for h in range(p.depth):
             self.layers.append({})
             for key in layer:
@@ -72,7 +62,7 @@ class Graph:
             for y, _, after in points:
                 outcome = y[0] if p.task.outcome is None else p.task.outcome(*y)
                 reward = p.number(p.task.reward, state, a, outcome, *p.when("reward", h), p.params)
-                moves.append((reward, (-1 if last else after, plain_zero(p.move(state, a, outcome, h)))))
+                moves.append((reward, (-1 if last else after, p.move(state, a, outcome, h))))
             found[i] = moves
         return found
 
@@ -215,9 +205,9 @@ class _Claims:
             known = [s.action(key, moves, s.values[1]) for s in self.solutions]
             if known[0] is None or known[-1] is None:
                 continue
-            (score, mean, gross), atplain_zero = known[0], known[-1]
+            (score, mean, gross), without_risk = known[0], known[-1]
             spread = max(0.0, (mean - score) / self.p.risk) if self.p.risk > 0.0 else 0.0
-            plain = {"reward_only": atplain_zero, "certain": atplain_zero}
+            plain = {"reward_only": without_risk, "certain": without_risk}
             own[i] = {
                 "index": i, "retained": True, "score": score, "upper": score, "reward": mean, "uncertainty": spread,
                 "size": gross, "upper_size": gross, "step_score": self._step(moves)[0], "release_margin": None,

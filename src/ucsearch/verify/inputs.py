@@ -102,7 +102,7 @@ def _source(r: Record, task: Any) -> None:
 def _named_tuple(name: str, kind: Any, inputs: Record) -> Any:
     row, lengths = inputs[name], inputs[f"{name}_lengths"]
     expect(f"inputs.{name}", len(row), sum(max(1, n) for n in lengths))
-    values = iter(map(float, row))
+    values = iter(float(x) + 0.0 for x in row)  # one zero: -0.0 becomes 0.0
     items = [tuple(next(values) for _ in range(n)) if n else next(values) for n in lengths]
     return None if kind is None else kind(*items)
 

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from ucsearch.verify.answers import as_float
-from ucsearch.verify.closed import Graph, TooMany, plain_zero
+from ucsearch.verify.closed import Graph, TooMany
 from ucsearch.verify.formats import Blobs, Invalid, Malformed, Record, num, read_blob, require
 from ucsearch.verify.inputs import problem_of
 from ucsearch.verify.law import Law
@@ -80,7 +80,7 @@ class Reached:
             self.ends = {key: p.end(key[1]) if p.may_end((key[1],)) else -math.inf for key in self.graph.ends}
         except (Fault, TooMany) as error:
             raise Invalid(f"members[{i}]", target["id"], f"it cannot be valued: {error}") from None
-        self.root = (0, plain_zero(p.state))
+        self.root = (0, p.state)
 
     def use(self, k: int, state: Any, a: int) -> float:
         p, shared = self.p, self.r["shared"][k]

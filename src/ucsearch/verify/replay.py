@@ -172,7 +172,7 @@ class Problem:
         return self.call(self._floats, self.call(self.task.step, state, a, y, *self.when("step", h), self.params))
 
     def _floats(self, state: Any) -> Any:
-        items = [tuple(map(as_float, x)) if isinstance(x, tuple) else as_float(x) for x in state]
+        items = [tuple(as_float(v) + 0.0 for v in x) if isinstance(x, tuple) else as_float(x) + 0.0 for x in state]
         values = [v for x in items for v in (x if isinstance(x, tuple) else (x,))]
         if shape(items) != shape(self.state) or not all(map(math.isfinite, values)):
             raise ValueError(f"a state {state}")

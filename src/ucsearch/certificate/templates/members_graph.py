@@ -103,7 +103,7 @@ def uc_panel(
                 pool, first, end, slots = uc_more_nodes(pool, first, end, slots, known, known)
                 bits = pool.view(np.uint64)
             for f in range(N):
-                pool[known, f] = states[w, f] + 0.0
+                pool[known, f] = states[w, f]
             known += 1
             starts[j * (d + 1) + 1] = known
             for h in range(d):
@@ -137,8 +137,8 @@ def uc_panel(
                             bits = pool.view(np.uint64)
                         if edges >= act.shape[0]:
                             act, child, gain = uc_more_edges(act, child, gain, edges)
-                        for f in range(N):  # the row after the last is the probe; -0.0 becomes 0.0
-                            pool[known, f] = new[0, 0, f] + 0.0
+                        for f in range(N):  # the row after the last is the probe
+                            pool[known, f] = new[0, 0, f]
                         at = uc_find(slots, pool, bits, begin, known)
                         if slots[at] < begin:
                             if nodes >= budget:

@@ -251,13 +251,13 @@ def _store(layout: Layout, timed: bool) -> list[str]:
     body = ["new = full[0]", f"st[i, r, {layout.size}] = full[1]"] if timed else []
     body += [line.format("False") for line in _shape_checks(layout)]
     for at, cell in enumerate(_cells(layout)):
-        body.append(f"st[i, r, {at}] = float({cell})")
+        body.append(f"st[i, r, {at}] = float({cell}) + 0.0")  # -0.0 becomes 0.0
     test = " and ".join(f"np.isfinite(st[i, r, {at}])" for at in range(layout.size))
     return _function(f"uc_store(st, i, r, {'full' if timed else 'new'})", *body, f"return {test}", wrap="uc_lean")
 
 
 def _coerce(kind: str, layout: Layout, timed: bool) -> list[str]:
-    cells = [f"float({c})" for c in _cells(layout)]
+    cells = [f"float({c}) + 0.0" for c in _cells(layout)]
     built = _build(kind, layout, "x{}")
     body = [*(["new = full[0]"] if timed else []), *(f"x{at} = {cell}" for at, cell in enumerate(cells))]
     test = " and ".join(f"np.isfinite(x{at})" for at in range(layout.size))

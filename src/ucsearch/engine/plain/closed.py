@@ -76,7 +76,7 @@ def closed(window: Window, state: Any) -> Outcome:
 def forward(window: Window, state: Any, after: list[int], starts: list[int]) -> _Graph:
     """Layers 0..d; fewer where the budget ends before."""
     graph, budget = _Graph(layers=[0]), window.settings.node_budget
-    graph.place(0, _plain_zero(window, state))
+    graph.place(0, state)
     for h in range(window.depth):
         graph.layers.append(len(graph.states))
         last = h + 1 == window.depth
@@ -95,16 +95,11 @@ def forward(window: Window, state: Any, after: list[int], starts: list[int]) -> 
                     y = window.members[k][0]
                     args = (here, window.actions[x], y, h, window.params)
                     number = window.number(window.task.reward_at, Fault.REWARD, h, x, *args)
-                    new = _plain_zero(window, window.move(here, x, y, h))
+                    new = window.move(here, x, y, h)
                     graph.rewards.append(number)
                     graph.following.append(graph.place(END if last else after[k], new))
     graph.layers.append(len(graph.states))
     return graph
-
-
-def _plain_zero(window: Window, state: Any) -> Any:
-    """-0.0 is 0.0, so that equal states have equal bits."""
-    return window.layout.kind(*(tuple(x + 0.0 for x in i) if isinstance(i, tuple) else i + 0.0 for i in state))
 
 
 def backward(window: Window, graph: _Graph, starts: list[int]) -> _Values:

@@ -134,20 +134,20 @@ class Window:
             raise TaskFault(Fault.REWARD, step, action) from None
 
     def move(self, state: Any, action: int, outcome: Any, step: int) -> Any:
-        """The next state, coerced to floats and checked."""
+        """The next state: floats, checked, with 0.0 for -0.0."""
         return self.next_state(state, self.actions[action], outcome, step, action)
 
     def next_state(self, state: Any, a: float, outcome: Any, step: int, action: int, at: int | None = None) -> Any:
         """`at` is the step it happens in, where that is not the step to blame."""
         h = step if at is None else at
-        new = self.call(self.task.step_at, Fault.STATE, step, action, state, a, outcome, h, self.params)
+        new = self.call(self.task.bare_step_at, Fault.STATE, step, action, state, a, outcome, h, self.params)
         try:
             return self._coerced(new)
         except Exception:  # not a tuple, not numbers, of another shape
             raise TaskFault(Fault.STATE, step, action) from None
 
     def _coerced(self, new: Any) -> Any:
-        items: list[Any] = [x if type(x) is float and isfinite(x) else _item(x) for x in new]
+        items: list[Any] = [x + 0.0 if type(x) is float and isfinite(x) else _item(x) for x in new]
         if tuple([0 if type(x) is float else len(x) for x in items]) != self.layout.lengths:
             raise ValueError("a state of another shape")
         return self.layout.kind(*items)
@@ -386,8 +386,8 @@ def _rewards(task: Task, states: Sequence[Any], a: float, outcomes: Sequence[Any
 def _item(x: Any) -> Any:
     """A field of a state: a number, or a tuple of numbers."""
     if not isinstance(x, tuple):
-        return as_number(x)
-    return tuple([v if type(v) is float and isfinite(v) else as_number(v) for v in x])
+        return as_number(x) + 0.0
+    return tuple([v + 0.0 if type(v) is float and isfinite(v) else as_number(v) + 0.0 for v in x])
 
 
 def is_same(a: Candidate, b: Candidate) -> bool:

@@ -21,6 +21,8 @@ def write_reports(directory: Path, out: Path | None = None) -> list[Path]:
     `out` is another place: a file for one evidence folder, a folder for several. Returns what was written, the index
     (or the only report) first. All evidence is read before anything is written.
     """
+    if out is not None and out.suffix != ".html" and out.is_file():
+        raise InputError("--out", str(out), "a file that ends in .html, or a folder")
     found = load(directory)
     if [e.folder for e in found] == [directory]:
         target = directory / NAME if out is None else out if out.suffix == ".html" else out / NAME

@@ -78,8 +78,6 @@ def uc_reach(
                 if not uc_store(pool, known, 0, uc_step(s, a, y, p)):
                     code = 4
                     break
-                for f in range(N):
-                    pool[known, 0, f] = pool[known, 0, f] + 0.0
                 to = uc_place(slots, mask, bits, tags, -1 if last else np.int64(q[w, 0, k]), known)
                 if to == known:
                     known += 1
@@ -204,7 +202,7 @@ def uc_panel(*UC_PANEL):
         status = Status.NOT_PROVED
         stopped = False
         for f in range(N):
-            pool[0, 0, f] = states[w, f] + 0.0
+            pool[0, 0, f] = states[w, f]
         tags[0] = 0
         layers[0] = 0
 

@@ -30,7 +30,7 @@ def uc_panel(
         own_first = efirst[e0:e1]
         own_to = tto[t0:t1]
         for f in range(N):
-            pool[0, 0, f] = states[w, f] + 0.0
+            pool[0, 0, f] = states[w, f]
         tags[0] = 0
         layers[w, 0] = 0
         at[0], at[1], at[2], at[3] = 1, 0, 0, 0

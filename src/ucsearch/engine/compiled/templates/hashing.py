@@ -63,10 +63,10 @@ def uc_grow(pool, tags, value, second, succ, slots, count):
 
 @uc_inner
 def uc_probe(pool, source, c, r):
-    """Copy a candidate's state into the spare row (-0.0 becomes 0.0, so equal states have equal bits)."""
+    """Copy a candidate's state into the spare row: equal states have equal bits, because no state holds -0.0."""
     spare = pool.shape[0] - 1
     for f in range(N):
-        pool[spare, f] = source[c, r, f] + 0.0
+        pool[spare, f] = source[c, r, f]
     return spare
 
 
@@ -75,7 +75,7 @@ def uc_probe_start(pool, states, w):
     """The same for the window's starting state."""
     spare = pool.shape[0] - 1
     for f in range(N):
-        pool[spare, f] = states[w, f] + 0.0
+        pool[spare, f] = states[w, f]
     return spare
 
 
