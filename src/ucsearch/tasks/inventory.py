@@ -387,5 +387,7 @@ def _task(config: LeadTimeInventory) -> Task:
         bound=bound_fine if _is_small(params) else bound,
         continuations=continuations,
         label_of=Labelled("order up to" if config.orders == "level" else "order"),
+        called="levels" if config.orders == "level" else "sizes",
+        pack="" if config.orders == "level" else "case_pack",
         uses={"units": uses.units, "spend": uses.spend, "lines": uses.lines},
     )
