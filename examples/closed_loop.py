@@ -1,4 +1,4 @@
-"""Closed loop: the first order is proved best among all policies, not only among all fixed plans.
+"""Closed loop: the first order is proved best against every policy on a grid of order sizes, not only every fixed plan.
 
 Demand is learned day by day, so tomorrow's order may depend on today's sales. States repeat on a lattice, which makes
 the exact value of every policy cheap to compute.

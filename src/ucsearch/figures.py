@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Labelled", "figure"]
+__all__ = ["ONLY_ONE", "Labelled", "figure", "offered_words"]
 
 _MILLION, _UNREADABLE = 999_999.5, 1e12  # what six digits round to a million is one
+ONLY_ONE = "as the only one offered"  # the set of a single action
+_EVEN = 1e-9  # share of the largest by which equal steps may differ
 
 
 def figure(value: float, digits: int = 6) -> str:
@@ -15,6 +18,23 @@ def figure(value: float, digits: int = 6) -> str:
     if _MILLION <= abs(value) < _UNREADABLE:
         return f"{value:.0f}"
     return f"{value:.{digits}g}"
+
+
+def offered_words(actions: Sequence[float], called: str = "actions", pack: float = 0.0, *, ranged: bool = False) -> str:
+    """The set that something is best of, as it stands after "best"; NaN is no action. `ranged`: the actions are
+    quantities, so that their range and a common step say something."""
+    sizes = sorted(a for a in actions if a == a)
+    if len(sizes) == 1:
+        return ONLY_ONE
+    text = f"among {len(sizes)} {called} offered"
+    if not ranged or len(sizes) < 3:
+        return text
+    low, high = sizes[0], sizes[-1]
+    step, slack = (high - low) / (len(sizes) - 1), _EVEN * max(abs(low), abs(high))
+    even = all(abs(low + i * step - a) <= slack for i, a in enumerate(sizes))
+    if even and pack > 0.0 and low == 0.0 and abs(step - pack) <= slack:
+        return f"of all whole packs of {figure(pack)} up to {figure(high)}"
+    return f"{text} ({figure(low)} to {figure(high)}{f' in steps of {figure(step)}' if even else ''})"
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucsearch.errors import InputError, TaskError
-from ucsearch.figures import figure
+from ucsearch.figures import figure, offered_words
 from ucsearch.instead import Fill, fill_of
 from ucsearch.layout import Layout, as_finite, is_named_tuple_type, with_one_zero
 from ucsearch.reach import Reach, reach_of, text_digests
@@ -144,6 +144,8 @@ class Task:
     uses: Mapping[str, Callable[..., float]] = field(default_factory=dict)  # (s, a, p) -> units of something shared
     conditions: Sequence[Condition] = ()  # of the site: what an action must meet besides the gate before it leaves
     allowed_end: Callable[..., Any] | None = None  # (s, p) -> bool, of the state after the last planned step
+    called: str = "actions"  # what the actions are, in the plural, for sentences: sizes, levels, doses
+    pack: str = ""  # the field of `params` that holds the units of a whole pack; "" where there are no packs
     limits: tuple[float, float] = (-math.inf, math.inf)  # beyond which no action can be, whoever asks: full power
     action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only
     named: bool = field(init=False, repr=False)  # whether labels name positions, not values
@@ -194,9 +196,14 @@ class Task:
                 raise InputError("task.conditions", type(one).__name__, "a uc.Condition", index=i)
         if len({one.name for one in self.conditions}) != len(self.conditions):
             raise InputError("task.conditions", [one.name for one in self.conditions], "a name of its own for each")
+        if not isinstance(self.called, str) or not self.called.strip():
+            raise InputError("task.called", repr(self.called), "what the actions are, in the plural, such as 'sizes'")
         if self.params is not None:
             Layout.of(self.params, "task.params")
             object.__setattr__(self, "params", with_one_zero(self.params))
+        if self.pack and self.pack not in getattr(self.params, "_fields", ()):
+            known = ", ".join(getattr(self.params, "_fields", ())) or "there are none"
+            raise InputError("task.pack", repr(self.pack), f"a field of task.params ({known})")
 
     @cached_property
     def timed(self) -> frozenset[str]:
@@ -272,6 +279,17 @@ class Task:
 
     def _name(self, action: float) -> str:
         return figure(action) if self.label_of is None else str(self.label_of(action))
+
+    def offered(self, actions: Sequence[float], pack: float = 0.0) -> str:
+        """The set that a decision is best of, as it stands in a sentence after "best": "among 9 sizes offered (0 to 240
+        in steps of 30)", "of all whole packs of 6 up to 240". `actions` are those of one window, NaN where there is
+        none; `pack` is the window's (`pack_in`)."""
+        return offered_words(actions, self.called, pack, ranged=self.called != "actions" and not self.named)
+
+    def pack_in(self, row: Sequence[float]) -> float:
+        """Units of a whole pack in a flat row of parameters; 0 where there are no packs."""
+        layout = self.params_layout
+        return 0.0 if layout is None or not self.pack else float(getattr(layout.build(list(row)), self.pack))
 
     def layout(self, state: Any) -> Layout:
         """The flat layout of this task's states, read off one of them and checked."""

@@ -379,8 +379,8 @@ def test_without_a_log_or_with_one_that_says_nothing_there_is_no_id() -> None:
 def test_the_gates_rows_read_as_sentences() -> None:
     text = decide(NARROW, gate=uc.Gate(regret_limit=0.5)).explain()
     assert "  yes  the task's rules ran without a fault (task)\n" in text
-    assert "  NO   the first action is proved best under the forecast (certificate_pass)\n" in text
-    assert "what it may lose against the best plan is within the limit (regret_bound: " in text
+    assert "  NO   the first action is proved best among those offered, under the forecast (certificate_pass)\n" in text
+    assert "what it may lose against the best plan on this grid is within the limit (regret_bound: " in text
     assert " <= 0.5)" in text
 
 

@@ -22,7 +22,7 @@ PRINTS = {
     "panel.py": ("40 products", "SKU-001 steady", "SKU-005 steady"),
     "members.py": ("mean mode:", "members mode:", "later up to"),
     "truck.py": ("ALLOCATED: 60 series", "the truck is full", "litres more would be worth between", "next in line:"),
-    "closed_loop.py": ("best among all policies", "after high outcomes", "fixed plan", "verifier: valid"),
+    "closed_loop.py": ("against every policy on this grid", "after high outcomes", "fixed plan", "verifier: valid"),
     "service_hourly.py": (
         "2024-03-04 08:00  {'RELEASED': 3}",
         "next morning: 4 reports of 3 items each; the monitor is armed",

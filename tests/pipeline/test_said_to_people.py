@@ -55,7 +55,7 @@ def test_row_and_explanation_speak_of_money_and_the_record_stays_as_it_was(tmp_p
     decide(tmp_path, settings)
     row = read_csv(tmp_path / "out.csv")[2]
     assert f"it is expected to cost {float(row['expected_cost']):.6g} EUR over 3 steps" in row["sentence"]
-    assert "the best alternative, cannot cost less than" in row["sentence"]
+    assert "the strongest alternative, cannot cost less than" in row["sentence"]
     told = explain_series(tmp_path / "log.db", "C", settings).text
     assert row["sentence"] in told
     assert "nobody verifies" not in told  # the record's own words are the same figures, without a currency

@@ -183,7 +183,7 @@ def test_sentences_of_other_modes(mode: Any) -> None:
     decision = uc.decide(tank, Tank(10.0), trace, uc.Exact(depth=2, mode=mode), engine="python")
     assert decision.released
     assert retell(decision_record(decision)[0], tank) == [decision.sentence]
-    assert ("among all policies" in decision.sentence) is (mode == "closed")
+    assert ("against every policy on this grid" in decision.sentence) is (mode == "closed")
 
 
 def test_closed_panels_with_a_unit_per_window_and_trees_are_written_alike() -> None:

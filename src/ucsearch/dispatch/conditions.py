@@ -181,8 +181,8 @@ BUILT_IN = (
     ),
     BuiltIn("path", "the search found a plan", Reason.SEARCH_EXHAUSTED, lambda x: x.panel.released >= 0),
     BuiltIn(
-        "certificate_pass", "the first action is proved best under the forecast", Reason.NOT_PROVED, _passed,
-        limit=lambda x: _if(x.gate.certificate), reasons=_unproved,
+        "certificate_pass", "the first action is proved best among those offered, under the forecast",
+        Reason.NOT_PROVED, _passed, limit=lambda x: _if(x.gate.certificate), reasons=_unproved,
     ),
     BuiltIn(
         TIE_ALLOWED, "no other action is as good to within rounding, or such ties may leave", Reason.TIED,
@@ -197,8 +197,8 @@ BUILT_IN = (
         limit=lambda x: _if(x.gate.risk_active),
     ),
     BuiltIn(
-        "regret_bound", "what it may lose against the best plan is within the limit", Reason.REGRET_ABOVE_LIMIT,
-        lambda x: x.panel.claims.regret_bound, "<=", lambda x: x.gate.regret_limit,
+        "regret_bound", "what it may lose against the best plan on this grid is within the limit",
+        Reason.REGRET_ABOVE_LIMIT, lambda x: x.panel.claims.regret_bound, "<=", lambda x: x.gate.regret_limit,
     ),
     BuiltIn(
         "member_feasible", "the plan keeps every rule in enough members", Reason.MEMBERS_INFEASIBLE,

@@ -9,18 +9,21 @@ from ucsearch.certificate.record import Certificate, Closed, Rival
 from ucsearch.dispatch.conditions import BUILT_IN
 from ucsearch.dispatch.gate import Reason
 from ucsearch.engine.progress import explain_progress, more_effort
-from ucsearch.figures import figure
+from ucsearch.figures import ONLY_ONE, figure
 from ucsearch.policies import MODES
 from ucsearch.task import SITE, Condition
 
 __all__ = [
+    "STRONGEST",
     "at_most",
+    "best_words",
     "explain_condition",
     "explain_fallback",
     "explain_keeping",
     "explain_mode",
     "explain_release",
     "scores",
+    "sole_words",
 ]
 
 _MILLION, _UNREADABLE = 1e6, 1e15
@@ -104,19 +107,19 @@ def explain_release(c: Certificate, label: str, pass_kind: str, money: str = "")
     settings = c.plan.settings
     text = f"{label} is released: it {scores(mine.score, money, settings.risk)} over {settings.reach} steps"
     if c.sole_action:
-        return text + ", and it is the only action that keeps the rules to the end."
+        return f"{text}, and {sole_words(c.plan.offered)}."
     rival, tied = _strongest(c), _tied(c) if pass_kind == "tied" else ()
     if tied:
         text += f"; it is tied with {_named(tied)} to within rounding (gap {_amount(c.gap, money)})"
     elif rival is not None:
-        text += f"; {rival.label}, the best alternative, {at_most(rival.upper, money)}"
+        text += f"; {rival.label}, {STRONGEST}, {at_most(rival.upper, money)}"
+    lost = _amount(c.regret_bound, money) if pass_kind == "near" else "rounding" if tied else ""
+    text += f". It is {best_words(c.plan.offered, c.plan.policy.mode, lost)}"
     if c.closed is not None:
-        best = "No policy is better by more than rounding" if tied else "It is the best among all policies"
-        text += f". {best} under this forecast{_under(c.closed)}"
+        text += _under(c.closed)
         if c.closed.flexibility == c.closed.flexibility:
-            text += f". Re-planning is worth {_worth(c.closed.flexibility, c.tau, money)} against the best fixed plan"
-    if pass_kind == "near":
-        text += f" (near-optimal: at most {_amount(c.regret_bound, money)} is given up)"
+            worth = _worth(c.closed.flexibility, c.tau, money)
+            text += f". Re-planning is worth {worth} against the best fixed plan on this grid"
     if c.risk_active:
         text += ". Uncertainty decided it: every reward-only choice is worse at this risk setting"
     empty = sum(a != a for a in c.plan.actions)  # places of the grid that hold no action
@@ -138,6 +141,28 @@ def _named(rivals: Sequence[Rival]) -> str:
     if len(labels) > SHOWN_TIES:
         labels = [*labels[: SHOWN_TIES - 1], f"{len(labels) - SHOWN_TIES + 1} more"]
     return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"
+
+
+def best_words(offered: str, mode: str, lost: str = "") -> str:
+    """What is proved, and of which set: the actions `offered` (`Task.offered`), and what they were compared with in
+    this mode. `lost`: what may be given up, where that is not nothing."""
+    what = f"proved to be at most {lost} worse than the best" if lost else "proved best"
+    return f"{what} {offered}, against {_AGAINST.get(mode, 'every plan')} under this forecast"
+
+
+def sole_words(offered: str) -> str:
+    """What is said of an action without a feasible rival."""
+    if offered == ONLY_ONE:
+        return "it is the only one offered, and it keeps the rules to the end"
+    return f"it is the only one {offered} that keeps the rules to the end"
+
+
+STRONGEST = "the strongest alternative"  # the rival that could score most
+_AGAINST = {
+    "mean": "every fixed plan",
+    "members": "every fixed plan",
+    "closed": "every policy on this grid",
+}
 
 
 def _under(closed: Closed) -> str:
@@ -190,11 +215,12 @@ _WHY = {
     ),
     Reason.MARGIN_NOT_POSITIVE: "{label} has no positive release margin ({margin}).",
     Reason.NOT_RISK_ACTIVE: (
-        "{label} is optimal, but a reward-only planner would choose no worse: uncertainty changed nothing."
+        "{label} is proved best {offered}, but a reward-only planner would choose no worse: "
+        "uncertainty changed nothing."
     ),
     Reason.MEMBERS_INFEASIBLE: "The plan that begins with {label} breaks a rule in too many members ({detail}).",
     Reason.REGRET_ABOVE_LIMIT: (
-        "{label} may be worse than the best action by up to {regret}, more than the limit allows."
+        "{label} may be worse than the best {offered} by up to {regret}, more than the limit allows."
     ),
     Reason.INVALID_TRACE: "The forecast was refused: {detail}.",
     Reason.STALE_TRACE: "The forecast is too old, or its issue time is unknown or in the future ({detail}).",
@@ -253,6 +279,7 @@ def _progress(c: Certificate, money: str) -> str:
 
 def _figures(c: Certificate | None, money: str) -> dict[str, str]:
     nan = math.nan
+    offered = "among the actions offered" if c is None else c.plan.offered
     label, rival, score, upper, regret, gap, eps_m, margin, risk = "?", "another", nan, nan, nan, nan, 0.0, nan, 0.0
     if c is not None and c.action_index >= 0:
         mine, other = next((r for r in c.rivals if r.index == c.action_index), None), _strongest(c)
@@ -264,7 +291,7 @@ def _figures(c: Certificate | None, money: str) -> dict[str, str]:
     if money:
         reach = f"{'cost only' if upper < 0.0 else 'earn'} {figure(abs(upper))} {money}"
     return dict(
-        label=label, scores=scores(score, money, risk), rival=rival, reach=reach,
+        label=label, offered=offered, scores=scores(score, money, risk), rival=rival, reach=reach,
         better="better" if money else "more", regret=_amount(regret, money), gap=_amount(gap, money),
         eps_m=_amount(eps_m, money), margin=_amount(margin, money),
     )  # fmt: skip

@@ -121,6 +121,11 @@ class Plan:
         return tuple(own_row(self.inputs.actions, self.window).tolist())
 
     @property
+    def offered(self) -> str:
+        """The set that the first action is compared in, as it stands in a sentence after "best"."""
+        return self.task.offered(self.actions, self.task.pack_in(own_row(self.inputs.params, self.window).tolist()))
+
+    @property
     def path(self) -> tuple[float, ...]:
         """The whole path of actions; () when none was found."""
         if not self.found:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ucsearch.dispatch.decision import DecisionPanel, Outcome
 from ucsearch.dispatch.gate import Reason
-from ucsearch.dispatch.words import at_most, scores
+from ucsearch.dispatch.words import STRONGEST, at_most, best_words, scores, sole_words
 from ucsearch.engine.status import First
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.pipeline.order_words import outlasts
@@ -73,6 +73,7 @@ class _Released:
         with np.errstate(invalid="ignore"):
             self.largest = np.nanmax(np.where(np.isnan(grid), -np.inf, grid), axis=1).tolist()
         self.offered = (~np.isnan(grid)).sum(axis=1).tolist()
+        self.packs, self.mode = _packs(plan, count), plan.policy.mode
         self.paths = certified.paths[rows, index].tolist()
         self.mean = plan.trace.mean[:, :, 0].tolist() if self.task.name == ORDERING_TASK else []
         self.planned = min(self.steps, plan.trace.horizon)
@@ -127,11 +128,12 @@ class _Released:
         label = self.task.label
         text = f"{label(self.index[w], action)} is released: it {scores(score, self.money, self.risk)} over "
         text += f"{self.steps} steps"
+        offered = self.task.offered(self.actions[w], self.packs[w])
         if self.sole[w]:
-            return text + ", and it is the only action that keeps the rules to the end."
+            return f"{text}, and {sole_words(offered)}."
         other = self.rival[w]
-        text += f"; {label(other, self.actions[w][other])}, the best alternative, "
-        text += at_most(self.upper[w], self.money)
+        text += f"; {label(other, self.actions[w][other])}, {STRONGEST}, {at_most(self.upper[w], self.money)}"
+        text += f". It is {best_words(offered, self.mode)}"
         if self.risky[w]:
             text += ". Uncertainty decided it: every reward-only choice is worse at this risk setting"
         empty = sum(a != a for a in self.actions[w])  # places of the grid that hold no action
@@ -148,3 +150,12 @@ class _Released:
         if order > 0.0 and self.position[w] + order > self.expected[w]:
             notes.append(outlasts(self.task, self.planned))
         return "; ".join(notes)
+
+
+def _packs(plan: Any, count: int) -> list[float]:
+    """Units of a whole pack for each window; 0 where there are none."""
+    task, layout = plan.task, plan.task.params_layout
+    if layout is None or not task.pack:
+        return [0.0] * count
+    own = getattr(layout.columns(plan.inputs.params), task.pack)
+    return [float(x) for x in np.broadcast_to(own, (count,))]

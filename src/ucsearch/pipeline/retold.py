@@ -16,7 +16,7 @@ from ucsearch.certificate.record import Certificate, Closed
 from ucsearch.dispatch.gate import IN_TIME, Reason
 from ucsearch.dispatch.words import explain_fallback, explain_release
 from ucsearch.errors import UCSearchError
-from ucsearch.figures import figure
+from ucsearch.figures import figure, offered_words
 from ucsearch.policies import MODES
 from ucsearch.records.canonical import decode_number
 from ucsearch.records.inputs import recorded_inputs
@@ -67,7 +67,8 @@ class _Recorded:
         settings = record["settings"]
         mode = next((name for name, code in MODES.items() if code == settings["mode"]), "")
         self.plan = SimpleNamespace(
-            settings=SimpleNamespace(**settings), actions=allowed, blocked=sum(one != 1.0 for one in allowed),
+            offered=_offered(record, task), settings=SimpleNamespace(**settings), actions=allowed,
+            blocked=sum(one != 1.0 for one in allowed),
             policy=SimpleNamespace(mode=mode),
         )  # fmt: skip
 
@@ -98,6 +99,18 @@ def _allowed(record: dict[str, Any], task: Task | None) -> list[float]:
         return []
     except Exception:  # a rule that fails now says nothing
         return []
+
+
+def _offered(record: dict[str, Any], task: Task | None) -> str:
+    """The set that was offered, in the task's words where the task is at hand."""
+    actions = [math.nan if a is None else float(decode_number(a)) for a in record["task"]["actions"]]
+    if task is None:
+        return offered_words(actions)
+    try:
+        pack = float(getattr(recorded_inputs(record, task).params, task.pack, 0.0)) if task.pack else 0.0
+    except UCSearchError:
+        pack = 0.0
+    return task.offered(actions, pack)
 
 
 def _detail(record: dict[str, Any]) -> str:

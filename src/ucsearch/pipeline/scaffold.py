@@ -60,7 +60,7 @@ depth = 8               # periods planned ahead, the lead time and two or more; 
 node_budget = 5000000   # effort per decision before it counts as not proved
 
 [gate]
-certificate = true      # send only what is proved best under the forecast; else the fallback
+certificate = true      # send only what is proved best among the sizes offered; else the fallback
 # regret_limit = 5.0    # EUR that may be lost against the best plan at most
 # max_trace_age_s = 86400.0   # refuse forecasts older than a day (needs a column `issued`)
 

@@ -59,7 +59,7 @@ risk = 0.0              # earnings are linear in prices, so the mean path gives 
 node_budget = 5000000   # effort per decision before it counts as not proved
 
 [gate]
-certificate = true      # send only what is proved best under the forecast; else stand idle
+certificate = true      # send only what is proved best among the powers offered; else stand idle
 
 [columns]
 demand = "price"        # the history's column

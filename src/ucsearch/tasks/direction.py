@@ -185,5 +185,5 @@ def _task(config: Direction) -> Task:
         name="direction", state=State, actions=actions, labels=tuple(_LABELS[a] for a in actions), params=params,
         feasible=feasible, step=step, reward=reward, fallback=fallback, invariant=invariant,
         terminal=terminal if config.close_at_end else None, prepare=prepare, bound=bound,
-        limits=(actions[0], actions[-1]),
+        limits=(actions[0], actions[-1]), called="positions",
     )  # fmt: skip

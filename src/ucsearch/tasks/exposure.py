@@ -339,5 +339,5 @@ def _task(config: DelayedExposure) -> Task:
         name="delayed_exposure", state=State, actions=params.grid, params=params, feasible=feasible, step=step,
         reward=reward, fallback=fallback_flat if config.fallback_rule == "flat" else fallback, invariant=invariant,
         terminal=terminal if params.closing_cost > 0.0 else None,
-        prepare=prepare, bound=bound, by_rest=True, label_of=label,
+        prepare=prepare, bound=bound, by_rest=True, label_of=label, called="changes",
     )  # fmt: skip

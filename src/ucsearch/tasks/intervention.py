@@ -268,5 +268,5 @@ def _task(config: Intervention) -> Task:
     return Task(
         name="intervention", state=State, actions=params.grid, params=params, feasible=feasible, step=step,
         reward=reward, fallback=fallback, invariant=invariant, terminal=terminal if params.budget_value > 0.0 else None,
-        prepare=prepare, bound=bound, label_of=label, limits=(0.0, params.grid[-1]),
+        prepare=prepare, bound=bound, label_of=label, called="doses", limits=(0.0, params.grid[-1]),
     )  # fmt: skip

@@ -392,6 +392,7 @@ def _task(config: Storage) -> Task:
         params=params,
         terminal=(lattice.terminal if config.on_lattice else terminal) if config.has_terminal else None,
         label_of=label,
+        called="powers",
         uses={"charging": uses.charging, "discharging": uses.discharging},
         **rules,
     )
