@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from tests.pipeline.kit import write_csv
 from tests.pipeline.pages_kit import check_harmless
+from ucsearch.backtest.intervals import Interval
 from ucsearch.cli.forecast import settings_for
 from ucsearch.cli.main import app
 from ucsearch.errors import DataError, InputError
@@ -109,3 +111,64 @@ def test_three_years_of_weeks_are_enough(tmp_path: Path) -> None:
     assert found.series == 1
     assert 28 <= found.origins < 104  # what there is, not what was asked for
     assert f"1 series, {found.origins} origins each" in found.text()
+
+
+def noise(folder: Path, length: int = 300, trend: float = 0.0, seed: int = 2) -> Path:
+    """Demand without a season that rises by `trend` a day; recalibration by phase has nothing to learn from it."""
+    rng = np.random.default_rng(seed)
+    y = np.round(50.0 + trend * np.arange(length) + rng.normal(0.0, 5.0, length), 2)
+    rows = [["A", str(BEGIN + t), float(v)] for t, v in enumerate(y)]
+    return write_csv(folder / "noise.csv", ["series", "date", "demand"], rows)
+
+
+def test_the_verdict_says_whether_intervals_are_right_and_what_is_taken(tmp_path: Path) -> None:
+    found = measured(history(tmp_path))
+    plain, other = found.variants
+    scores = [plain.earlier_crps, other.earlier_crps]
+    assert found.earlier == found.origins == 140
+    assert found.chosen == int(scores[1] < scores[0])
+    taken = found.variants[found.chosen]
+    text = found.text()
+    assert text.endswith(found.verdict())
+    assert f"covered {100 * taken.coverage:.1f} % of the outcomes" in found.verdict()
+    assert f"Taken: {taken.name}, by the CRPS of the 140 origins before" in found.verdict()
+    write_page(found, tmp_path / "p.html")
+    page = (tmp_path / "p.html").read_text()
+    assert f"covered {100 * taken.coverage:.1f} % of the outcomes" in page
+    assert page.count("outcomes inside</text>") == 2  # what the y axis counts
+    assert ">50 %</text>" in page
+
+
+def test_the_choice_is_made_before_the_origins_that_are_shown(tmp_path: Path) -> None:
+    """Outcomes of the origins shown have no say in it, and the scores are those of the definition."""
+    path = noise(tmp_path)
+    found = run_calibrate(settings_for(None, "seasonal_naive", 20, 2), path, horizon=2, season=7, origins=40)
+    y = np.array([float(line.rpartition(",")[2]) for line in path.read_text().splitlines()[1:]])
+    first = y.size - 1 - 2 - 40 + 1
+    rows = [["A", str(BEGIN + t), float(v if t <= first else 3.0 * v)] for t, v in enumerate(y)]
+    changed = write_csv(tmp_path / "changed.csv", ["series", "date", "demand"], rows)
+    again = run_calibrate(settings_for(None, "seasonal_naive", 20, 2), changed, horizon=2, season=7, origins=40)
+    assert again.chosen == found.chosen
+    size = [np.abs(y).mean(), np.mean([row[2] for row in rows])]
+    for a, b in zip(found.variants, again.variants, strict=True):
+        assert a.earlier_crps * size[0] == pytest.approx(b.earlier_crps * size[1])
+        assert a.report.crps != b.report.crps
+
+
+def test_a_recalibration_that_is_worse_is_said_and_not_taken(tmp_path: Path) -> None:
+    found = run_calibrate(settings_for(None, "ridge_paths", 60, 2), noise(tmp_path), horizon=2, season=7)
+    worse = replace(found.variants[1], earlier_crps=2.0 * found.variants[0].earlier_crps)
+    result = replace(found, variants=(found.variants[0], worse), saved=Interval(-0.1, -0.2, -0.05))
+    assert result.chosen == 0
+    assert "Recalibration is worse" in result.verdict()
+    assert '[forecast] recalibrate = "off"' in result.verdict()
+    better = replace(worse, earlier_crps=0.5 * found.variants[0].earlier_crps)
+    result = replace(found, variants=(found.variants[0], better), saved=Interval(0.1, 0.05, 0.2))
+    assert result.chosen == 1
+    assert result.verdict().startswith("Recalibrated, the 90 % intervals are ")
+    assert "Recalibration is better" in result.verdict()
+    assert '[forecast] recalibrate = "rolling"' in result.verdict()
+    unknown = [replace(v, earlier_crps=float("nan")) for v in found.variants]
+    assert replace(found, variants=tuple(unknown), earlier=0).chosen == 0
+    open_one = replace(found, saved=Interval(0.0, -0.1, 0.1)).verdict()
+    assert "Recalibration makes no clear difference" in open_one

@@ -50,7 +50,7 @@ def settings_for(kind: str, forecaster: str = "auto", more: str = "") -> Setting
     columns = "" if "[columns]" in text else "[columns]\n"
     text = text.replace("[columns]\n", '[columns]\ngaps = "zero"\n') + (columns and '[columns]\ngaps = "zero"\n')
     if kind != "inventory":
-        text = text.replace("periods = 8", "periods = 8\nwarmup = 3")
+        text = text.replace("warmup = 0", "warmup = 3")
     return parse_settings((text + f"[forecast]\nseason = 7\nsteps = 5\n{more}").encode())
 
 

@@ -164,9 +164,7 @@ def backtest(
         Path | None, typer.Option("--states", "-s", help="States file, for lead times and costs by series.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Results by series, .csv or .parquet.")] = None,
-    plot: Annotated[Path, typer.Option("--plot", help="Where to draw cumulative cost, stock and orders.")] = Path(
-        "backtest.svg"
-    ),
+    plot: Annotated[Path, typer.Option("--plot", help="Where to draw it.")] = Path("backtest.svg"),
     no_plot: Annotated[bool, typer.Option("--no-plot", help="Draw nothing.")] = False,
     html: Annotated[
         Path | None, typer.Option("--html", help="A page of all policies and series, to look at in a browser.")
