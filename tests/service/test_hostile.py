@@ -307,10 +307,10 @@ def test_a_picture_of_anything_has_places_for_it() -> None:
             "invalid", "1 place",
         ),
         (
-            b'{"items":[{"series":"A","state":{},"forecast":{"members":[' + b'["",""],' * 90_000 + b"[]]}}]}",
+            b'{"items":[{"series":"A","state":{},"forecast":{"members":[' + b'["",""],' * 50_000 + b"[]]}}]}",
             "invalid", "1 place",
         ),
-        (b'{"items":[{' + b'"a":1,' * 400_000 + b'"series":"A"}]}', "too_large", "more than 100000 members of objects"),
+        (b'{"items":[{' + b'"a":1,' * 400_000 + b'"series":"A"}]}', "too_large", "more than 60000 members of objects"),
     ],
     ids=["items", "wrong items", "values", "members", "names"],
 )  # fmt: skip
