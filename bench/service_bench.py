@@ -89,7 +89,7 @@ class Service:
     """A service in a folder of its own."""
 
     def __init__(self, log: str) -> None:
-        from ucsearch.service.access import TokenBook, write_tokens
+        from ucsearch.service.tokens import TokenBook, write_tokens
 
         self.folder = Path(tempfile.mkdtemp(prefix="ucs-bench-"))
         (self.folder / "service.toml").write_text(CONFIG.format(log=json.dumps(log)))

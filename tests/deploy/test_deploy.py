@@ -179,3 +179,15 @@ def test_every_test_that_the_page_of_faults_names_is_there() -> None:
         place = file or place
         text = (ROOT / "tests" / "service" / place).read_text()
         assert not name or f"def {name}(" in text, f"{place}::{name}"
+
+
+def test_the_proxy_has_the_limits_that_the_service_leans_on() -> None:
+    from ucsearch.service.config import Limits
+
+    text, limits = (DEPLOY / "Caddyfile").read_text(), Limits()
+    assert f"max_size {limits.body_bytes >> 20}MiB" in text
+    assert f"read_body {limits.body_s:g}s" in text
+    assert re.search(r"read_header \d+s", text)
+    waits = re.search(r"read_timeout (\d+)s", text)
+    assert waits is not None
+    assert int(waits[1]) > limits.request_s

@@ -32,8 +32,7 @@ WEIGHTS = {
     "GET /v1/decisions/{id}/explain": 3, "GET /v1/series/{series}": 5, "GET /v1/monitors": 0.2,
     "GET /v1/monitors/{plan}": 3, "GET /v1/monitors/{plan}/{series}": 10, "GET /v1/plans": 2,
     "GET /v1/plans/{plan}/schema": 4, "GET /v1/log": 2, "GET /v1/log/checkpoint": 3, "GET /v1/log/export": 2,
-    "GET /v1/healthz": 25, "GET /healthz": 25, "GET /v1/readyz": 8, "GET /readyz": 8, "GET /v1/metrics": 0.5,
-    "GET /metrics": 0.5, "GET /v1/openapi.json": 0.05, "GET /openapi.json": 0.05,
+    "GET /healthz": 50, "GET /readyz": 16, "GET /metrics": 1.0, "GET /v1/openapi.json": 0.1,
 }  # fmt: skip
 PAGES = (
     "/", "/console", "/console/", "/console/login", "/console/decisions", "/console/decisions.csv",

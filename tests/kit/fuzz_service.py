@@ -28,7 +28,7 @@ from urllib.parse import urlencode
 from tests.kit.fuzz_answers import Answer, Declared, wrong_with
 from tests.kit.fuzz_requests import FORECAST_MARK, Drawer, Known, Sent
 from tests.kit.fuzz_wire import Wire
-from ucsearch.service.access import ROLES, TokenBook, write_tokens
+from ucsearch.service.tokens import ROLES, TokenBook, write_tokens
 
 __all__ = ["Fuzzed", "Process", "fuzz", "log_words"]
 
@@ -48,7 +48,7 @@ least_free_bytes = 0
 [limits]
 per_token = 1e9
 per_agent = 1e9
-header_s = 3.0
+
 body_s = 3.0
 queue_s = 1.0
 """

@@ -12,10 +12,10 @@ from typing import Any
 
 import httpx
 
-from ucsearch.service.access import ROLES, TokenBook, write_tokens
 from ucsearch.service.app import make_app
 from ucsearch.service.config import load_config
 from ucsearch.service.core import Service
+from ucsearch.service.tokens import ROLES, TokenBook, write_tokens
 
 PLAN = """
 units = "pieces"

@@ -214,10 +214,10 @@ def test_every_route_asks_for_its_role(tmp_path: Path) -> None:
 
 
 def test_a_revoked_token_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ucsearch.service.access._AGAIN_S", 0.0)
+    monkeypatch.setattr("ucsearch.service.tokens._AGAIN_S", 0.0)
 
     async def go(client: Client) -> None:
-        from ucsearch.service.access import TokenBook
+        from ucsearch.service.tokens import TokenBook
 
         assert (await client.get("/v1/decisions")).status_code == 200
         TokenBook(tmp_path / "tokens.toml").revoke("the viewer")  # another process
@@ -377,7 +377,7 @@ def test_users_whom_a_proxy_names_are_signed_with_their_names(tmp_path: Path) ->
 
             for name in ("Łukasz Żak", "jürgen@example.com", "x" * 254):
                 told = await act("pause", name.encode())
-                assert (told.status_code, told.json().get("who")) == (201, name)
+                assert (told.status_code, told.json().get("who")) == (201, f"proxy:{name}")
                 assert (await act("resume", name.encode())).status_code == 201
             # Not said in UTF-8, invisible, nobody, or longer than what can be kept: nobody is guessed at.
             for odd in (b"j\xfcrgen", "a\u0085b".encode(), b" ", b"", b"x" * 255):

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import io
-import json
-import logging
 import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,8 +19,6 @@ from ucsearch.records.chain import Checkpoint
 from ucsearch.records.entries import Entry
 from ucsearch.service import chores as module
 from ucsearch.service.chores import Chores
-from ucsearch.service.metrics import JsonLines, Lines
-from ucsearch.service.together import Together
 
 
 def until(holds: Callable[[], object], seconds: float = 20.0) -> None:
@@ -106,111 +100,6 @@ def test_a_log_that_failed_while_nobody_asks_is_opened_again(tmp_path: Path) -> 
             until(lambda: not client.service.not_ready(), 5.0)
 
     asyncio.run(run())
-
-
-def test_lines_of_one_turn_are_written_together_and_warnings_at_once() -> None:
-    written = list[str]()
-
-    class Stream(io.StringIO):
-        def write(self, text: str) -> int:
-            if text:
-                written.append(text)
-            return len(text)
-
-    handler = Lines(Stream())
-    handler.setFormatter(JsonLines())
-    logger = logging.Logger("apart")
-    logger.addHandler(handler)
-
-    async def go() -> None:
-        handler.gather(asyncio.get_running_loop())
-        for i in range(3):
-            logger.info("line %d", i)
-        assert written == []
-        await asyncio.sleep(0)
-        assert [json.loads(line)["event"] for line in written.pop().splitlines()] == ["line 0", "line 1", "line 2"]
-        logger.info("before")
-        logger.warning("now")
-        assert [json.loads(line)["event"] for line in "".join(written).splitlines()] == ["before", "now"]
-        written.clear()
-        await asyncio.to_thread(logger.info, "elsewhere")
-        assert "elsewhere" in written[0]
-        fields = {"request": 'a"ü', "status": 200, "ms": 0.5}
-        logger.info("request", extra={"fields": fields})
-        assert handler.tell("request", fields)  # the same line, without a record
-        await asyncio.sleep(0)
-        one, other = (json.loads(line) for line in written[-1].splitlines())
-        assert list(one) == list(other)
-        assert {**one, "at": ""} == {**other, "at": ""}
-        assert not await asyncio.to_thread(handler.tell, "request", fields)  # another thread's
-        logger.info("last")
-
-    asyncio.run(go())
-    assert not handler.tell("request", {})
-    handler.flush()
-    assert "last" in written[-1]
-    logger.info("without a loop")
-    assert "without a loop" in written[-1]
-
-
-def test_what_is_written_in_one_turn_is_sent_in_one_piece() -> None:
-    class Inner:
-        def __init__(self) -> None:
-            self.sent: list[Any] = []
-
-        def write(self, data: bytes) -> None:
-            self.sent.append(data)
-
-        def close(self) -> None:
-            self.sent.append("closed")
-
-        def is_closing(self) -> bool:
-            return "closed" in self.sent
-
-    async def go() -> None:
-        inner = Inner()
-        wire = Together(inner, asyncio.get_running_loop())  # type: ignore[arg-type]
-        wire.write(b"head")
-        wire.write(b"body")
-        assert inner.sent == []
-        await asyncio.sleep(0)
-        assert inner.sent == [b"headbody"]
-        wire.write(b"a" * 70_000)
-        assert len(inner.sent) == 2, "much is sent at once"
-        wire.write(b"last")
-        wire.close()
-        assert inner.sent[2:] == [b"last", "closed"]
-        assert wire.is_closing()
-        await asyncio.sleep(0)
-        assert len(inner.sent) == 4
-
-    asyncio.run(go())
-
-
-def test_who_has_gone_when_the_last_word_is_said_is_no_bug() -> None:
-    """The system says so when the sending side is shut, and that was told as a bug."""
-
-    class Gone:
-        closed = False
-
-        def can_write_eof(self) -> bool:
-            return True
-
-        def is_closing(self) -> bool:
-            return self.closed
-
-        def write_eof(self) -> None:
-            raise OSError(107, "Transport endpoint is not connected")
-
-        def close(self) -> None:
-            self.closed = True
-
-    async def go() -> None:
-        inner = Gone()
-        Together(inner, asyncio.get_running_loop(), lambda: True).close()  # type: ignore[arg-type]
-        assert inner.closed
-
-    asyncio.run(go())
 
 
 def test_what_was_recorded_last_gets_a_checkpoint_although_nobody_comes(

@@ -25,7 +25,6 @@ from ucsearch.records.chain import Checkpoint
 from ucsearch.service.arming import arm, replayed
 from ucsearch.service.backups import backup_log
 from ucsearch.service.config import PlanTable, load_config
-from ucsearch.service.ground import room_for_connections
 from ucsearch.service.plans import load_plan
 from ucsearch.service.start import init, run
 
@@ -90,29 +89,6 @@ def test_a_certificate_that_does_not_serve_is_told_by_check_and_run(tmp_path: Pa
     assert (code, "server.tls_cert" in text) == (2, True)
     with pytest.raises(InputError, match=r"server\.tls_cert"):
         run(tmp_path, bind="127.0.0.1:0")
-
-
-@pytest.mark.parametrize(
-    ("soft", "hard", "room", "raised"),
-    [(1024, 4096, 256, None), (100, 4096, 256, 384), (100, 200, 72, 200), (-1, -1, 256, None), (64, -1, 256, 384)],
-)
-def test_no_more_connections_are_taken_than_files_can_be_open(
-    soft: int, hard: int, room: int, raised: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    resource = pytest.importorskip("resource")
-    asked: list[tuple[int, int]] = []
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
-    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
-    assert room_for_connections(256) == room
-    assert asked == ([] if raised is None else [(raised, hard)])
-
-
-def test_a_limit_of_open_files_that_leaves_no_connection_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    resource = pytest.importorskip("resource")
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (32, 32))
-    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
-    with pytest.raises(InputError, match="open files"):
-        room_for_connections(256)
 
 
 @pytest.mark.parametrize(("place", "level"), [("log", 2), ("log/decisions.db", 2), ("checkpoint", 1)])

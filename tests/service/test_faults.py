@@ -192,7 +192,7 @@ def test_figures_and_the_text_log(tmp_path: Path, caplog: pytest.LogCaptureFixtu
             bad = await client.post("/v1/plans/orders/decisions", b"{", **{"X-Request-Id": "bad id\t"})
             assert bad.json()["request"] == bad.headers["x-request-id"] != "bad id\t"
             await client.get("/v1/decisions", role="")
-            return str((await client.get("/v1/metrics")).text)
+            return str((await client.get("/metrics")).text)
 
     logging.getLogger("ucsearch").propagate = True
     with caplog.at_level(logging.INFO, "ucsearch.service"):

@@ -16,8 +16,9 @@ from tests.service.kit import CONFIG, PLAN, START, item, make_folder, open_servi
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request
 from ucsearch.records.writer import Writers, decision_body, panel_bodies
-from ucsearch.service.bodies import DecideBody, read_body, rows_of
+from ucsearch.service.bodies import read_body, rows_of
 from ucsearch.service.core import Service
+from ucsearch.service.schemas import DecideBody
 
 PLANS = CONFIG + '[[plan]]\nname = "strict"\nsettings = "strict.toml"\n'
 STRICT = PLAN + "[gate]\nregret_limit = 0.5\nmax_trace_age_s = 60.0\n"

@@ -79,7 +79,7 @@ def test_misses_trip_the_monitor_and_releases_stop_until_a_person_arms_it_again(
         assert [(m["outcome"], m["reason"], m["monitor"]["state"]) for m in made] == [
             ("FALLBACK", "calibration", "tripped")
         ] * 2
-        figures = dict(line.rsplit(" ", 1) for line in (await client.get("/v1/metrics")).text.splitlines())
+        figures = dict(line.rsplit(" ", 1) for line in (await client.get("/metrics")).text.splitlines())
         assert float(figures['ucsearch_monitor_evidence{plan="orders"}']) >= 40.0
         assert float(figures['ucsearch_monitor_limit{plan="orders"}']) == 40.0
         assert float(figures['ucsearch_monitor_tripped{plan="orders"}']) == 2.0

@@ -312,6 +312,6 @@ def test_a_nearly_full_disk_is_not_ready(tmp_path: Path) -> None:
         async with running(tmp_path, CONFIG.replace("least_free_bytes = 0", f"least_free_bytes = {1 << 60}")) as client:
             answer = await client.decide("A")
             assert (answer.status_code, answer.json()["code"]) == (503, "audit_unavailable")
-            assert (await client.get("/v1/readyz")).status_code == 503
+            assert (await client.get("/readyz")).status_code == 503
 
     asyncio.run(go())

@@ -16,8 +16,8 @@ import pytest
 
 from tests.service.kit import make_folder, running
 from ucsearch.errors import RecordError
-from ucsearch.service import access, start
-from ucsearch.service.access import TokenBook, write_tokens
+from ucsearch.service import start, tokens
+from ucsearch.service.tokens import TokenBook, write_tokens
 
 HASH = "0" * 64
 
@@ -57,9 +57,9 @@ def test_of_several_who_change_it_at_once_nobody_undoes_what_another_did(tmp_pat
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no locks there")
 def test_whoever_gets_no_turn_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "_TRIES", 2)
+    monkeypatch.setattr(tokens, "_TRIES", 2)
     known = book(tmp_path)
-    with access._alone(known.path), pytest.raises(RecordError, match="another process is changing it"):
+    with tokens._alone(known.path), pytest.raises(RecordError, match="another process is changing it"):
         known.add("anna", "viewer")
     assert known.add("anna", "viewer")
 
@@ -85,7 +85,7 @@ def test_whoever_gets_no_turn_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_damaged_file_recognises_nobody_and_says_so(
     tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(access, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(tokens, "_AGAIN_S", 0.0)
 
     async def go() -> None:
         async with running(tmp_path) as client:

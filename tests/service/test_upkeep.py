@@ -26,9 +26,9 @@ from ucsearch.records.chain import Checkpoint
 from ucsearch.records.place import copy_log, open_log
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.rotation import files_of, newest_file
-from ucsearch.service.access import TokenBook, write_tokens
 from ucsearch.service.backups import backup_log
 from ucsearch.service.start import check
+from ucsearch.service.tokens import TokenBook, write_tokens
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")

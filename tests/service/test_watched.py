@@ -50,7 +50,7 @@ def test_a_monitor_that_was_taken_out_of_the_configuration_leaves_a_log_that_ver
             assert (await client.get("/v1/monitors/orders")).json()["state"] == "off"
             assert (await client.get("/v1/monitors/orders/A")).status_code == 404
             assert (await client.get("/v1/series/A")).json()["monitor"] is None
-            figures = (await client.get("/v1/metrics")).text
+            figures = (await client.get("/metrics")).text
             assert 'ucsearch_monitor_tripped{plan="orders"}' not in figures
         # The plan itself is gone, one of its outcomes still comes.
         (tmp_path / "service.toml").write_text(CONFIG.replace('"orders"', '"others"'))

@@ -157,6 +157,6 @@ def revoke_token(folder: Folder, name: Annotated[str, typer.Argument(help="Whose
 
 
 def _book(folder: Path):  # type: ignore[no-untyped-def]  # its class is imported only when needed
-    from ucsearch.service.access import FILE, TokenBook
+    from ucsearch.service.tokens import FILE, TokenBook
 
     return TokenBook(folder / FILE)

@@ -17,15 +17,15 @@ from ucsearch.records.entries import Entry
 from ucsearch.records.judge import NotAllowed, allowed_actions, judge
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request
-from ucsearch.service.access import Principal
 from ucsearch.service.answers import order_of
-from ucsearch.service.bodies import OverrideBody, PauseBody, RearmBody, ResumeBody
 from ucsearch.service.core import Service
 from ucsearch.service.problems import Refusal, said
 from ucsearch.service.reads import expects_of, find_row
 from ucsearch.service.remodelled import require_another_model
+from ucsearch.service.schemas import OverrideBody, PauseBody, RearmBody, ResumeBody
 from ucsearch.service.standing import pause_of
 from ucsearch.service.times import moment_of
+from ucsearch.service.tokens import Principal
 from ucsearch.service.writer import Desk
 
 __all__ = ["Done", "feasible_actions", "override", "pause", "rearm", "repeated", "resume"]

@@ -1,121 +1,102 @@
-"""What requests may say: strict models, read from the raw bytes, so that what is recorded is what was sent."""
+"""Read the bodies of requests: counted, timed, bounded in cost before they are parsed, parsed off the event loop."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from itertools import chain
-from struct import error as PackError
-from struct import pack
-from typing import Annotated, Any, TypeVar, cast
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
-import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect, Request
 
-from ucsearch.errors import RecordError
 from ucsearch.pipeline.cases import state_columns
-from ucsearch.records.canonical import loads
+from ucsearch.service.auth import still_stands
 from ucsearch.service.config import Limits
 from ucsearch.service.problems import Refusal, shown
+from ucsearch.service.schemas import MOST_ITEMS, DecideBody, ForecastBody
 from ucsearch.settings import Columns, Settings
 
-__all__ = [
-    "ALL", "DecideBody", "OutcomeItem", "OutcomesBody", "OverrideBody", "PauseBody", "RearmBody", "ResumeBody",
-    "read_body", "rows_of",
-]  # fmt: skip
+__all__ = ["counted", "parse", "read_body", "received", "rows_of"]
 
 _PLACES = 20
-# A body of millions of wrong values must not become as many errors: they took 20 s and 4 GB to make.
-_MOST_PLACES = 1_000  # that are told one by one
-_MOST_ITEMS = 10_000  # of which limits.items may be set to
-_MOST_MEMBERS = 250_000  # of all objects of a body together
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Numbers = Annotated[list[Number | None], Field(fail_fast=True)]
-Why = Annotated[str, Field(min_length=3, max_length=500)]
-Time = Annotated[str, Field(max_length=64)]
-
-
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class ForecastBody(_Body):
-    """Members (J lists of H values), or mean and std, or quantiles by level; H values each."""
-
-    members: Annotated[list[Numbers], Field(fail_fast=True)] | None = None
-    mean: Numbers | None = None
-    std: Numbers | None = None
-    quantiles: dict[str, Numbers] | None = None
-    issued: Time | None = None
-    cutoff: Time | None = None
-    model: Annotated[str, Field(max_length=200)] | None = None
-
-
-class DecideItem(_Body):
-    series: Annotated[str, Field(min_length=1)]
-    state: dict[str, Number | str | Numbers | None]
-    forecast: ForecastBody
-
-
-class DecideBody(_Body):
-    """Series to be decided together: all are recorded in one commit, or none."""
-
-    items: Annotated[list[DecideItem], Field(min_length=1, max_length=_MOST_ITEMS)]
-
-
-class OverrideBody(_Body):
-    """A person's action in place of the decided one; null withdraws."""
-
-    action: Number | Annotated[str, Field(max_length=200)] | None
-    why: Why
-    expects: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-
-
-class OutcomeItem(_Body):
-    """What came of a decision, `step` periods later."""
-
-    decision: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-    step: Annotated[int, Field(ge=1, le=100_000)] = 1
-    value: Number | Annotated[list[Number], Field(min_length=1, max_length=64)]
-    observed_at: Time
-    taken: Number | None = None
-
-
-class OutcomesBody(_Body):
-    items: Annotated[list[OutcomeItem], Field(min_length=1, max_length=_MOST_ITEMS)]
-
-
-class PauseBody(_Body):
-    why: Why
-    until: Time | None = None
-
-
-class ResumeBody(_Body):
-    why: Why
-
-
-class RearmBody(_Body):
-    """Start a tripped stream anew; without a series the pool of the plan."""
-
-    series: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
-    why: Why
-    accept: bool = False
-
-
-ALL: tuple[type[_Body], ...] = (DecideBody, OverrideBody, OutcomesBody, PauseBody, ResumeBody, RearmBody)
+_MOST_PLACES = 1_000  # errors that are shown one by one; more are only counted
+# Marks of a body that are counted before it is parsed: what lies within these bounds takes no longer than 50 ms at a
+# time. Forecasts have many numbers, everything else has few.
+_MARKS = ((b"{", "objects"), (b"[", "lists"), (b":", "members of objects"), (b",", "values"))
+_MOST_OF_FORECASTS, _MOST = (25_000, 60_000, 60_000, 500_000), (25_000, 20_000, 60_000, 100_000)
+_SMALL = 32 << 10  # bytes that are parsed where they are: another thread would take longer to begin
+PEOPLE_BYTES = 64 << 10  # of a request that a person's action makes
 T = TypeVar("T", bound=BaseModel)
+R = TypeVar("R")
+
+
+@asynccontextmanager
+async def received(request: Request, most: int) -> AsyncIterator[bytes]:
+    """The body of a request as bytes. At most `limits.bodies` large ones are held at a time, so that memory is bounded;
+    people's small ones always get through."""
+    limits: Limits = request.app.state.service.config.limits
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Refusal("not_json_type", "expected Content-Type: application/json")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refusal("not_json_type", "compressed bodies are not read")
+    if request.headers.get("transfer-encoding", "chunked").lower() != "chunked":
+        raise Refusal("not_json_type", "of transfer encodings only chunked is read")
+    state = request.app.state
+    large = most > PEOPLE_BYTES
+    if large and state.bodies >= limits.bodies:
+        raise Refusal("queue_full", f"{state.bodies} bodies are being read, at most {limits.bodies}")
+    state.bodies += large
+    try:
+        raw = await counted(request, most, limits.body_s)
+        still_stands(request)
+        yield raw
+    finally:
+        state.bodies -= large
+
+
+async def counted(request: Request, most: int, seconds: float) -> bytes:
+    """The bytes of a body, at most so many and within so many seconds."""
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > most:
+        raise Refusal("too_large", f"{length} bytes, at most {most}")
+    parts: list[bytes] = []
+    total = 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for part in request.stream():
+                total += len(part)
+                if total > most:
+                    raise Refusal("too_large", f"more than {most} bytes")
+                parts.append(part)
+    except TimeoutError:
+        raise Refusal("too_slow", f"the body did not arrive within {seconds:g} s") from None
+    except ClientDisconnect:
+        raise Refusal("bad_request", "the client went away") from None
+    return b"".join(parts)
+
+
+async def parse(raw: bytes, read: Callable[[], R]) -> R:
+    """Run a function that parses and checks a body; large ones off the event loop, so that others are answered."""
+    return read() if len(raw) <= _SMALL else await asyncio.to_thread(read)
+
+
+def check_cost(raw: bytes, kind: type[BaseModel]) -> None:
+    """Refuse a body that would take long to parse, by counting its marks."""
+    for (mark, name), most in zip(_MARKS, _MOST_OF_FORECASTS if kind is DecideBody else _MOST, strict=True):
+        if raw.count(mark) > most:
+            raise Refusal("too_large", f"more than {most} {name}")
 
 
 def read_body(kind: type[T], raw: bytes) -> T:
-    """The body as `kind`. Duplicate keys, bad UTF-8 and what is no JSON are found first; values are then judged on the
+    """The body as `kind`. Duplicate keys, bad UTF-8 and what is no JSON are found first; values are then checked on the
     raw bytes, because a float that was parsed does not show that it was 1e999."""
-    if raw.count(b":") > _MOST_MEMBERS:
-        raise Refusal("too_large", f"more than {_MOST_MEMBERS} members of objects")
-    if kind is DecideBody and (quick := _plain_body(raw)) is not None:
-        return cast(T, quick)
+    check_cost(raw, kind)
     try:
-        loads(raw)
-    except RecordError as error:
+        json.loads(raw.decode("utf-8"), object_pairs_hook=_once, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
         raise Refusal("not_json", shown(error)) from error
     try:
         return kind.model_validate_json(raw, strict=True)
@@ -124,34 +105,20 @@ def read_body(kind: type[T], raw: bytes) -> T:
             raise Refusal("invalid", f"{count} places") from error
         found = error.errors(include_url=False, include_context=False, include_input=False)
         if found[0]["type"] == "too_long" and found[0]["loc"] == ("items",):
-            raise Refusal("too_large", f"more than {_MOST_ITEMS} items") from error
+            raise Refusal("too_large", f"more than {MOST_ITEMS} items") from error
         where = tuple(f"{shown(_place(e['loc']))}: {shown(e['msg'])}" for e in found[:_PLACES])
         raise Refusal("invalid", f"{len(found)} place{'' if len(found) == 1 else 's'}", where=where) from error
 
 
-def _plain_body(raw: bytes) -> DecideBody | None:
-    """The body of a request to decide, where one pass is enough to see that nothing is wrong; None: look closer.
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    """Only the keys are looked at: values are read by the model."""
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) != len(keys):
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} occurs twice")
 
-    A key that is there twice would be lost without a word, and parsing in Python to find out takes longer than
-    everything else. Every member has one colon, so where there are as many colons as members that arrived, and texts
-    without escapes to hide them in, none was lost."""
-    if b"\\" in raw:
-        return None
-    try:
-        body = DecideBody.model_validate_json(raw, strict=True)
-    except ValidationError:
-        return None
-    members, texts = 1, list[str]()
-    for item in body.items:
-        forecast = item.forecast
-        members += 3 + len(item.state) + len(forecast.model_fields_set)
-        texts += [item.series, *item.state]
-        texts += [value for value in item.state.values() if isinstance(value, str)]
-        texts += [text for text in (forecast.issued, forecast.cutoff, forecast.model) if text is not None]
-        if forecast.quantiles is not None:
-            members += len(forecast.quantiles)
-            texts += forecast.quantiles
-    return body if raw.count(b":") == members + sum(text.count(":") for text in texts) else None
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is not JSON")
 
 
 def _place(loc: Sequence[int | str]) -> str:
@@ -213,29 +180,10 @@ def _forecast(given: ForecastBody, i: int, limits: Limits, names: Columns) -> di
             where=(f"items[{i}].forecast",),
         )
     if given.members is not None:
-        out["members"] = _packed(given.members)
+        out["members"] = given.members
     for name in ("issued", "cutoff", "model"):
         if (value := getattr(given, name)) is not None:
             if not value.isprintable():
                 raise Refusal("invalid", "an odd text", where=(f"items[{i}].forecast.{name}: printable text",))
             out[name] = value
     return out
-
-
-def _packed(members: list[list[float | None]]) -> Any:
-    """Members as an array, where each has as many values and none is missing. While requests wait, hundreds of numbers
-    of each would be looked up in memory again by the deciding thread, and freed there."""
-    steps, count = len(members[0]) if members else 0, len(members)
-    if not steps or set(map(len, members)) != {steps}:
-        return members
-    try:  # in half the time that NumPy takes to look through lists
-        return np.frombuffer(pack(f"{count * steps}d", *chain.from_iterable(members))).reshape(count, steps)
-    except PackError:  # a value is missing
-        return members
-
-
-def number_text(value: float) -> float | str | None:
-    """As records write numbers."""
-    if math.isnan(value):
-        return None
-    return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")

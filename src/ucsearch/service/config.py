@@ -117,16 +117,15 @@ class Store(_Table):
 class Limits(_Table):
     """What a request may ask for."""
 
-    body_bytes: int = Field(default=8 << 20, ge=1024, description="of a request's body, counted while it is read")
+    body_bytes: int = Field(default=2 << 20, ge=1024, description="of a request's body, counted while it is read")
     items: int = Field(default=500, ge=1, le=10_000)
     members: int = Field(default=4_096, ge=1)
     steps: int = Field(default=512, ge=1)
     numbers: int = Field(default=65_536, ge=1, description="members x steps of one item")
     series_length: int = Field(default=200, ge=1, le=1_000, description="characters of a series' name")
-    header_s: float = Field(default=5.0, gt=0, description="from a connection's first byte to the end of its headers")
     body_s: float = Field(default=10.0, gt=0)
     request_s: float = Field(default=30.0, gt=0)
-    connections: int = Field(default=256, ge=1)
+    bodies: int = Field(default=64, ge=1, description="bodies that are read at the same time; more are 503")
     queue_items: int = Field(default=512, ge=1)
     queue_s: float = Field(default=0.15, gt=0, description="what is not answered yet may take so long, else 503")
     batch_items: int = Field(default=64, ge=1, description="decided and committed together")

@@ -23,9 +23,6 @@ from ucsearch.records.inputs import built_in_task
 from ucsearch.records.postgres import AnotherService
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request
-from ucsearch.service.access import FILE as TOKENS
-from ucsearch.service.access import Principal, TokenBook
-from ucsearch.service.bridge import Bridge
 from ucsearch.service.chores import Chores
 from ucsearch.service.config import Config
 from ucsearch.service.metrics import Metrics
@@ -36,6 +33,8 @@ from ucsearch.service.realised import Realised
 from ucsearch.service.standing import Standing
 from ucsearch.service.store import confirm, confirm_seen, open_earlier, open_log, open_reader, size_of
 from ucsearch.service.tally import Tally
+from ucsearch.service.tokens import FILE as TOKENS
+from ucsearch.service.tokens import Principal, TokenBook
 from ucsearch.service.writer import Desk, Writer
 from ucsearch.task import Task
 
@@ -46,8 +45,6 @@ _log = logging.getLogger("ucsearch.service")
 _KEY = re.compile(r"[\x21-\x7e]{1,128}")
 _READERS = 4
 _VERIFIERS = 8  # who wait while one is at work
-# Bytes that hashlib works off without letting another thread take the interpreter, for which the loop would then wait.
-_UNSHARED, _SHORT = 2_000, 64_000
 _STANDBY_S = (0.02, 1.0)  # between two looks, from and to
 
 
@@ -58,10 +55,7 @@ def request_of(principal: Principal, route: str, key: str | None, raw: bytes) ->
 
 def digest_of(raw: bytes) -> str:
     """SHA-256 of a body."""
-    digest, step = hashlib.sha256(), _UNSHARED if len(raw) < _SHORT else len(raw)
-    for at in range(0, len(raw), step):
-        digest.update(raw[at : at + step])
-    return digest.hexdigest()
+    return hashlib.sha256(raw).hexdigest()
 
 
 def name_of(principal: Principal, route: str, key: str | None) -> str:
@@ -96,7 +90,6 @@ class Service:
         self.chores = Chores(folder / store.checkpoint, store.checkpoint_every, pages)
         self.started = False
         self._generation = 0
-        self._bridge = Bridge()
         self._in_flight: dict[str, tuple[str, asyncio.Future[Any]]] = {}
         self._readers = ThreadPoolExecutor(_READERS, "ucsearch-read")
         self._local = threading.local()
@@ -224,7 +217,7 @@ class Service:
     async def act(self, request: Request | None, run: Callable[[Desk], T], items: int = 1) -> T:
         """Run something that writes, alone."""
         if request is None:
-            return await self._finished(self._bridge.wrap(self.writer.call(run, items)))
+            return await self._finished(asyncio.wrap_future(self.writer.call(run, items)))
         made: T = await self._once(request, lambda: self.writer.call(run, items))
         return made
 
@@ -240,13 +233,8 @@ class Service:
             raise Refusal("in_flight", "a request with the same key is still at work") from None
         return await self._finished(self._begun(request, submit))
 
-    def begin(self, plan: Plan, rows: Sequence[Mapping[str, Any]], request: Request) -> asyncio.Future[bytes]:
-        """As `decide`, for a request that is not at work and a caller who waits in his own way."""
-        self._check_ready()
-        return self._begun(request, lambda: self.writer.decide(plan, rows, request))
-
     def _begun(self, request: Request, submit: Callable[[], Future[T]]) -> asyncio.Future[T]:
-        future = self._bridge.wrap(submit())
+        future = asyncio.wrap_future(submit())
         self._in_flight[request.key] = (request.body, future)
 
         def forget(done: asyncio.Future[Any]) -> None:

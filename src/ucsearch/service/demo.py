@@ -15,12 +15,12 @@ import numpy as np
 
 from ucsearch.client import Answer, Client, Forecast, Item, Outcome, Retry
 from ucsearch.errors import InputError, UCSearchError
-from ucsearch.service.access import FILE as TOKENS
-from ucsearch.service.access import TokenBook, write_tokens
 from ucsearch.service.config import FILE, load_config
 from ucsearch.service.core import Service
 from ucsearch.service.ground import taken
 from ucsearch.service.start import ready_plans
+from ucsearch.service.tokens import FILE as TOKENS
+from ucsearch.service.tokens import TokenBook, write_tokens
 
 __all__ = ["PEOPLE", "Stream", "run_demo", "set_up"]
 

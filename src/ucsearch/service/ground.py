@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.service.config import Config
 
-__all__ = ["check_address", "check_certificate", "check_folders", "room_for_connections", "taken"]
-
-# That a service has open besides connections: its log several times, pipes, what it listens to; and connections that
-# are refused, of which a crowd comes at once.
-_OTHER_FILES = 128
+__all__ = ["check_address", "check_certificate", "check_folders", "raise_open_files", "taken"]
 
 
 def check_address(config: Config) -> None:
@@ -39,26 +36,17 @@ def taken(host: str, port: int) -> str:
     return ""
 
 
-def room_for_connections(wanted: int) -> int:
-    """So many connections can be open at once, at most `wanted`; the limit of open files is raised as far as it may be.
-    Where it is reached, the system refuses to accept, and whoever comes waits without a word."""
+def raise_open_files() -> None:
+    """Raise the limit of open files as far as the system allows: each connection is one, and so is the log."""
     try:
         import resource
     except ImportError:  # not on this system, nor the limit
-        return wanted
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + _OTHER_FILES
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
-            soft = raised
-        except (OSError, ValueError):  # some systems have another limit that they do not tell
-            pass
-        if soft <= _OTHER_FILES:
-            raise InputError("open files", str(soft), f"a limit of at least {needed}", hint=f"ulimit -n {needed}")
-        return min(wanted, soft - _OTHER_FILES)
-    return wanted
+    with suppress(OSError, ValueError):  # some systems have another limit that they do not tell
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else max(soft, 65_536), hard)
+        )
 
 
 def check_certificate(config: Config, folder: Path) -> None:

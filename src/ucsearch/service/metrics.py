@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import sys
-import threading
-import time
 from collections import Counter as Counts
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, TextIO
 
 from ucsearch.records.writer import Body
 
-__all__ = ["JsonLines", "Metrics", "gather_lines", "set_up_logging", "tell_request"]
+__all__ = ["JsonLines", "Metrics", "set_up_logging"]
 
-_log = logging.getLogger("ucsearch.service")
-_ENCODE = json.JSONEncoder(ensure_ascii=False).encode  # `dumps` would make an encoder for every line
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -79,7 +72,8 @@ class JsonLines(logging.Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = _begun(record.created, record.levelname.lower(), record.getMessage())
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {"at": at, "level": record.levelname.lower(), "event": record.getMessage()}
         line.update(getattr(record, "fields", {}))
         if record.exc_info and record.exc_info[0] is not None:
             # Type and place, not the text: a message may quote somebody's numbers.
@@ -88,82 +82,12 @@ class JsonLines(logging.Formatter):
                 trace = trace.tb_next
             at = "" if trace is None else f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
             line["error"], line["where"] = record.exc_info[0].__name__, at
-        return _ENCODE(line)
-
-
-def _begun(at: float, level: str, event: str) -> dict[str, Any]:
-    return {"at": datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds"), "level": level, "event": event}
-
-
-class Lines(logging.StreamHandler[TextIO]):
-    """Lines of one turn of the event loop are written together: with each writing another thread may take the
-    interpreter, for which the loop then waits. Warnings, and lines of other threads, are written at once."""
-
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__(stream)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = 0
-        self._waiting: list[str] = []
-
-    def gather(self, loop: asyncio.AbstractEventLoop) -> None:
-        """From now on, for the loop of this thread."""
-        self._loop, self._thread = loop, threading.get_ident()
-
-    @property
-    def _together(self) -> bool:
-        return self._thread == threading.get_ident() and self._loop is not None and not self._loop.is_closed()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno >= logging.WARNING or not self._together:
-            self.flush()
-            super().emit(record)
-        else:
-            self._add(self.format(record))
-
-    def tell(self, event: str, fields: Mapping[str, Any]) -> bool:
-        """Whether a line could be added without a record of `logging`, which takes three times as long to make as the
-        line: there is one for every request."""
-        if not self._together:
-            return False
-        with self.lock or nullcontext():
-            self._add(_ENCODE({**_begun(time.time(), "info", event), **fields}))
-        return True
-
-    def _add(self, line: str) -> None:
-        if not self._waiting and self._loop is not None:
-            self._loop.call_soon(self.flush)
-        self._waiting.append(line + self.terminator)
-
-    def flush(self) -> None:
-        with self.lock or nullcontext():
-            text, self._waiting = "".join(self._waiting), []
-            with suppress(OSError, ValueError):  # whoever read it has gone
-                self.stream.write(text)
-                super().flush()
-
-
-def tell_request(fields: Mapping[str, Any]) -> None:
-    """A line of the text log about a request that was answered."""
-    if not _log.isEnabledFor(logging.INFO):
-        return
-    first = _log.parent.handlers if _log.parent is not None else []
-    if not (len(first) == 1 and isinstance(first[0], Lines) and not _log.handlers and first[0].tell("request", fields)):
-        _log.info("request", extra={"fields": fields})
-
-
-def gather_lines(loop: asyncio.AbstractEventLoop) -> None:
-    """Write the service's lines together, for a loop that runs in this thread."""
-    for handler in logging.getLogger("ucsearch").handlers:
-        if isinstance(handler, Lines):
-            handler.gather(loop)
+        return json.dumps(line, ensure_ascii=False)
 
 
 def set_up_logging(level: int = logging.INFO) -> None:
     """The service's own logger, and nothing of uvicorn's but errors, on stderr."""
-    # Nothing of these is written; finding out takes longer than writing a line. As the logging handbook says it.
-    logging._srcfile = None
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    handler = Lines(sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     for name, at in (("ucsearch", level), ("uvicorn", logging.WARNING), ("uvicorn.access", logging.CRITICAL)):
         logger = logging.getLogger(name)

@@ -17,13 +17,13 @@ from ucsearch.records.canonical import seal
 from ucsearch.records.chain import Row
 from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request
-from ucsearch.service.access import Principal
 from ucsearch.service.actions import Done, event_record, repeated
-from ucsearch.service.bodies import OutcomeItem, OutcomesBody
 from ucsearch.service.core import Service
 from ucsearch.service.problems import Refusal
 from ucsearch.service.reads import find_row
+from ucsearch.service.schemas import OutcomeItem, OutcomesBody
 from ucsearch.service.times import moment_of
+from ucsearch.service.tokens import Principal
 from ucsearch.service.writer import Desk
 
 __all__ = ["report", "target_rank"]

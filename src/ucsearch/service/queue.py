@@ -23,9 +23,8 @@ class Queue:
         """`most` items wait, what is not answered takes `longest_s` or is a `batch`."""
         self._most, self._longest_s, self.batch = most, longest_s, batch
         self.pace_s = 0.0  # that an item takes among others, lately
-        self.deciding = self.committing = 0  # items
+        self.deciding = 0  # items that are decided and not answered yet
         self.waiting = 0
-        self.has_refused = False  # since somebody last looked
         self.is_stopping = False
         self._jobs: deque[Job | Call] = deque()
         self._changed = threading.Condition()
@@ -44,7 +43,7 @@ class Queue:
 
     @property
     def _unanswered(self) -> int:
-        return self.waiting + self.deciding + self.committing
+        return self.waiting + self.deciding
 
     def _takes_long(self, unanswered: int) -> bool:
         # Whoever waits first goes next, and a batch is worth waiting for; beyond that it is a matter of time.
@@ -55,10 +54,8 @@ class Queue:
         time to some is worth more than a late one to all. A batch may always wait."""
         waiting, unanswered = self.waiting, self._unanswered
         if waiting and waiting + items > self._most:  # one that is larger than the queue waits alone
-            self.has_refused = True
             raise Refusal("queue_full", f"{waiting} items wait, at most {self._most}")
         if self._takes_long(unanswered):
-            self.has_refused = True
             needed_s = unanswered * self.pace_s
             text = f"{unanswered} items are not answered, which takes {needed_s:.2g} s, at most {self._longest_s:g} s"
             raise Refusal("queue_full", text, retry_after=max(1, round(needed_s)))

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -18,21 +17,17 @@ from ucsearch.errors import InputError, RecordError, UCSearchError
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.files import whole_file
 from ucsearch.records.rotation import check_files
-from ucsearch.service.access import FILE as TOKENS
-from ucsearch.service.access import TokenBook, write_tokens
 from ucsearch.service.config import FILE, Config, Store, load_config
 from ucsearch.service.core import Service
-from ucsearch.service.ground import check_address, check_certificate, check_folders, room_for_connections
+from ucsearch.service.ground import check_address, check_certificate, check_folders, raise_open_files
 from ucsearch.service.plans import Plan, coarse, load_plan
 from ucsearch.service.store import confirm, is_there, open_earlier, open_reader
+from ucsearch.service.tokens import FILE as TOKENS
+from ucsearch.service.tokens import TokenBook, write_tokens
 
 __all__ = ["Finding", "check", "init", "run"]
 
 _log = logging.getLogger("ucsearch.service")
-_COLLECT_AFTER = 50_000  # new objects; a batch of 500 decisions makes about as many
-# That a thread may go on while another one waits for the interpreter; longer turns take less of the processor.
-_TURN_S, _SHORT_TURN_S = 0.001, 0.0001
-_FEW = 16  # items of a batch
 
 SERVICE = """\
 # The decision service. Paths are relative to this folder; unknown keys are refused.
@@ -179,7 +174,7 @@ def run(
         config = Config.model_validate_json(json.dumps(content), strict=True)
     check_address(config)
     check_certificate(config, place)
-    config = _within_limits(config)
+    raise_open_files()
     started = time.monotonic()
     if hasattr(signal, "SIGHUP"):  # which would end it while kernels are made; the tokens are read in any case
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -189,34 +184,15 @@ def run(
     ready_plans(service.plans)
     service.start()
     server = make_server(service, ready)
-    # What was loaded stays: looking through it again and again took a fifth of the processor under load.
     gc.collect()
-    gc.freeze()
-    gc.set_threshold(_COLLECT_AFTER, 20, 100)
-    # Whenever the loop reads or writes a socket the deciding thread goes on, and the loop waits this long for its next
-    # turn: with Python's 5 ms a few hundred connections were a second.
-    sys.setswitchinterval(_TURN_S)
-    service.writer.on_batch = lambda items, refused: sys.setswitchinterval(turn_s(items, refused))
+    gc.freeze()  # what was loaded stays: the collector need not look through it again
+    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn hands them on after it has stopped: a stop is no failure
+        signal.signal(number, lambda *_: setattr(server, "should_exit", True))
     scheme = "https" if config.server.tls_cert else "http"
     fields = {"address": f"{scheme}://{config.server.bind}", "pid": os.getpid()}
     _log.info("start", extra={"fields": {**fields, "after_s": round(time.monotonic() - started, 2)}})
     server.run()
     _log.info("stop", extra={"fields": fields})
-
-
-def turn_s(items: int, refused: bool) -> float:
-    """A short turn where more comes than can be worked off, so that refusing it does not wait for deciding; and where
-    little does: then there is processor to spare, and an answer waits for several turns on its way."""
-    return _SHORT_TURN_S if refused or items < _FEW else _TURN_S
-
-
-def _within_limits(config: Config) -> Config:
-    wanted = config.limits.connections
-    room = room_for_connections(wanted)
-    if room < wanted:
-        _log.warning("limits.connections is %d, but the limit of open files allows %d", wanted, room)
-    limits = config.limits.model_copy(update={"connections": room})
-    return config.model_copy(update={"limits": limits})
 
 
 def _reload(service: Service) -> None:

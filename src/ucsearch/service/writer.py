@@ -1,8 +1,6 @@
-"""One thread decides, one commits, in the order in which requests came; nothing is answered before its commit.
+"""One thread decides and commits, in the order in which requests came; nothing is answered before its commit.
 
-Requests wait in a bounded queue. The deciding thread takes what is there, up to a batch, without waiting for more.
-Where the disk is slow its records are synced by the committing thread while the next batch is decided (`handover.py`);
-else, and where nobody waits, it commits itself.
+Requests wait in a bounded queue. The thread takes what is there, up to a batch, without waiting for more.
 Whatever must see the log as it is (an override, outcomes, a pause) runs alone between two batches.
 """
 
@@ -15,7 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -28,7 +26,6 @@ from ucsearch.records.reader import AuditReader
 from ucsearch.records.requests import Request
 from ucsearch.records.writer import Body
 from ucsearch.service.answers import answers
-from ucsearch.service.handover import Handover
 from ucsearch.service.jobs import Call, Desk, Job, Meter, Standings
 from ucsearch.service.plans import Item, Plan
 from ucsearch.service.problems import Refusal, shown
@@ -45,7 +42,7 @@ class _Made(NamedTuple):
 
 
 class Writer:
-    """The queue and both threads."""
+    """The queue and its thread."""
 
     def __init__(
         self, open_log: Callable[[], AuditLog], open_reader: Callable[[], AuditReader], standings: Standings,
@@ -63,12 +60,7 @@ class Writer:
         self._log: AuditLog | None = None
         self._confirm, self._seen = confirm, Checkpoint(0, GENESIS)
         self._stale = False  # the log was reopened, or a call failed half-way: what is known comes from the log again
-        self._pending: Future[None] | None = None
-        self._handover = Handover()
-        self._pool = ThreadPoolExecutor(1, "ucsearch-commit")
         self._thread = threading.Thread(target=self._work, name="ucsearch-decide", daemon=True)
-        # Told how many items are decided next, and whether others were refused since the batch before.
-        self.on_batch: Callable[[int, bool], None] = lambda items, refused: None
 
     # From any thread
 
@@ -108,7 +100,6 @@ class Writer:
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
         self.queue.refuse_all()
-        self._pool.shutdown(wait=True)
         for book in (self._log, self._reader, *self._earlier):
             if book is not None:
                 book.close()
@@ -122,7 +113,6 @@ class Writer:
                 if not batch:
                     self._try_again()
                 elif isinstance(batch, Call):
-                    self._settle()
                     self._run_call(batch)
                 else:
                     self._run_batch(batch)
@@ -133,16 +123,8 @@ class Writer:
                     if not job.future.done():
                         job.future.set_exception(error)
                 self._stale = True
-        self._settle()
-
-    def _settle(self) -> None:
-        """Wait for the commit that is under way."""
-        if self._pending is not None:
-            self._pending.result()
-            self._pending = None
 
     def _try_again(self) -> None:
-        self._settle()
         with contextlib.suppress(RecordError):
             self._opened()
 
@@ -214,39 +196,28 @@ class Writer:
         batch = [job for job in batch if job.future.set_running_or_notify_cancel()]
         if not batch:
             return
-        refused, self.queue.has_refused = self.queue.has_refused, False
         self.queue.deciding = sum(job.items for job in batch)
-        self.on_batch(self.queue.deciding, refused)
         try:
-            self._run_taken(batch, started, refused)
+            self._run_taken(batch, started)
         finally:
             self.queue.deciding = 0
 
-    def _run_taken(self, batch: list[Job], started: float, refused: bool) -> None:
+    def _run_taken(self, batch: list[Job], started: float) -> None:
         items = self.queue.deciding
-        if self._log is None or self._stale:
-            self._settle()
         try:
             self._opened()
             fresh = self._repeats(batch)
         except RecordError as error:
-            self._settle()
             self._forget_readers()
             problem = self._unavailable(error)
             for job in batch:
                 job.future.set_exception(problem)
             return
         made = self._decide(fresh)
-        ended = time.monotonic()
-        self._meter.batch(items, started - batch[0].since, ended - started)
-        self._settle()
-        self.queue.deciding, self.queue.committing = 0, sum(len(own) for _, own in made.jobs)
-        if made.jobs and self.queue and self._handover.pays(ended - started, refused):
-            self._pending = self._pool.submit(self._commit, made)
-        elif made.jobs:
-            begun, worked = time.monotonic(), time.thread_time()
+        self._meter.batch(items, started - batch[0].since, time.monotonic() - started)
+        self.queue.deciding = sum(len(own) for _, own in made.jobs)
+        if made.jobs:
             self._commit(made)
-            self._handover.waited(time.monotonic() - begun - (time.thread_time() - worked))
         self.queue.took(items, time.monotonic() - started)
 
     def _repeats(self, batch: list[Job]) -> list[Job]:
@@ -314,8 +285,6 @@ class Writer:
             at += job.items
         return out
 
-    # The committing thread
-
     def _appended(self, bodies: Sequence[Body]) -> tuple[Entry, ...]:
         """Where the log was rotated since, it is followed: the monitors were carried over as they stood, so what was
         decided under them is still right."""
@@ -330,12 +299,6 @@ class Writer:
             return self._log.append_bodies(bodies)
 
     def _commit(self, made: _Made) -> None:
-        try:
-            self._commit_made(made)
-        finally:
-            self.queue.committing = 0
-
-    def _commit_made(self, made: _Made) -> None:
         started = time.monotonic()
         bodies = [body for _, own in made.jobs for body in own]
         try:
@@ -352,7 +315,7 @@ class Writer:
         for job, own in made.jobs:
             rows = [_row(e, b) for e, b in zip(entries[at : at + len(own)], own, strict=True)]
             at += len(own)
-            self.queue.committing -= len(own)  # whoever is answered may ask again before the others are
+            self.queue.deciding -= len(own)  # whoever is answered may ask again before the others are
             try:
                 job.future.set_result(answers(rows, partial(self._told, job.plan, {b.id: b.told for b in own})))
             except BaseException as error:  # recorded all the same; a repeat finds it

@@ -16,7 +16,7 @@ def mount(app: FastAPI) -> None:
     from ucsearch.service.console.sessions import Guard, Sessions
 
     app.state.sessions = Sessions(app.state.service.tokens)
-    app.state.guard = Guard()
+    app.state.guard = Guard(app.state.service.config.limits.logins)
     app.state.problem_page = pages.stray_page
     app.include_router(views.router, include_in_schema=False)
     app.include_router(acts.router, include_in_schema=False)

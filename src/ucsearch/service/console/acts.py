@@ -17,9 +17,7 @@ from ucsearch.records.canonical import canonical
 from ucsearch.records.inputs import recorded_inputs
 from ucsearch.records.judge import NotAllowed, judge, read_action
 from ucsearch.service import actions, reads
-from ucsearch.service.access import ROLES
 from ucsearch.service.answers import order_of
-from ucsearch.service.bodies import OverrideBody, PauseBody, RearmBody, ResumeBody
 from ucsearch.service.console import looking
 from ucsearch.service.console.pages import HEADERS, new_key, page, problem_page, render, see
 from ucsearch.service.console.sessions import (
@@ -35,7 +33,9 @@ from ucsearch.service.console.views import decision_values
 from ucsearch.service.core import Service, request_of
 from ucsearch.service.logbook import log_view, verify_all
 from ucsearch.service.problems import Refusal, said, shown
-from ucsearch.service.routes import service_of
+from ucsearch.service.routes.common import service_of
+from ucsearch.service.schemas import OverrideBody, PauseBody, RearmBody, ResumeBody
+from ucsearch.service.tokens import ROLES
 
 __all__ = ["router"]
 

@@ -14,9 +14,10 @@ from urllib.parse import parse_qsl, urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ucsearch.service.access import Principal, TokenBook, allows
-from ucsearch.service.front import counted, proxy_principal
+from ucsearch.service.auth import proxy_principal
+from ucsearch.service.bodies import counted
 from ucsearch.service.problems import Refusal
+from ucsearch.service.tokens import Principal, TokenBook, allows
 
 __all__ = ["COOKIE", "Guard", "LoginNeeded", "Session", "Sessions", "checked_form", "own_site", "person", "set_cookie"]
 
@@ -24,7 +25,7 @@ COOKIE = "ucs_session"
 LIFE_S = 8 * 3600.0
 _MOST = 1_000  # sessions; the oldest go first
 _FORM_BYTES = 64 << 10
-_TRIES, _WITHIN_S = 10, 60.0  # bad logins of one address
+_WITHIN_S = 60.0  # in which bad logins are counted
 
 
 class LoginNeeded(Exception):
@@ -77,23 +78,23 @@ class Sessions:
 
 
 class Guard:
-    """Ten bad logins a minute and address; then nothing is looked at for a while."""
+    """So many bad logins a minute and address (`limits.logins`); then nobody is let in from there for a while."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most, self._clock = most, clock
         self._bad: dict[str, deque[float]] = {}
 
     def check(self, address: str) -> None:
         now, known = self._clock(), self._bad.get(address)
         while known and known[0] <= now - _WITHIN_S:
             known.popleft()
-        if known and len(known) >= _TRIES:
+        if known and len(known) >= self._most:
             raise Refusal("too_many", "too many failed logins", retry_after=max(1, round(known[0] + _WITHIN_S - now)))
 
     def failed(self, address: str) -> None:
         if len(self._bad) > 10_000:
             self._bad.clear()
-        self._bad.setdefault(address, deque(maxlen=_TRIES)).append(self._clock())
+        self._bad.setdefault(address, deque(maxlen=self._most)).append(self._clock())
 
 
 def address_of(request: Request) -> str:

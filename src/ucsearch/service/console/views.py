@@ -19,8 +19,8 @@ from ucsearch.service.console.sessions import Session
 from ucsearch.service.core import Service
 from ucsearch.service.logbook import log_view
 from ucsearch.service.problems import Refusal
-from ucsearch.service.routes import service_of
-from ucsearch.service.routes_state import exported
+from ucsearch.service.routes.common import service_of
+from ucsearch.service.routes.state import exported
 
 __all__ = ["router"]
 

@@ -186,7 +186,7 @@ def _tokens_of(content: dict[str, Any], path: Path) -> tuple[TokenInfo, ...]:
                 raise ValueError
             made = TokenInfo(item["name"], item["role"], item["sha256"], item.get("expires", ""))
             right = made.role in ROLES and re.fullmatch("[0-9a-f]{64}", made.sha256)
-            if not right or not made.name.strip() or not made.name.isprintable():
+            if not right or not made.name.strip() or not made.name.isprintable() or made.name.startswith("proxy:"):
                 raise ValueError
             if made.expires and datetime.fromisoformat(made.expires).utcoffset() is None:
                 raise ValueError

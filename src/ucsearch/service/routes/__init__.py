@@ -1,0 +1,1 @@
+"""Endpoints: decisions, what people and outcomes change, plans and the log, health."""
