@@ -254,7 +254,8 @@ def test_words_name_the_opponents_and_the_assumption():
     level = np.repeat(np.arange(8.0)[:, None], 5, axis=1)
     d = uc.decide(TASK, STATE, uc.Trace.from_members(level).on_lattice(1.0, 8), closed(), engine="python")
     assert d.released
-    assert "proved best among " in d.sentence and " sizes offered" in d.sentence
+    assert "proved best among " in d.sentence
+    assert " sizes offered" in d.sentence
     assert "against every policy on this grid under this forecast" in d.sentence
     assert "under independent steps" in d.sentence
     assert "variance ratio 5.00" not in d.sentence
