@@ -287,7 +287,7 @@ class Task:
         return offered_words(actions, self.called, pack, ranged=self.called != "actions" and not self.named)
 
     def pack_in(self, row: Sequence[float]) -> float:
-        """Units of a whole pack in a flat row of parameters; 0 where there are no packs."""
+        """Units of a whole pack, from `row`, the parameters as one flat row; 0 where there are no packs."""
         layout = self.params_layout
         return 0.0 if layout is None or not self.pack else float(getattr(layout.build(list(row)), self.pack))
 

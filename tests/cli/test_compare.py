@@ -326,7 +326,7 @@ def test_classics_take_part_on_inventory_and_are_feasible() -> None:
     classic = [row.name for row in found.rows if row.family == "classic"]
     assert classic == [
         "planning on the mean", "planning on a quantile", "newsvendor", "newsvendor, free", "base-stock",
-        "capped base-stock", "(s,S)", "(s,nQ)", "rolling quantile", "constant order", "myopic",
+        "capped base-stock", "(s,S)", "(s,S) by formula", "(s,nQ)", "rolling quantile", "constant order", "myopic",
     ]  # fmt: skip
     assert all(row.violations == 0 and row.fallbacks == 0.0 for row in found.rows if row.family == "classic")
 

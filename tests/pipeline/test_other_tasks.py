@@ -247,7 +247,7 @@ def test_forecasts_are_recalibrated_in_the_replay_too(tmp_path: Path) -> None:
 def test_a_replay_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_prices(tmp_path / "prices.csv")
     settings = parse_settings(TOML.encode())
-    whole = run_backtest_any(settings, tmp_path / "prices.csv", tries=2)
+    whole = run_backtest_any(settings, tmp_path / "prices.csv")
     plain, walked = backtest_any.walk, []
 
     def stops(panel: Any, chooser: Any, **more: Any) -> Any:
@@ -258,8 +258,8 @@ def test_a_replay_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(backtest_any, "walk", stops)
     with pytest.raises(KeyboardInterrupt):
-        run_backtest_any(settings, tmp_path / "prices.csv", tries=2, keep=tmp_path)
-    again = run_backtest_any(settings, tmp_path / "prices.csv", tries=2, keep=tmp_path)
+        run_backtest_any(settings, tmp_path / "prices.csv", keep=tmp_path)
+    again = run_backtest_any(settings, tmp_path / "prices.csv", keep=tmp_path)
     everything = len(walked)
     monkeypatch.setattr(backtest_any, "walk", plain)
     assert again.text() == whole.text()
@@ -268,13 +268,13 @@ def test_a_replay_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(backtest_any, "walk", stops)
     walked.clear()
     walked += [""] * 6
-    run_backtest_any(settings, tmp_path / "prices.csv", tries=2, keep=tmp_path)
+    run_backtest_any(settings, tmp_path / "prices.csv", keep=tmp_path)
     assert len(walked) - 6 == everything - 1  # five were kept, the sixth was begun twice
 
 
 def test_a_page_of_a_store(tmp_path: Path) -> None:
     write_prices(tmp_path / "prices.csv", ("A<b>", "B"))
-    result = run_backtest_any(parse_settings(TOML.encode()), tmp_path / "prices.csv", tries=2)
+    result = run_backtest_any(parse_settings(TOML.encode()), tmp_path / "prices.csv")
     write_any_page(result, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "A&lt;b&gt;" in page
@@ -363,7 +363,7 @@ def test_progress_is_told_in_decisions_so_that_a_pipe_shows_it(tmp_path: Path) -
     write_prices(tmp_path / "prices.csv")
     told: list[tuple[int, int]] = []
     run_backtest_any(
-        parse_settings(TOML.encode()), tmp_path / "prices.csv", tries=2, progress=lambda *x: told.append(x)
+        parse_settings(TOML.encode()), tmp_path / "prices.csv", progress=lambda *x: told.append(x)
     )  # fmt: skip
     assert told[0][0] % 8 == 0  # periods
     assert told[0][1] >= 8 * len(told)

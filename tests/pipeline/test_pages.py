@@ -15,6 +15,7 @@ from tests.pipeline.pages_kit import Elements, check_harmless
 from ucsearch.cli.main import app
 from ucsearch.errors import InputError
 from ucsearch.pipeline import decide_page
+from ucsearch.backtest.knobs import Chosen
 from ucsearch.pipeline.backtest_page import write_backtest_page
 from ucsearch.pipeline.backtest_result import BacktestResult, Track
 from ucsearch.pipeline.tables import Problem
@@ -59,7 +60,7 @@ def test_no_infinite_texts(tmp_path: Path) -> None:
     write_csv(tmp_path / "states.csv", [*STATE_HEAD, "last"], [["A", 3.0, 5.0, 30.0], ["B", 3.0, 5.0, 12.0]])
     decide(tmp_path, parse_settings(HOLDING.replace("ramp = 3.0", "ramp = 3.0\ncapacity = 23.0").encode()))
     rows = {row["series"]: row for row in read_csv(tmp_path / "out.csv")}
-    assert "the only action" in rows["B"]["sentence"]  # nothing to lead over
+    assert "the only one among 4 sizes offered" in rows["B"]["sentence"]  # nothing to lead over
     assert (rows["B"]["outcome"], rows["B"]["margin"]) == ("RELEASED", "")
     assert not {"inf", "-inf", "nan"} & {value for row in rows.values() for value in row.values()}
 
@@ -144,7 +145,7 @@ def backtest_result(series: int) -> BacktestResult:
     problem = Problem("sales.csv", "line 3", "demand", HOSTILE, f"saw '{HOSTILE}'")
     return BacktestResult(
         names, tracks, 0.75, (problem,), make_settings(), {HOSTILE: 3, "not_proved": 9},
-        knobs={HOSTILE: {"ratio": 0.9}}, tries={HOSTILE: 12}, earlier=28, no_hindsight=HOSTILE, notes=(HOSTILE,),
+        knobs={HOSTILE: Chosen(({"ratio": 0.9},), 12, 1.0)}, earlier=28, no_hindsight=HOSTILE, notes=(HOSTILE,),
     )  # fmt: skip
 
 

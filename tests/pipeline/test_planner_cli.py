@@ -197,7 +197,7 @@ def test_backtest_exit_codes(job: Path) -> None:
     rows = [["A", t + 1, 5.0] for t in range(20)]
     write_csv(job / "sales.csv", ["series", "step", "demand"], rows)
     result = run("backtest", "job.toml", "--data", "sales.csv", "--out", "results.csv", "--plot", "p.svg")
-    assert "16 rows written to results.csv" in result.stdout
+    assert "17 rows written to results.csv" in result.stdout
     assert (job / "p.svg").exists()
     write_csv(job / "sales.csv", ["series", "step", "demand"], [*rows, ["B", 1, 5.0]])
     result = run("backtest", "job.toml", "--data", "sales.csv", "--no-plot", code=1)

@@ -273,7 +273,7 @@ def test_both_are_replayed_together(folder: Path, monkeypatch: pytest.MonkeyPatc
     states = "series,level\n" + "".join(f"{s},2\n" for s in "ABCD")
     (folder / "states.csv").write_text(states)
     settings = load_settings(folder / "job.toml")
-    result = run_backtest_any(settings, folder / "hours.csv", states=folder / "states.csv", tries=2)
+    result = run_backtest_any(settings, folder / "hours.csv", states=folder / "states.csv")
     total = {n: float(t.reward.sum()) for n, t in result.tracks.items()}
     idle = float(-(y[:, -6:, 0] * np.maximum(0.0, y[:, -6:, 1])).sum())
     assert total["nothing"] == pytest.approx(idle)  # the bill of the real prices and loads

@@ -75,7 +75,7 @@ class Entry:
         return [partial(self.make, seed=seed, **knobs) for seed in self.seeds]
 
     def chooser(self, settings: Sequence[Mapping[str, Any]]) -> Chooser:
-        """With a setting for each episode."""
+        """A chooser with its own setting in each episode: `settings`, in order."""
         if all(setting == settings[0] for setting in settings):
             return self.make(**settings[0])
         if self.make_each is None:
