@@ -12,10 +12,10 @@ import pytest
 import ucsearch as uc
 from tests.pipeline.kit import FORECAST_HEAD, STATE_HEAD, TOML, decide, make_settings, read_csv, write_csv, write_job
 from tests.pipeline.pages_kit import Elements, check_harmless
+from ucsearch.backtest.knobs import Chosen
 from ucsearch.cli.main import app
 from ucsearch.errors import InputError
 from ucsearch.pipeline import decide_page
-from ucsearch.backtest.knobs import Chosen
 from ucsearch.pipeline.backtest_page import write_backtest_page
 from ucsearch.pipeline.backtest_result import BacktestResult, Track
 from ucsearch.pipeline.tables import Problem
