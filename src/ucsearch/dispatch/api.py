@@ -280,7 +280,7 @@ def refuse(
     now: datetime | None = None,
 ) -> Decision:
     """The decision about a trace that was refused: nothing was searched and nothing leaves, the outcome is HOLD. The
-    fallback is recorded beside it; without a `state`, or with no `actions` because they depend on the trace, as none."""
+    fallback is recorded beside it; without a `state`, or with no `actions` because they depend on the trace, none."""
     moment = _moment(now)
     p = task.params if params is None else params
     grid = task.action_array if actions is None else np.asarray(actions, dtype=np.float64).reshape(-1)

@@ -155,9 +155,9 @@ def file_model(described: bool = False) -> type[BaseModel]:
         return (kind, Field(kind()))
 
     wording = "a series without a usable forecast is REFUSED, or on HOLD for a person; neither sends anything"
+    more: dict[str, Any] = {"without_forecast": (Literal["refuse", "hold"], Field("refuse", description=wording))}
     gate = create_model(
-        "Gate", __base__=model_of(Gate, "", described), __doc__=Gate.__doc__,
-        without_forecast=(Literal["refuse", "hold"], Field("refuse", description=wording)),
+        "Gate", __base__=model_of(Gate, "", described), __doc__=Gate.__doc__, **more,
     )  # fmt: skip
     return create_model(
         "Settings",
