@@ -73,7 +73,8 @@ def test_a_dead_end_and_a_refused_trace_are_answers() -> None:
     tight = stock.params._replace(capacity=1.0)
     assert decide(params=tight).cause is Reason.DEAD_END
     refused = uc.decide(stock, STATE, [[1.0, float("nan"), 2.0]], WIDE, engine="python")
-    assert refused.outcome is uc.Outcome.FALLBACK
+    assert refused.outcome is uc.Outcome.HOLD
+    assert refused.action is None
     assert refused.reason is Reason.INVALID_TRACE
     assert "nan" in refused.sentence
 

@@ -165,20 +165,17 @@ def test_bad_series_are_refused_and_the_rest_is_decided(tmp_path: Path) -> None:
     }
     for series, text in expected.items():
         row = rows[series]
-        sent = {"B": "5", "E": "5", "F": "0"}.get(series)  # with a usable state, as near to the last order as may be
-        told = ("FALLBACK", "invalid_trace", sent, sent) if sent else ("REFUSED", "invalid_input", "", "")
-        assert (row["outcome"], row["reason"], row["action"], row["order"]) == told
+        assert (row["outcome"], row["reason"], row["action"], row["order"]) == ("REFUSED", "invalid_input", "", "")
+        assert "a person has to decide" in row["sentence"]
         assert text in row["problem"]
         assert text in row["sentence"]
     assert report.needs_a_person
-    assert report.outcomes["REFUSED"] == 2
+    assert report.outcomes["REFUSED"] == 5
     assert {p.series for p in report.problems} == set("BCDEF")
     assert logged(tmp_path) == [(row["certificate"], series) for series, row in rows.items()]
     with AuditReader(tmp_path / "log.db") as reader:
         kinds = {row.record["series"]: (row.record["kind"], row.record["outcome"]["outcome"]) for row in reader}
-    assert {s: k for s, k in kinds.items() if s != "A"} == {
-        s: ("refusal", "FALLBACK" if s in "BEF" else "HOLD") for s in expected
-    }
+    assert {s: k for s, k in kinds.items() if s != "A"} == dict.fromkeys(expected, ("refusal", "HOLD"))
     assert [v.status for v in verify_file(tmp_path / "log.db")] == ["valid"] * 6
 
 
@@ -186,11 +183,11 @@ def test_a_refusal_is_told(tmp_path: Path) -> None:
     spoil(tmp_path)
     decide(tmp_path)
     told = explain_series(tmp_path / "log.db", "B")
-    assert told.text.startswith("B: FALLBACK, entry 2 of the log")
+    assert told.text.startswith("B: HOLD, entry 2 of the log")
     assert "member_2, series B: saw 'abc', expected a number" in told.text
-    assert "The fallback order 5 is used instead" in told.text
+    assert "Nothing is sent: a person has to decide. Repair the forecast" in told.text
     assert told.members.size == 0
-    assert "nothing is sent" in explain_series(tmp_path / "log.db", "C").text
+    assert "Nothing is sent" in explain_series(tmp_path / "log.db", "C").text
 
 
 def test_a_series_whose_actions_depend_on_its_forecast_has_no_fallback_without_one(tmp_path: Path) -> None:
@@ -225,6 +222,18 @@ def test_strict_lists_everything_and_does_nothing(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["forecasts.csv", "states.csv"]
 
 
+def test_without_a_forecast_a_series_may_be_on_hold_for_a_person(tmp_path: Path) -> None:
+    spoil(tmp_path)
+    decide(tmp_path, make_settings("[gate]\nwithout_forecast = 'hold'\n"))
+    rows = {row["series"]: row for row in read_csv(tmp_path / "out.csv")}
+    assert {s: rows[s]["outcome"] for s in "BCDEF"} == {s: "HOLD" if s in "BEF" else "REFUSED" for s in "BCDEF"}
+    assert {rows[s]["order"] for s in "BCDEF"} == {""}
+    with AuditReader(tmp_path / "log.db") as reader:
+        sent = [row.record["outcome"]["action"] for row in reader.list(kind=("refusal",))]
+    assert sent == [None] * 5
+    assert {v.status for v in verify_file(tmp_path / "log.db")} == {"valid"}
+
+
 def test_strict_minds_unknown_columns_too(tmp_path: Path) -> None:
     write_job(tmp_path)
     write_csv(tmp_path / "states.csv", [*STATE_HEAD, "colour"], [[*row, "red"] for row in state_rows()])
@@ -240,13 +249,13 @@ def test_crossed_quantiles_refuse_a_series_or_are_sorted(tmp_path: Path) -> None
     write_csv(tmp_path / "forecasts.csv", head, rows)
     write_csv(tmp_path / "states.csv", STATE_HEAD, state_rows("AB"))
     report = decide(tmp_path)
-    assert report.reasons["invalid_trace"] == 1
+    assert report.reasons["invalid_input"] == 1
     assert report.needs_a_person
     assert "column q0.5, series B: saw crossed quantiles at step 2, 5 below q0.1 (7), expected ascending" in str(
         report.problems[0]
     )
     sorted_too = decide(tmp_path, make_settings("[forecast]\ncrossing = 'sort'\n"))
-    assert "invalid_trace" not in sorted_too.reasons
+    assert "invalid_input" not in sorted_too.reasons
     with AuditReader(tmp_path / "log.db") as reader:
         notes = reader.list(newest_first=True, series="B")[0].record["inputs"]["trace"]["meta"]["notes"]
     assert "crossed quantiles, sorted" in notes[1]

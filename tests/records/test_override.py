@@ -311,7 +311,7 @@ def test_a_refusal_keeps_what_the_rules_need(tmp_path: Path) -> None:
     assert record["inputs"] == {"state": [7], "state_lengths": [0], "params": [20], "params_lengths": [0]}
     assert record["task"]["actions"] == [0, 4, 8, 16]
     assert record["task"]["source_hash"] == tank.source_hash
-    assert record["outcome"]["outcome"] == "FALLBACK"
+    assert record["outcome"]["outcome"] == "HOLD"
 
 
 def test_command_line_shows_what_counts(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_one_bad_item_refuses_its_request_and_no_other(tmp_path: Path) -> None:
 
 
 def test_refusals_of_both_kinds_come_in_order_page_by_page(tmp_path: Path) -> None:
-    """They are found by what they are refused as: with a fallback, and where there is none either."""
+    """A refused forecast and a refused state."""
     ways = ({"forecast": {"members": [[5.0]]}}, {"state": {"on_hand": -1.0, "open_orders": [0.0]}}, {})
 
     async def go() -> None:
@@ -129,7 +129,7 @@ def test_refusals_of_both_kinds_come_in_order_page_by_page(tmp_path: Path) -> No
             made = [{**item(f"S{n}"), **ways[n % 3]} for n in range(12)]
             answers = [(await client.post("/v1/plans/orders/decisions", {"items": [one]})).json() for one in made]
             found = [answer["items"][0] for answer in answers]
-            assert {x["reason"] for x in found} == {"invalid_trace", "fallback_infeasible", "none"}
+            assert {x["reason"] for x in found} == {"invalid_trace", "none"}
             wanted = [x["id"] for x in reversed(found) if x["reason"] != "none"]
             for more in ("", "&plan=orders", "&limit=3"):
                 seen, address = list[str](), f"/v1/decisions?kind=refusal{more}"
@@ -139,5 +139,21 @@ def test_refusals_of_both_kinds_come_in_order_page_by_page(tmp_path: Path) -> No
                 assert seen == wanted, more
             held = (await client.get("/v1/decisions?kind=refusal&outcome=HOLD")).json()["items"]
             assert [x["id"] for x in held] == [x["id"] for x in reversed(found) if x["outcome"] == "HOLD"]
+
+    asyncio.run(go())
+
+
+def test_times_of_a_forecast_are_times(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with running(tmp_path) as client:
+            for name in ("issued", "cutoff"):
+                for said in ("yesterday", "9999-01-01T00:00:00Z", "2024-13-01", ""):
+                    one = item("A")
+                    one["forecast"] = {**one["forecast"], name: said}
+                    answer = await client.post("/v1/plans/orders/decisions", {"items": [one]})
+                    assert answer.status_code == 422
+                    assert (
+                        f"items[0].forecast.{name}: saw {said!r}, expected a date or time" in answer.json()["where"][0]
+                    )
 
     asyncio.run(go())

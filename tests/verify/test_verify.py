@@ -1198,7 +1198,7 @@ def test_a_refused_trace_leaves_a_refusal() -> None:
     assert refusal(stuck).code == 0
     assert refusal(stuck, outcome__outcome="FALLBACK").where == "outcome.outcome"
     assert refusal(stuck, outcome__action=0.0).where == "outcome.action"
-    assert refusal(outcome__outcome="HOLD").where == "outcome.outcome"
+    assert refusal(outcome__outcome="FALLBACK").where == "outcome.outcome"
     assert refusal(outcome__action=1.0).where == "outcome.action"
     assert refusal(outcome__fallback_feasible=False).where == "outcome.fallback_feasible"
     assert refusal(outcome__fallback_action=None).where == "outcome.fallback_action"

@@ -28,7 +28,7 @@ from ucsearch.policies import Policy
 from ucsearch.task import CHECKED, Task
 from ucsearch.trace import Trace
 
-__all__ = ["REFUSED_AS", "Filing", "Log", "decide", "decide_panel", "refuse"]
+__all__ = ["Filing", "Log", "decide", "decide_panel", "refuse"]
 
 _log = logging.getLogger("ucsearch")
 _ADVISED = "_kept_advised"
@@ -91,7 +91,7 @@ def decide(
 ) -> Decision:
     """One decision. Run `check_task` on the task once before you trust this with it.
 
-    A refused trace or a broken task is a fallback with its reason, not an exception; a wrong state,
+    A refused trace is a HOLD and a broken task a fallback, with its reason, not an exception; a wrong state,
     policy or gate is the caller's mistake and raises. With a `log` the decision is on disk before it is returned; every
     call is an entry of its own unless it repeats the request of its `uc.Filing`. The fields of `proof`, `run` and
     `Filing` are taken as keywords too."""
@@ -269,9 +269,6 @@ def _utc(moment: datetime) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-REFUSED_AS = (Reason.INVALID_TRACE, Reason.FALLBACK_INFEASIBLE)  # with a fallback, and where there is not even that
-
-
 def refuse(
     task: Task,
     state: Any,
@@ -282,8 +279,8 @@ def refuse(
     actions: ArrayLike | None = None,
     now: datetime | None = None,
 ) -> Decision:
-    """The decision about a trace that was refused: nothing was searched, the fallback is all there is. Without a
-    `state`, or with no `actions` because they depend on the trace, there is not even that, and the outcome is HOLD."""
+    """The decision about a trace that was refused: nothing was searched and nothing leaves, the outcome is HOLD. The
+    fallback is recorded beside it; without a `state`, or with no `actions` because they depend on the trace, none."""
     moment = _moment(now)
     p = task.params if params is None else params
     grid = task.action_array if actions is None else np.asarray(actions, dtype=np.float64).reshape(-1)
@@ -291,13 +288,12 @@ def refuse(
         raise InputError("actions", f"{grid.size} actions", f"{len(task.actions)}, or none when they are not known")
     action, feasible = (math.nan, False) if state is None else checked_fallback(task, state, p, grid.tolist())
     fallback = None if math.isnan(action) else action
-    shown = None if not feasible or fallback is None else task.label(grid.tolist().index(fallback), fallback)
     return Decision(
-        outcome=Outcome.FALLBACK if feasible else Outcome.HOLD,
-        action=fallback if feasible else None,
-        reason=REFUSED_AS[0 if feasible else 1],
+        outcome=Outcome.HOLD,
+        action=None,
+        reason=Reason.INVALID_TRACE,
         cause=Reason.INVALID_TRACE,
-        sentence=explain_fallback(Reason.INVALID_TRACE, None, detail, shown),
+        sentence=explain_fallback(Reason.INVALID_TRACE, None, detail, None),
         certificate=None,
         gate=gate,
         rows=(),

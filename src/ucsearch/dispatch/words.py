@@ -198,6 +198,8 @@ def explain_fallback(reason: Reason, c: Certificate | None, detail: str, fallbac
         if fallback is not None
         else " The fallback is not feasible either, so nothing is sent: a person has to decide."
     )
+    if reason is Reason.INVALID_TRACE:
+        after, hint = " Nothing is sent: a person has to decide.", " Repair the forecast and decide again."
     return why + after + hint
 
 

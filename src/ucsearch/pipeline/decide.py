@@ -73,7 +73,7 @@ class DecideReport:
     more_problems: int  # beyond those kept
     resumed: int  # series taken over from a run that was cut off
     fallback_cost: float  # expected cost of falling back, all series for which it is known
-    fallback_unknown: int  # series that fell back without a usable forecast or a valued plan, so that nobody knows
+    fallback_unknown: int  # series that fell back without a valued plan, so that nobody knows
     coarse: int  # series whose order sizes lie far wider apart than their demand varies
     outlasting: int  # orders that last past the periods planned, and what is left then counts for nothing
     settings: Settings
@@ -94,9 +94,7 @@ class DecideReport:
             told.append(f"falling back is expected to cost {cost} ({known} series)")
         if self.fallback_unknown > 0:
             count = self.fallback_unknown
-            told.append(
-                f"what falling back costs is not known for {count} series: no usable forecast, or no plan was valued"
-            )
+            told.append(f"what falling back costs is not known for {count} series: no plan was valued")
         return "; ".join(told)
 
     @property
@@ -126,7 +124,7 @@ class DecideReport:
 
     @property
     def needs_a_person(self) -> bool:
-        return sum(self.outcomes.get(x, 0) for x in (REFUSED, "HOLD")) + self.reasons.get("invalid_trace", 0) > 0
+        return any(self.outcomes.get(x, 0) for x in (REFUSED, "HOLD"))
 
 
 def run_decide(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Protocol
 
-from ucsearch.dispatch.decision import Decision, Outcome
+from ucsearch.dispatch.decision import Decision
 from ucsearch.dispatch.gate import Reason
 from ucsearch.dispatch.view import label_of, score_of
 from ucsearch.dispatch.words import explain_fallback, explain_release
@@ -13,7 +13,7 @@ from ucsearch.pipeline.cases import ORDERING_TASK, Case, StateFile
 from ucsearch.pipeline.coarse import coarse_note
 from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
-from ucsearch.pipeline.order_words import expected_loss, order_size, ordered_by, row_note
+from ucsearch.pipeline.order_words import expected_loss, order_size, row_note
 from ucsearch.pipeline.periods import day_text, later
 from ucsearch.pipeline.plans import plan_orders
 from ucsearch.pipeline.tables import Problem
@@ -21,7 +21,7 @@ from ucsearch.settings import Settings
 
 __all__ = ["COLUMNS", "PLACE", "REFUSED", "Rows", "sentence_in", "shown_columns"]
 
-REFUSED = "REFUSED"  # its rows in the files cannot be used, and there is no fallback: a HOLD in the log
+REFUSED = "REFUSED"  # its rows in the files cannot be used and nothing is sent: a HOLD in the log
 COLUMNS: dict[str, type] = {
     "series": str,
     "date": str,  # of the period that is decided, where the forecasts have dates
@@ -107,16 +107,16 @@ class Rows:
         return self._row(series, self.files.states.cases[series], outcome, id, given)
 
     def refused(self, series: str, problem: Problem, d: Decision, id: str) -> list[Any]:
-        """A series whose rows cannot be used: the fallback where there is one."""
-        case, sent = self.files.states.cases.get(series), d.outcome is Outcome.FALLBACK
+        """A series whose rows cannot be used: nothing is sent. With a usable state the
+        settings may call it a HOLD."""
+        case = self.files.states.cases.get(series)
+        held = case is not None and self.files.settings.without_forecast == "hold"
         given = {
-            "action": d.action,
-            "order": ordered_by(case, d.action) if sent and case is not None else None,
-            "reason": d.reason.value if sent else "invalid_input",
+            "reason": d.reason.value if held else "invalid_input",
             "sentence": d.sentence if case is not None else f"{REFUSED_ROW}: {problem}. {NOTHING_SENT}",
             "problem": str(problem),
         }
-        return self._row(series, case, d.outcome.value if sent else REFUSED, id, given)
+        return self._row(series, case, "HOLD" if held else REFUSED, id, given)
 
     def _row(self, series: str, case: Case | None, outcome: str, id: str, given: dict[str, Any]) -> list[Any]:
         date = self._date(series)

@@ -124,7 +124,7 @@ class Work:
         return Problem(str(self.forecasts.table.path), "", names[k + 1], values.series, text)
 
     def refuse(self, series: str, problem: Problem, now: datetime | None) -> Decision:
-        """The fallback where the state can be used and the actions are known without a forecast, else a HOLD."""
+        """A series that cannot be used: nothing is sent."""
         case, known = self.states.cases.get(series), self.settings.actions.multiples is None
         task = self.settings.task.task() if case is None else case.kind.task
         state, params = (case.state, case.params) if case is not None else (None, None)

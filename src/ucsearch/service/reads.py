@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import WithJsonSchema
 
-from ucsearch.dispatch.api import REFUSED_AS
+from ucsearch.dispatch.gate import Reason
 from ucsearch.errors import RecordError
 from ucsearch.records.chain import Row
 from ucsearch.records.entries import effective_of
@@ -224,14 +224,12 @@ def decisions(
     """Newest first; `before` is the number at which the page before ended."""
     kinds = KINDS if kind is None else (kind,)
     # Refusals are found by what they are refused as: one by one all of a long log would be looked through for a few.
-    reasons = (reason,) if reason is not None or series is not None or kind != "refusal" else REFUSED_AS
-    found: list[Row] = []
-    for each in reasons:
-        found += reader.list(
-            plan=plan, series=series, outcome=outcome, reason=each, kind=kinds, before=before, limit=limit + 1,
-            newest_first=True,
-        )  # fmt: skip
-    found = sorted(found, key=lambda row: -row.seq)[: limit + 1]
+    if reason is None and series is None and kind == "refusal":
+        reason = Reason.INVALID_TRACE.value
+    found = reader.list(
+        plan=plan, series=series, outcome=outcome, reason=reason, kind=kinds, before=before, limit=limit + 1,
+        newest_first=True,
+    )  # fmt: skip
     more, rows = len(found) > limit, found[:limit]
     standing = reader.effective(rows)
     items = tuple(_line(row, standing[row.seq]) for row in rows if row.seq in standing)

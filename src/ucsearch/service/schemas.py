@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from ucsearch.dispatch.decision import Outcome
 from ucsearch.dispatch.gate import Reason
@@ -19,6 +21,24 @@ Numbers = Annotated[list[Number | None], Field(fail_fast=True)]
 Why = Annotated[str, Field(min_length=3, max_length=500)]
 Time = Annotated[str, Field(max_length=64)]
 
+_LAST_YEAR = 2199  # a later one is a mark for "never", not a time of a forecast
+
+
+def _is_time(text: str) -> str:
+    """A date or time of ISO 8601 as it was given, or an error."""
+    try:
+        moment = datetime.fromisoformat(text)
+        good = (moment if moment.tzinfo is None else moment.astimezone(UTC)).year <= _LAST_YEAR
+    except (ValueError, OverflowError):
+        good = False
+    if not good:
+        expected = f"a date or time of ISO 8601 such as 2024-05-20T06:00:00+00:00, up to {_LAST_YEAR}"
+        raise PydanticCustomError("time", "saw {seen}, expected {expected}", {"seen": repr(text), "expected": expected})
+    return text
+
+
+Moment = Annotated[Time, AfterValidator(_is_time)]
+
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -31,8 +51,8 @@ class ForecastBody(_Body):
     mean: Numbers | None = None
     std: Numbers | None = None
     quantiles: dict[str, Numbers] | None = None
-    issued: Time | None = None
-    cutoff: Time | None = None
+    issued: Moment | None = None
+    cutoff: Moment | None = None
     model: Annotated[str, Field(max_length=200)] | None = None
 
 

@@ -154,6 +154,11 @@ def file_model(described: bool = False) -> type[BaseModel]:
         kind = model_of(cls, "", described)
         return (kind, Field(kind()))
 
+    wording = "a series without a usable forecast is REFUSED, or on HOLD for a person; neither sends anything"
+    more: dict[str, Any] = {"without_forecast": (Literal["refuse", "hold"], Field("refuse", description=wording))}
+    gate = create_model(
+        "Gate", __base__=model_of(Gate, "", described), __doc__=Gate.__doc__, **more,
+    )  # fmt: skip
     return create_model(
         "Settings",
         __base__=Table,
@@ -163,7 +168,7 @@ def file_model(described: bool = False) -> type[BaseModel]:
         period=(Period, Field("any", description="step between dates; any: only ascending")),
         task=(_one_of({**task_classes(), OWN: OwnObject}, described), ...),
         policy=(_one_of(policy_classes(), described), ...),
-        gate=part(Gate),
+        gate=(gate, Field(gate())),
         calibration=part(Calibration),
         proof=part(Proof),
         actions=(Actions, Actions()),

@@ -63,7 +63,7 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
     problems: list[str] = []
 
     def make(table: str, cls: type[Any], model: BaseModel) -> Any:
-        given = {k: getattr(model, k) for k in model.model_fields_set if k != "name"}
+        given = {k: getattr(model, k) for k in model.model_fields_set if k not in ("name", "without_forecast")}
         plain = {k: v for k, v in given.items() if v is not None}
         try:
             return cls(**plain)
@@ -114,6 +114,7 @@ def parse_settings(data: bytes, file: str = "settings") -> Settings:
         period=found.period, task=task, policy=policy, gate=gate, calibration=calibration, proof=proof,
         actions=found.actions, forecast=found.forecast, forecaster=forecaster, columns=found.columns,
         backtest=found.backtest, run=run, shared=found.shared, log=found.log,
+        without_forecast=found.gate.without_forecast,
     )  # fmt: skip
 
 

@@ -199,6 +199,7 @@ class Settings:
     run: Run  # engine, threads, chunks
     shared: tuple[SharedLimit, ...] = ()  # limits that series share
     log: Log = field(default_factory=Log)  # what large runs keep
+    without_forecast: Literal["refuse", "hold"] = "refuse"  # what a series without a usable forecast is called
 
     @property
     def fields(self) -> tuple[str, ...]:

@@ -235,8 +235,8 @@ def _dated(where: str, text: str) -> None:
 
 
 def verify_refusal(r: Record, task: Callable[[], Any]) -> None:
-    """A trace that was refused left no plan to derive. What left instead must be of one piece, and, where the state was
-    kept, the task's own fallback."""
+    """A trace that was refused left no plan to derive, and nothing may leave; the fallback beside it is the
+    task's own, where the state was kept. Version 1 sent it."""
     o = r["outcome"]
     if r["schema"] != "ucsearch.refusal/1":
         fallback, feasible = math.nan, False
@@ -246,6 +246,10 @@ def verify_refusal(r: Record, task: Callable[[], Any]) -> None:
             fallback, feasible = fallback_now(rules, state, params, actions)
         expect("outcome.fallback_action", o["fallback_action"], fallback)
         expect("outcome.fallback_feasible", o["fallback_feasible"], feasible)
+        expect("outcome.outcome", o["outcome"], "HOLD")
+        expect("outcome.action", o["action"], None)
+        expect("outcome.reason", o["reason"], "invalid_trace")
+        return
     sent = o["fallback_feasible"] and o["fallback_action"] is not None
     expect("outcome.outcome", o["outcome"], "FALLBACK" if sent else "HOLD")
     expect("outcome.action", o["action"], o["fallback_action"] if sent else None)
