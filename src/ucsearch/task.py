@@ -146,6 +146,7 @@ class Task:
     allowed_end: Callable[..., Any] | None = None  # (s, p) -> bool, of the state after the last planned step
     called: str = "actions"  # what the actions are, in the plural, for sentences: sizes, levels, doses
     pack: str = ""  # the field of `params` that holds the units of a whole pack; "" where there are no packs
+    counted: bool = False  # actions count pieces: where those offered and the state are whole, others are too
     limits: tuple[float, float] = (-math.inf, math.inf)  # beyond which no action can be, whoever asks: full power
     action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only
     named: bool = field(init=False, repr=False)  # whether labels name positions, not values

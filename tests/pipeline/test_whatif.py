@@ -22,6 +22,7 @@ from ucsearch.pipeline.whatif import WhatIf, parse_changes, what_if
 from ucsearch.records import AuditReader
 from ucsearch.records.decisions import decision_record
 from ucsearch.records.inputs import built_in_task
+from ucsearch.records.judge import NotAllowed
 from ucsearch.settings import parse_settings
 from ucsearch.tasks import CapacityPlan, Intervention, LeadTimeInventory, Storage
 from ucsearch.verify import verify_file
@@ -354,7 +355,7 @@ def test_half_a_unit_is_no_override_where_units_are_counted(tmp_path: Path) -> N
     def clock() -> datetime:
         return datetime(2026, 1, 1, tzinfo=UTC)
 
-    with pytest.raises(InputError, match=r"saw 0\.5, expected whole units"):
+    with pytest.raises(NotAllowed, match=r"0\.5 is not in whole units"):
         override_decision(log, entry.id, who="A", why="b", clock=clock, quantity="0.5", task=config.task())
     done = override_decision(log, entry.id, who="A", why="b", clock=clock, quantity="1", task=config.task())
     assert done.record["action"] == 1.0

@@ -355,7 +355,7 @@ def _beyond(where: str) -> tuple[uc.Task, Any, list[list[float]]]:
         ("storage", 10.5, False), ("storage", -11.0, False), ("storage", 9.1, True), ("plain storage", 400.0, False),
         ("plain storage", 3.0, True), ("direction", 700.0, False), ("direction", 0.5, True),
         ("intervention", -5.0, False), ("intervention", 40.0, False), ("intervention", 0.5, True),
-        ("inventory", -5.0, False), ("inventory", 500.0, True),
+        ("inventory", -5.0, False), ("inventory", 150.0, True),
     ],
 )  # fmt: skip
 def test_nobody_overrides_with_more_than_can_be_done(
@@ -370,6 +370,7 @@ def test_nobody_overrides_with_more_than_can_be_done(
             with pytest.raises(NotAllowed, match="beyond what"):
                 log.override(1, task=task, action=action, **WORDS)
             monkeypatch.setattr("ucsearch.records.judge._problem", lambda *given: None)
+            monkeypatch.setattr("ucsearch.records.judge._off_unit", lambda *given: "")
             log.override(1, task=task, action=action, **WORDS)  # by whom the rules were not asked
     statuses = [verdict.status for verdict in verify_file(tmp_path / "log.db", task)]
     assert statuses == ["valid", "valid" if allowed else "invalid"]

@@ -322,7 +322,7 @@ def test_what_a_person_asked_for_can_be_reported_as_taken(tmp_path: Path) -> Non
 
     async def go(client: Client) -> None:
         made = await one(client)
-        asked = {"action": 1e17, "why": "a test of limits", "expects": made["id"]}
+        asked = {"action": 1e17, "why": "a test of limits", "expects": made["id"], "force": True}
         assert (await client.post(f"/v1/decisions/{made['id']}/override", asked, role="operator")).status_code == 201
         about = {"decision": made["id"], "value": 4.0, "observed_at": START.isoformat()}
         for taken, status in ((1e17, 201), (2e17, 422)):

@@ -66,25 +66,36 @@ def override(
     ] = None,
     withdraw: Annotated[bool, typer.Option("--withdraw", help="Take earlier overrides back.")] = False,
     task: TaskOption = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Record it although it breaks the rules; it is marked as forced.")
+    ] = False,
+    settings: Annotated[
+        Path | None,
+        typer.Option("--settings", help="The settings file: [columns] decimal says how numbers are written."),
+    ] = None,
 ) -> None:
     """Record that a person orders QUANTITY instead of what was decided, also where nothing could be decided.
 
-    The task's own rules are asked in the recorded state. The decision itself stays as it is; the last override counts.
+    The task's own rules are asked in the recorded state; a quantity that breaks them, or is off the unit of the sizes
+    offered, needs --force. The decision itself stays as it is; the last override counts.
 
     Exit codes: 0 recorded, 1 the rules do not allow it, 2 no usable log, series or quantity.
     """
-    put_in_place(log, series, who=who, why=why, quantity=quantity, withdraw=withdraw, task=task)
+    put_in_place(
+        log, series, who=who, why=why, quantity=quantity, withdraw=withdraw, task=task, force=force, settings=settings
+    )
 
 
 def put_in_place(
     log: Path, decision: str, *, who: str, why: str, withdraw: bool, task: str | None,
-    action: str | None = None, quantity: str | None = None,
+    action: str | None = None, quantity: str | None = None, force: bool = False, settings: Path | None = None,
 ) -> None:  # fmt: skip
     """What `override` and `log override` do."""
     from ucsearch.errors import InputError
     from ucsearch.pipeline.override import override_decision
     from ucsearch.pipeline.retold import plain
     from ucsearch.records.judge import NotAllowed
+    from ucsearch.settings import load_settings
 
     with reported():
         for name, text in (("--who", who), ("--why", why)):
@@ -92,19 +103,22 @@ def put_in_place(
                 raise InputError(name, repr(text), "a name" if name == "--who" else "a reason")
         if withdraw is (action is not None or quantity is not None):
             raise InputError("action", action or quantity, "an action, or --withdraw")
+        decimal = "auto" if settings is None else load_settings(settings).columns.decimal
         try:
             done = override_decision(
                 log, decision, who=who, why=why, clock=lambda: datetime.now(UTC), action=action, quantity=quantity,
-                task=None if task is None else load_task(task),
+                task=None if task is None else load_task(task), force=force,
+                decimal=None if decimal == "auto" else decimal,
             )  # fmt: skip
         except NotAllowed as error:
-            typer.echo(f"Refused: {plain(str(error))}. Nothing was recorded.", err=True)
+            typer.echo(f"Refused: {plain(str(error))}. Nothing was recorded; --force records it as forced.", err=True)
             raise typer.Exit(NEEDS_A_PERSON) from error
     made = done.record
     off = ", which is off the grid" if made["off_grid"] else ""
     if done.beyond is not None:
         side = "more than the largest" if made["action"] > done.beyond else "less than the smallest"
         off += f" and {side} that was offered, {figure(done.beyond)}"
+    off += ", forced against the rules" if made.get("forced") else ""
     what = "withdrew what replaced" if withdraw else "replaced"
     by = "" if withdraw else f" by {made['label'] or made['action']}{off}"
     if done.order is not None and done.order != made["action"]:

@@ -384,6 +384,13 @@ def override(
         str | None,
         typer.Option("--task", metavar="PACKAGE:OBJECT", help="The task whose rules must allow it, if not built in."),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Record it although it breaks the rules; it is marked as forced.")
+    ] = False,
+    settings: Annotated[
+        Path | None,
+        typer.Option("--settings", help="The settings file: [columns] decimal says how numbers are written."),
+    ] = None,
     log: LogOption = DEFAULT_LOG,
 ) -> None:
     """Record that a person replaced a decision's action; the decision itself stays as it is.
@@ -395,4 +402,6 @@ def override(
     """
     from ucsearch.cli.hand import put_in_place
 
-    put_in_place(log, decision, who=who, why=why, action=action, withdraw=withdraw, task=task)
+    put_in_place(
+        log, decision, who=who, why=why, action=action, withdraw=withdraw, task=task, force=force, settings=settings
+    )

@@ -14,6 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ucsearch.errors import InputError
+
 __all__ = [
     "MISSING",
     "DateOrder",
@@ -23,6 +25,7 @@ __all__ = [
     "offset_of",
     "parse_dates",
     "parse_numbers",
+    "read_number",
     "sniff_decimal",
 ]
 
@@ -127,6 +130,24 @@ def parse_numbers(texts: list[str], decimal: Decimal | None) -> tuple[Floats, di
         except ValueError:
             bad[i] = text
     return values, bad
+
+
+def read_number(text: str, field: str, decimal: Decimal | None) -> float | None:
+    """One number as a person types it; None where it is none. Without `decimal`, a text that can be read in two ways
+    is refused with both."""
+    marks: tuple[Decimal, ...] = (".", ",") if decimal is None else (decimal,)
+    readings: list[float] = []
+    for mark in marks:
+        try:
+            readings.append(_number(text.strip(), mark))
+        except ValueError:
+            continue
+    if len(set(readings)) > 1 and not re.match(r"[+-]?0\.", text.strip()) and all(map(np.isfinite, readings)):
+        raise InputError(
+            field, repr(text), f"a number that can be read in one way, not as {readings[0]:g} or {readings[1]:g}",
+            hint="Write it without thousands marks, or say how numbers are written: columns.decimal of the settings.",
+        )  # fmt: skip
+    return readings[0] if readings else None
 
 
 def _number(text: str, decimal: Decimal | None) -> float:

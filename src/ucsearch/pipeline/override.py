@@ -13,6 +13,7 @@ from ucsearch.figures import figure
 from ucsearch.pipeline.again import find_decision
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.pipeline.limits import action_words
+from ucsearch.pipeline.numbers import Decimal
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.chain import Row
 from ucsearch.records.entries import RowOf
@@ -25,7 +26,6 @@ from ucsearch.tasks import inventory_rules as rules
 
 __all__ = ["Overridden", "override_decision"]
 
-_COUNTED = "capacity_plan"
 _CLOSE = 1e-9  # relative: a level minus a stock is rarely the quantity to the last digit
 
 
@@ -42,11 +42,13 @@ class Overridden(NamedTuple):
 
 def override_decision(
     log: str | Path, decision: str, *, who: str, why: str, clock: Callable[[], datetime],
-    action: str | None = None, quantity: str | None = None, task: Task | None = None,
+    action: str | None = None, quantity: str | None = None, task: Task | None = None, force: bool = False,
+    decimal: Decimal | None = None,
 ) -> Overridden:  # fmt: skip
     """Replace what the newest decision or refusal of a series (or an id) sends: by an `action` of the task or its
     label, by a `quantity` in units ordered, or, with neither, withdraw earlier replacements. `NotAllowed` says which
-    limit is in the way and what is allowed; nothing is recorded then."""
+    limit is in the way and what is allowed; nothing is recorded then, unless `force` is given. `decimal` is how numbers
+    are written; None refuses those that can be read in two ways."""
     with SegmentReader(log) as reader:  # a reader first: it never creates a log where none was
         row = find_decision(reader, decision)
         sealed, of = reader.segment_of(row), None
@@ -66,13 +68,12 @@ def override_decision(
         if found is None:
             raise RecordError("the recorded task is not one of this package; name it with --task")
         inputs = recorded_inputs(record, found)
-        given = read_action(action or quantity or "", inputs.labels, inputs.actions)
+        given = read_action(action or quantity or "", inputs.labels, inputs.actions, decimal)
         by_units = quantity is not None and found.name == ORDERING_TASK and not isinstance(given, str)
         taken = _ordering(inputs, found, float(given)) if by_units else given
-        _check_counted(inputs, found, taken)
     try:
         with AuditLog(log, clock=clock) as writer:
-            entry = writer.override(row.seq, task=found, who=who, why=why, action=taken, of=of)
+            entry = writer.override(row.seq, task=found, who=who, why=why, action=taken, of=of, force=force)
             made = writer.get(entry.seq).record
     except NotAllowed as error:
         if inputs is None or found is None or isinstance(taken, str) or taken is None:
@@ -87,13 +88,6 @@ def override_decision(
     return Overridden(entry.seq, entry.id, row, made, order, beyond)
 
 
-def _check_counted(inputs: RecordedInputs, task: Task, action: float | str) -> None:
-    """Units that are started and stopped are counted; half of one is a slip."""
-    counted = task.name == _COUNTED and all(a is None or a == int(a) for a in inputs.actions)
-    if counted and not isinstance(action, str) and math.isfinite(action) and action != int(action):
-        raise InputError("QUANTITY", figure(action), "whole units: those offered are")
-
-
 def _told(error: NotAllowed, inputs: RecordedInputs, task: Task, action: float, by_units: bool) -> NotAllowed:
     """The refusal with the limits in the way; and what is allowed, as units where it was asked in units."""
     words = action_words(task, inputs.state, inputs.params, action)
@@ -102,7 +96,8 @@ def _told(error: NotAllowed, inputs: RecordedInputs, task: Task, action: float, 
         what = f"an order of {figure(_size(inputs, task, action) or 0.0)}"
         sizes = {n: _size(inputs, task, a) for a, n in zip(inputs.actions, inputs.labels, strict=True)}
         feasible = tuple(dict.fromkeys(figure(sizes[n] or 0.0) for n in feasible))
-    return NotAllowed(f"{what} breaks the rules of {task.name!r}" + (f": {words}" if words else ""), feasible)
+    problem = f"{what} breaks the rules of {task.name!r}: {words}" if words else error.problem
+    return NotAllowed(problem, feasible)
 
 
 def _size(inputs: RecordedInputs, task: Task, action: Any) -> float | None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ucsearch.errors import InputError, RecordError
 from ucsearch.records.blobs import blob_id
-from ucsearch.records.canonical import encode_number
+from ucsearch.records.canonical import encode_number, loads
 from ucsearch.records.chain import (
     OVERRIDE_SCHEMA,
     ROW_OVERRIDE_SCHEMA,
@@ -287,6 +287,13 @@ class AuditLog(AuditReader):
     def _check_target(self, connection: sqlite3.Connection, target: Target) -> None:
         if wrong := target.problem(find(connection, target.id, target.entry), 2**63):
             raise RecordError(f"{target.field}: {wrong}")
+        if target.field != "override.overrides":
+            return
+        reported = connection.execute(
+            "SELECT CAST(body AS BLOB) FROM entries WHERE decision = ? AND kind = 'outcome'", (target.id,)
+        ).fetchall()
+        if any(loads(bytes(body)).get("entry", target.entry) == target.entry for (body,) in reported):
+            raise RecordError(f"an outcome of decision {target.id[:12]} is reported; it can no longer be overridden")
 
     def override(
         self,
@@ -299,12 +306,14 @@ class AuditLog(AuditReader):
         at: str | datetime | None = None,
         request: Request | str | None = None,
         of: RowOf | None = None,
+        force: bool = False,
     ) -> Entry:
         """Record that a person took another `action` than a decision or a refusal (by id or number); it stays as it is.
         `of` is a row of the segment that `decision` then names.
 
         The task's rules are asked here: any action that they allow in the recorded state may be taken, by value or by
-        label, one off the grid too, which is marked. Otherwise `NotAllowed` is raised and nothing is appended. The last
+        label, one off the grid too, which is marked. Otherwise `NotAllowed` is raised and nothing is appended, unless
+        `force` is given: then it is recorded and marked as forced. Once an outcome is reported, nothing is. The last
         override counts; the action None withdraws those before it. `at` is the time of the override; without it the
         log's clock is asked.
         """
@@ -322,7 +331,7 @@ class AuditLog(AuditReader):
             raise RecordError(
                 f"entry {target.seq} is of kind {original.get('kind')!r}, expected a decision or a refusal"
             )
-        judged = judge(original, task, action)
+        judged = judge(original, task, action, force=force)
         asked = as_request(request)
         record: dict[str, Any] = {
             "schema": OVERRIDE_SCHEMA if of is None else ROW_OVERRIDE_SCHEMA,
@@ -338,6 +347,8 @@ class AuditLog(AuditReader):
             "off_grid": judged.off_grid,
             "at": time_text(at, "override.at"),
         }
+        if judged.forced:
+            record["forced"] = True
         if of is not None:
             record["proof"] = dict(of.proof)
         if asked is not None:

@@ -9,16 +9,20 @@ import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ucsearch.answers import as_allowed, guarded
 from ucsearch.errors import InputError, RecordError
+from ucsearch.pipeline.numbers import read_number
 from ucsearch.records.inputs import RecordedInputs, recorded_inputs
 from ucsearch.task import Task
 
 __all__ = ["Judged", "NotAllowed", "allowed_actions", "allowed_numbers", "judge", "read_action"]
 
 _SHOWN = 20  # feasible actions named in a refusal
+_TIMES = 10.0  # as large as anything recorded: more is a slip of the decimal mark or of the unit
+_NO_LIMIT = 1e18  # of a state: no number of its size
+_CLOSE = 1e-9  # relative
 
 
 class NotAllowed(RecordError):
@@ -35,27 +39,30 @@ class NotAllowed(RecordError):
 
 
 class Judged(NamedTuple):
-    """An action that the rules allow."""
+    """An action that the rules allow, or that a person forces."""
 
     action: float | None  # None withdraws
     label: str  # "" off the grid, or withdrawn
     off_grid: bool
+    forced: str = ""  # what it breaks; "" where it breaks nothing
 
 
-def judge(record: Mapping[str, Any], task: Task | None, action: float | str | None) -> Judged:
+def judge(record: Mapping[str, Any], task: Task | None, action: float | str | None, *, force: bool = False) -> Judged:
     """What may be recorded as replacement of `record`'s action: any action the rules allow in its state, by value or by
-    label; None withdraws an earlier replacement and needs no rules."""
+    label; None withdraws an earlier replacement and needs no rules. One that breaks them, or is off the unit of the
+    actions offered, is taken only with `force`."""
     if action is None:
         return Judged(None, "", False)
     if not isinstance(task, Task):
         raise InputError("override.task", type(task).__name__, "the uc.Task whose rules must allow the action")
     inputs = recorded_inputs(record, task)
     value, label = _by_label(inputs, task, action) if isinstance(action, str) else (_finite(action), "")
-    if (problem := _problem(inputs, task, value)) is not None:
+    problem = _problem(inputs, task, value) or _off_unit(inputs, task, value)
+    if problem and not force:
         raise NotAllowed(problem, _feasible(inputs, task))
     if not label:
         label = next((n for a, n in zip(inputs.actions, inputs.labels, strict=True) if a == value), "")
-    return Judged(value, label, value not in inputs.actions)
+    return Judged(value, label, value not in inputs.actions, problem)
 
 
 def allowed_actions(record: Mapping[str, Any], task: Task) -> list[int]:
@@ -69,12 +76,12 @@ def allowed_numbers(record: Mapping[str, Any], task: Task, numbers: Sequence[flo
     return [_problem(inputs, task, number) is None for number in numbers]
 
 
-def read_action(text: str, labels: tuple[str, ...], actions: tuple[float | None, ...]) -> float | str:
+def read_action(
+    text: str, labels: tuple[str, ...], actions: tuple[float | None, ...], decimal: Literal[".", ","] | None = None
+) -> float | str:
     """An action as a person types it: a number, or else a label. A text that is both, for different actions, is
     refused."""
-    try:
-        number = float(text)
-    except ValueError:
+    if (number := read_number(text, "override.action", decimal)) is None:
         return text
     if text in labels and actions[labels.index(text)] != number:
         raise InputError("override.action", repr(text), "a text that is not at once a number and another one's label")
@@ -113,6 +120,30 @@ def _problem(inputs: RecordedInputs, task: Task, action: float) -> str | None:
     except Exception as error:  # whatever user code raises here means the same: the rules do not allow it
         return f"the rules of {task.name!r} cannot judge {action:g} in {inputs.state!r} ({error!r})"
     return None if allowed else f"{action:g} breaks the rules of {task.name!r} in {inputs.state!r}"
+
+
+def _off_unit(inputs: RecordedInputs, task: Task, action: float) -> str:
+    """What is odd about an action beside those offered: not of their unit, or far larger; "" where nothing is."""
+    offered = [a for a in inputs.actions if a is not None]
+    if action in offered:
+        return ""
+    numbers = [x for item in inputs.state for x in (item if isinstance(item, tuple) else (item,))]
+    pack = float(getattr(inputs.params, task.pack)) if task.pack else 0.0
+    if pack > 0.0 and _whole(offered, pack):
+        if not _whole([action], pack):
+            return f"{action:g} is not in whole packs of {pack:g}"
+    elif task.counted and _whole([*offered, *numbers], 1.0) and not _whole([action], 1.0):
+        return f"{action:g} is not in whole units, as the {task.called} offered are"
+    largest = max((abs(x) for x in [*offered, *numbers] if abs(x) < _NO_LIMIT), default=0.0)
+    if largest > 0.0 and abs(action) > _TIMES * largest:
+        return f"{action:g} is more than {_TIMES:g} times {largest:g}, the largest number offered or in the state"
+    return ""
+
+
+def _whole(numbers: Sequence[float], unit: float) -> bool:
+    """Whether all are multiples of `unit`, but for rounding."""
+    parts = [x / unit for x in numbers]
+    return all(abs(x - round(x)) <= _CLOSE * max(1.0, abs(x)) for x in parts if math.isfinite(x))
 
 
 def _feasible(inputs: RecordedInputs, task: Task) -> tuple[str, ...]:

@@ -119,15 +119,24 @@ async def override(
         until = record.get("valid_until", "")
         if until and not desk.now < datetime.fromisoformat(until):
             raise Refusal("expired", f"it was valid until {until}")
+        if any(o.record.get("entry", row.seq) == row.seq for o in desk.log.reports(row.id)):
+            raise Refusal("not_newest", "an outcome of this decision is reported; it can no longer be overridden")
         task = service.task_of(record)
         try:
-            judge(record, task, body.action)
+            judge(record, task, body.action, force=body.force)
         except NotAllowed as error:
             raise Refusal("not_allowed", said(error.problem), allowed=error.feasible[:100]) from error
         except (RecordError, InputError) as error:
             raise Refusal("not_allowed", said(error)) from error
         made = desk.log.override(
-            row.seq, task=task, who=principal.name, why=why, action=body.action, at=desk.now, request=request
+            row.seq,
+            task=task,
+            who=principal.name,
+            why=why,
+            action=body.action,
+            at=desk.now,
+            request=request,
+            force=body.force,
         )
         service.metrics.overrides.labels(str(record.get("plan", ""))).inc()
         return made

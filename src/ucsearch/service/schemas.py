@@ -74,6 +74,7 @@ class OverrideBody(_Body):
     action: Number | Annotated[str, Field(max_length=200)] | None
     why: Why
     expects: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    force: bool = False
 
 
 class OutcomeItem(_Body):

@@ -343,5 +343,5 @@ def _task(config: CapacityPlan) -> Task:
     return Task(
         name="capacity_plan", state=State, actions=params.grid, params=params, feasible=feasible, step=step,
         reward=reward, fallback=fallback_need if config.fallback_rule == "need" else fallback, invariant=invariant,
-        prepare=prepare, bound=bound, by_rest=True, label_of=label, called="changes",
+        prepare=prepare, bound=bound, by_rest=True, label_of=label, called="changes", counted=True,
     )  # fmt: skip

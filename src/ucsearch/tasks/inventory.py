@@ -383,6 +383,7 @@ def _task(config: LeadTimeInventory) -> Task:
         continuations=continuations,
         label_of=Labelled("order up to" if config.orders == "level" else "order"),
         called="levels" if config.orders == "level" else "sizes",
+        counted=True,
         pack="" if config.orders == "level" else "case_pack",
         uses={"units": uses.units, "spend": uses.spend, "lines": uses.lines},
     )

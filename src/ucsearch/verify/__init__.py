@@ -233,10 +233,10 @@ def _verify(entry: Entry, terms: _Terms) -> Verdict:
         expect("id", name if entry.id is None else entry.id, name)
         kind = check_known(record)
         if kind == "override" and "proof" in record:
-            verify_row_override(record, *_segment(entry, record), terms.task_of)
+            note = verify_row_override(record, *_segment(entry, record), terms.task_of)
         elif kind == "override":
             target, body = _target(entry, record, "overrides")
-            verify_override(record, target, body, lambda: terms.task_of(target["task"]["object"]))
+            note = verify_override(record, target, body, lambda: terms.task_of(target["task"]["object"]))
         elif kind == "refusal":
             verify_refusal(record, lambda: terms.task_of(record["task"]["object"]))
         elif kind == "outcome":

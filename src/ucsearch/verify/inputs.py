@@ -182,16 +182,17 @@ def _settings(r: Record, p: Problem) -> None:
     require("settings.width", s["algorithm"] == "beam" or s["width"] == 1, s["width"], 1)
 
 
-def verify_override(r: Record, target: Record, body: bytes, task: Callable[[], Any]) -> None:
-    """A person's replacement: of this decision, by somebody, for a reason, at a time, and allowed by the rules."""
+def verify_override(r: Record, target: Record, body: bytes, task: Callable[[], Any]) -> str:
+    """A person's replacement: of this decision, by somebody, for a reason, at a time, and allowed by the rules, or
+    marked as forced. Returns what is to be said of it."""
     for name in ("who", "why"):
         require(f"override.{name}", r[name].strip() != "", r[name], "text")
     _dated("override.at", r["at"])
     _about("override", r, target, body)
     first = r["schema"] == "ucsearch.override/1"
     if r["action"] is None:  # withdrawn: what was recorded counts again
-        expect("override.label", (r["label"], r["off_grid"]), ("", False))
-        return
+        expect("override.label", (r["label"], r["off_grid"], "forced" in r), ("", False, False))
+        return ""
     if "inputs" not in target:
         raise Invalid("override.overrides", target["id"], f"a {target['kind']} whose state was not kept")
     rules = task()
@@ -203,11 +204,40 @@ def verify_override(r: Record, target: Record, body: bytes, task: Callable[[], A
     action = float(action)
     where = "override.feasible" if first else "override.action"
     low, high = rules.limits
-    require(where, low <= action <= high or action in actions, action, f"an action from {low:g} to {high:g}")
-    _allowed(where, rules, state, action, params)
+    try:
+        require(where, low <= action <= high or action in actions, action, f"an action from {low:g} to {high:g}")
+        _allowed(where, rules, state, action, params)
+        if not first:
+            _of_the_unit(where, rules, target["inputs"]["state"], params, [a for a in actions if a == a], action)
+        broken = ""
+    except Invalid as error:
+        if "forced" not in r:
+            raise
+        broken = str(error)
+    require("override.forced", "forced" not in r or broken != "", True, "no mark: it breaks no rule")
     if not first:
         expect("override.off_grid", r["off_grid"], action not in actions)
         expect("override.label", r["label"], "" if action not in actions else labels[actions.index(action)])
+    return f"forced by a person: {broken}" if broken else ""
+
+
+def _of_the_unit(where: str, task: Any, state: list[Any], params: Any, offered: list[float], action: float) -> None:
+    """A person's number has the unit and about the size of what was offered and of the state."""
+    if action in offered:
+        return
+    numbers = [*offered, *(num(x) for x in state)]
+    pack = getattr(params, task.pack) if getattr(task, "pack", "") else 0.0
+    if pack > 0 and _multiples(offered, pack):
+        require(where, _multiples([action], pack), action, f"whole packs of {pack:g}")
+    elif getattr(task, "counted", False) and _multiples(numbers, 1.0):
+        require(where, _multiples([action], 1.0), action, "whole units")
+    largest = max((abs(x) for x in numbers if abs(x) < 1e18), default=0.0)
+    require(where, largest == 0 or abs(action) <= 10 * largest, action, f"at most 10 times {largest:g}")
+
+
+def _multiples(numbers: list[float], unit: float) -> bool:
+    parts = [x / unit for x in numbers]
+    return all(abs(x - round(x)) <= 1e-9 * max(1.0, abs(x)) for x in parts if math.isfinite(x))
 
 
 def _allowed(where: str, task: Any, state: Any, action: float, params: Any) -> None:

@@ -197,6 +197,7 @@ OVERRIDE_1: dict[str, Any] = {
 OVERRIDE: dict[str, Any] = {
     "schema": ("ucsearch.override/2",), "kind": ("override",), "request?": REQUEST,
     **_form(hex="id overrides digest", count="entry", text="who why at series label", maybe="action", truth="off_grid"),
+    "forced?": (True,),
 }  # fmt: skip
 # The same of a row of a segment: the proof has the row's columns and its path to the segment's root.
 ROW_OVERRIDE: dict[str, Any] = {**OVERRIDE, "schema": ("ucsearch.row-override/1",), "proof": "proof"}

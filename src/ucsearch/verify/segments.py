@@ -137,7 +137,7 @@ def verify_proof(data: bytes, pins: Pins) -> str:
 
 def verify_row_override(
     r: Mapping[str, Any], segment: Mapping[str, Any], body: bytes, task_of: Callable[[str], Any]
-) -> None:
+) -> str:
     """A person's replacement of a row's action: the row is in the segment, and its rules allow it."""
     row = verify_row(r["proof"], segment.get("root"), segment.get("shared"))
     told = loads(row["task"].encode("utf-8"))
@@ -158,7 +158,7 @@ def verify_row_override(
         if row["state"]:
             lengths = {name: told[name] for name in ("state_lengths", "params_lengths")}
             target["inputs"] = {"state": row["state"], "params": row["params"], **lengths}
-        verify_override(r, target, body, lambda: rules)
+        return verify_override(r, target, body, lambda: rules)
     except (LookupError, TypeError, AttributeError) as error:
         raise Malformed(f"proof.row: {error!r}") from None
 
