@@ -146,6 +146,7 @@ class Task:
     allowed_end: Callable[..., Any] | None = None  # (s, p) -> bool, of the state after the last planned step
     called: str = "actions"  # what the actions are, in the plural, for sentences: sizes, levels, doses
     pack: str = ""  # the field of `params` that holds the units of a whole pack; "" where there are no packs
+    unjudged: int = 0  # last steps of a plan whose effects lie past its horizon: shown as not planned yet
     counted: bool = False  # actions count pieces: where those offered and the state are whole, others are too
     limits: tuple[float, float] = (-math.inf, math.inf)  # beyond which no action can be, whoever asks: full power
     action_array: NDArray[np.float64] = field(init=False, repr=False)  # (m,) read-only
@@ -286,6 +287,10 @@ class Task:
         in steps of 30)", "of all whole packs of 6 up to 240". `actions` are those of one window, NaN where there is
         none; `pack` is the window's (`pack_in`)."""
         return offered_words(actions, self.called, pack, ranged=self.called != "actions" and not self.named)
+
+    def judged(self, steps: int) -> int:
+        """How many first actions of a plan over `steps` steps its horizon can judge; at least the one that is sent."""
+        return max(1, steps - self.unjudged)
 
     def pack_in(self, row: Sequence[float]) -> float:
         """Units of a whole pack, from `row`, the parameters as one flat row; 0 where there are no packs."""

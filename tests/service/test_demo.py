@@ -58,6 +58,7 @@ def test_stopped_before_it_is_ready_it_leaves_nothing(tmp_path: Path, number: si
     """In a process of its own, which is stopped as soon as its folder is there."""
     code = (
         "import os, signal, ucsearch.service.demo as demo\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored under nohup and in the background
         "made = demo.set_up\n"
         f"demo.set_up = lambda *a: (made(*a), os.kill(os.getpid(), {int(number)}))[0]\n"
         "from ucsearch.cli.main import main\n"

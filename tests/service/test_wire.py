@@ -204,7 +204,7 @@ def test_every_commit_is_synced(server: Server) -> None:
     before = out.read_text().count("sync(")
     for n in range(5):  # one after the other: each is a commit of its own
         assert server.send(f"synced-{n}")[0] == 200
-    watcher.send_signal(signal.SIGINT)
+    watcher.terminate()
     watcher.communicate(timeout=10)
     assert out.read_text().count("sync(") - before >= 5
 
@@ -222,7 +222,7 @@ def test_a_disk_that_fails_is_503_and_the_service_recovers(server: Server, call:
     if not is_traced(server.running.pid, watcher):
         pytest.skip("strace may not look at processes here")
     status, content = server.send(f"failing-{call}")
-    watcher.send_signal(signal.SIGINT)
+    watcher.terminate()
     watcher.communicate(timeout=10)
     assert (status, json.loads(content)["code"]) == (503, "audit_unavailable")
     deadline = time.monotonic() + 20.0

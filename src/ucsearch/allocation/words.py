@@ -101,8 +101,8 @@ def _headline(allocation: Allocation) -> str:
             f"ALLOCATION GAP: on {int(broken.sum())} of {broken.size} simulated paths no choice was found that keeps "
             f"the limits of every later step, first {step} {'step' if step == 1 else 'steps'} later. Raise that limit."
         )
-    gap = f"{figure(allocation.gap, 4)} more"
-    if allocation.cost_of_limits > 0.0:
+    gap = f"{figure(allocation.gap, 4)} more" if allocation.gap > result.rounding else "more"
+    if allocation.cost_of_limits > 0.0 and allocation.gap > result.rounding:
         gap += f" ({allocation.gap / allocation.cost_of_limits:.3%} of what the limits cost)"
     lower = allocation.upper - allocation.gap if allocation.later is not None else result.lower
     value = f"{len(allocation.free)} series are worth {figure(lower)} together; no allocation is worth {gap}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["calibrate", "forecast"]
 
-MODELS = "auto, seasonal_naive, ridge_paths, ridge_ensemble, bootstrap"
+MODELS = "auto, seasonal_naive, smoothing, ridge_paths, ridge_ensemble, unbiased_ridge, bootstrap"
 PLAIN = 'period = "{period}"\n[task]\nname = "lead_time_inventory"\n[policy]\nname = "exact"\ndepth = 1\n'
 
 SettingsOption = Annotated[

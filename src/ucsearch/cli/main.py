@@ -17,7 +17,7 @@ from typer.models import CommandInfo
 
 from ucsearch.cli.allocate import allocate
 from ucsearch.cli.bench_lost_sales import lost_sales
-from ucsearch.cli.codes import NEEDS_A_PERSON
+from ucsearch.cli.codes import NEEDS_A_PERSON, UNUSABLE
 from ucsearch.cli.compare import compare
 from ucsearch.cli.data import data_app
 from ucsearch.cli.evaluate import evaluate, suites
@@ -48,7 +48,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="From forecasts with uncertainty to decisions under hard rules.",
-    epilog="Exit codes: 0 done, 1 an error in one line on stderr; a command's help names its others.",
+    epilog="Exit codes: 0 done, 1 done and a person is needed, 2 wrong use or input, 3 internal error.",
 )
 cache_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Compiled kernels kept on disk.")
 bench_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Benchmarks that print a table.")
@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except UCSearchError as error:
         # One line, whatever an error quotes: a log reader or a terminal sees one event.
         typer.echo(f"Error: {one_line(error)}", err=True)
-        sys.exit(NEEDS_A_PERSON)
+        sys.exit(UNUSABLE)
 
 
 def only(name: str) -> typer.Typer:

@@ -23,6 +23,7 @@ from ucsearch.layout import Layout
 from ucsearch.pipeline.again import asked_again, find_decision
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.pipeline.limits import blocked_words
+from ucsearch.pipeline.plans import NOT_PLANNED
 from ucsearch.pipeline.retold import plain, retell
 from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import decode_number
@@ -132,12 +133,15 @@ def _tell(
         _forecast_line(members, trace["meta"], units if words is None else words.outcome_unit, task),
     ]
     if plan:
-        sizes = ", ".join(figure(x) for x in orders)
+        reach = int(record["settings"].get("reach", len(plan)))
+        judged = len(plan) if task is None else task.judged(reach)
+        sizes = ", ".join(figure(x) for x in orders[:judged])
         word = "The plan" if outcome["outcome"] == "RELEASED" else "The plan that was not released"
         unit = words.action_unit if words is not None else units if _orders(record) else ""
         text = f"{word}, {len(plan)} {'step' if len(plan) == 1 else 'steps'}: {sizes} {unit}".rstrip()
-        reach = int(record["settings"].get("reach", len(plan)))
-        if reach > len(plan):
+        if judged < len(plan):
+            text += f"; the last {len(plan) - judged} {NOT_PLANNED}: the horizon ends before they can be judged"
+        elif reach > len(plan):
             text += f"; then, over {reach} steps in all, the rule for later orders that is best over all members"
         lines.append(text + ".")
     share = claim.get("member_feasible")

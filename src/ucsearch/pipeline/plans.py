@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ucsearch.dispatch.decision import Decision
 from ucsearch.layout import own_row
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.tasks import inventory_rules as rules
 
-__all__ = ["plan_orders"]
+__all__ = ["NOT_PLANNED", "judged_steps", "next_orders", "plan_orders"]
+
+NOT_PLANNED = "not planned yet"
 
 
 def plan_orders(decision: Decision) -> tuple[float, ...]:
@@ -33,3 +37,15 @@ def plan_orders(decision: Decision) -> tuple[float, ...]:
         if params.by_level != 0.0:
             state = plan.task.step_at(state, action, float(plan.trace.mean[0, h, 0]), h, params)
     return tuple(sizes)
+
+
+def judged_steps(decision: Decision) -> int:
+    """How many actions of the plan its horizon can judge; later ones are not planned yet."""
+    c = decision.certificate
+    return 0 if c is None else c.plan.task.judged(c.plan.settings.reach)
+
+
+def next_orders(orders: Sequence[float], judged: int) -> str:
+    """What the plan goes on with after its first action: quantities as far as the horizon judges them."""
+    words = [f"{x:.12g}" for x in orders[1:judged]]
+    return " ".join([*words, f"({NOT_PLANNED})"] if len(orders) > max(judged, 1) else words)

@@ -18,6 +18,7 @@ from ucsearch.dispatch.words import STRONGEST, at_most, best_words, scores, sole
 from ucsearch.engine.status import First
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.pipeline.order_words import outlasts
+from ucsearch.pipeline.plans import next_orders
 from ucsearch.pipeline.rows import Rows
 from ucsearch.tasks import inventory_rules as rules
 
@@ -104,7 +105,7 @@ class _Released:
             "regret_bound": self.regret[w],
             "expected_cost": -score,
             "fallback_cost": None,
-            "next_orders": " ".join([f"{x:.12g}" for x in goes_on]),
+            "next_orders": next_orders((action, *goes_on), self.task.judged(self.steps)),
             "sentence": self._sentence(w, action, score),
             "note": self._note(w, action, order),
         }

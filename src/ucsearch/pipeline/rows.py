@@ -15,7 +15,7 @@ from ucsearch.pipeline.forecasts import ForecastFile
 from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
 from ucsearch.pipeline.order_words import expected_loss, order_size, row_note
 from ucsearch.pipeline.periods import day_text, later
-from ucsearch.pipeline.plans import plan_orders
+from ucsearch.pipeline.plans import judged_steps, next_orders, plan_orders
 from ucsearch.pipeline.tables import Problem
 from ucsearch.settings import Settings
 
@@ -94,7 +94,7 @@ class Rows:
             "regret_bound": d.regret_bound,
             "expected_cost": None if score is None or d.action is None else -score,
             "fallback_cost": expected_loss(d),
-            "next_orders": " ".join(f"{x:.12g}" for x in plan_orders(d)[1:]) if d.action is not None else "",
+            "next_orders": next_orders(plan_orders(d), judged_steps(d)) if d.action is not None else "",
             "sentence": sentence_in(d, self.files.settings.currency),
             "note": "; ".join(
                 filter(None, (row_note(d, order, self.files.settings.units), coarse_note(d), self._binds(d)))

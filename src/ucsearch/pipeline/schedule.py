@@ -18,6 +18,7 @@ from ucsearch.errors import RecordError
 from ucsearch.layout import Layout
 from ucsearch.pipeline.numbers import offset_of, parse_dates
 from ucsearch.pipeline.periods import day_text, later
+from ucsearch.pipeline.plans import NOT_PLANNED
 from ucsearch.pipeline.written import check_writable, refuse_overwriting, write_table
 from ucsearch.records.blobs import decode_array
 from ucsearch.records.canonical import decode_number
@@ -56,7 +57,7 @@ def write_schedule(
     check_writable(out)
     with SegmentReader(log).knowing(own_tasks(settings)) as reader:
         names = list(dict.fromkeys(series)) or sorted(
-            {str(row.record.get("series", "")) for row in reader.list(kind="decision")} - {""}
+            {str(row.record.get("series", "")) for row in reader.list(kind="decision", limit=2**31)} - {""}
         )
         if not names:
             raise RecordError(f"{log}: no series has a plan; `ucsearch log list --log {log}` shows what is in it")
@@ -93,6 +94,7 @@ def _plan_rows(
     if words is not None:
         told, unit = words.fields.get(told, (told, ""))
     told = f"{told} [{unit}]" if unit else told
+    judged = task.judged(int(record["settings"].get("reach", len(path))))
     state, out = given.state, []
     for h, action in enumerate(path):
         value = mean[h].tolist()
@@ -101,9 +103,11 @@ def _plan_rows(
         figures = [_first(layout, s) for s in (state, after)]
         labels = [label for a, label in zip(given.actions, given.labels, strict=True) if a == action]
         label = labels[0] if labels else f"{action:g}"
-        out.append(
-            [record["series"], h + 1, times[h], outcome["outcome"], action, label, value[0], told, *figures, name]
-        )
+        start = [record["series"], h + 1, times[h], outcome["outcome"]]
+        if h < judged:
+            out.append([*start, action, label, value[0], told, *figures, name])
+        else:
+            out.append([*start, None, NOT_PLANNED, value[0], told, None, None, name])
         state = after
     return out
 

@@ -24,7 +24,7 @@ from ucsearch.pipeline.columns import like
 from ucsearch.pipeline.lead_times import is_followed, needs_cycles, with_cycles
 from ucsearch.pipeline.limits import asked_of, blocked_words, is_blocked
 from ucsearch.pipeline.order_words import order_size
-from ucsearch.pipeline.plans import plan_orders
+from ucsearch.pipeline.plans import judged_steps, plan_orders
 from ucsearch.pipeline.retold import plain
 from ucsearch.pipeline.rows import sentence_in
 from ucsearch.pipeline.whatif_sizes import FOLLOWED, KEPT, followed, how_fitted
@@ -88,7 +88,7 @@ class WhatIf:
             f"order [{self.units}]": [_number(order_size(d)) for d in both],
             f"expected score{money}": [_number(score_of(d)) for d in both],
             f"may lose at most{money}": [_number(d.regret_bound) for d in both],
-            "plan": [_steps(plan_orders(d)) for d in both],
+            "plan": [_steps(plan_orders(d)[: judged_steps(d)]) for d in both],
         }
         return [(name, *found) for name, (a, b) in figures.items() if (found := (a, b)) != ("", "")]
 

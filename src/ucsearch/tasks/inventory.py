@@ -384,6 +384,7 @@ def _task(config: LeadTimeInventory) -> Task:
         label_of=Labelled("order up to" if config.orders == "level" else "order"),
         called="levels" if config.orders == "level" else "sizes",
         counted=True,
+        unjudged=config.lead_time + 1,  # they arrive past the horizon, or in its last period
         pack="" if config.orders == "level" else "case_pack",
         uses={"units": uses.units, "spend": uses.spend, "lines": uses.lines},
     )
