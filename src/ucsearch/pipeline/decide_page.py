@@ -56,8 +56,9 @@ a person first; all are in {{ out }}.</p>{% endif %}
 {% if orders %}{{ num(r.stock, "Stock") }}{% endif %}
 {{ num(r.expected_cost, "Expected cost", 2) }}
 {% if has.fallback_cost %}{{ num(r.fallback_cost, "Cost of falling back", 2) }}{% endif %}
-{% if has.next_orders %}{% set next = r.next_orders.split(" (")[0].split(" ") %}<td data-head="Next" data-v="{{ next[0] }}">
-{{- next[:7]|join(", ") }}{{ ", …" if next|length > 7 or "(" in r.next_orders }}</td>{% endif %}
+{% if has.next_orders %}{% set next = r.next_orders.split(" (")[0].split(" ") -%}
+<td data-head="Next" data-v="{{ next[0] }}">{{ next[:7]|join(", ") }}
+{{- ", …" if next|length > 7 or "(" in r.next_orders }}</td>{% endif %}
 <td class="why" data-head="Why" data-v="{{ r.reason }}">
 {% if r.problem and r.problem not in r.sentence %}<p>{{ r.problem }}</p>{% endif %}
 {% if r.note %}<p class="binds">{{ r.note }}</p>{% endif %}
