@@ -125,9 +125,9 @@ def test_help_loads_nothing_heavy() -> None:
 # -------------------------------------------------------------------- exit codes
 
 
-def test_an_error_of_ours_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
+def test_an_error_of_ours_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     done = console("bench", "lost-sales", "--csv", str(tmp_path / "missing" / "out.csv"))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line.startswith("Error: --csv: saw")

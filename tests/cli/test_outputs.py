@@ -32,6 +32,7 @@ READS = {
     "explain": ("log", "settings"),
     "monitor": ("log", "outcomes"),
     "schedule": ("log", "settings"),
+    "override": ("settings",),
     "whatif": ("log", "settings"),
     "compare": ("data_dir", "settings"),
     "evaluate": ("data_dir",),
@@ -293,7 +294,7 @@ def test_a_backup_of_a_service_takes_no_other_file(tmp_path: Path, capsys: pytes
     fill(other, 1)
     before = snapshot(tmp_path)
     for target in (log, other, place / "service.toml"):
-        assert main_exits(["service", "backup", str(place), str(target)]) == 1
+        assert main_exits(["service", "backup", str(place), str(target)]) == 2
         assert "there is a file already" in capsys.readouterr().err or target == log
         assert {**snapshot(tmp_path), **before} == snapshot(tmp_path)
 

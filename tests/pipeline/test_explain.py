@@ -117,7 +117,7 @@ def test_a_refusals_reason_is_told_as_words(tmp_path: Path) -> None:
             engine="python",
         )
     lines = explain_series(tmp_path / "log.db", "R").text.splitlines()
-    assert lines[2].startswith("The forecast was refused: why, only the record's own words say. The fallback")
+    assert lines[2].startswith("The forecast was refused: why, only the record's own words say. Nothing is sent: ")
     assert lines[4].startswith("The record's own words, which nobody verifies: The forecast was refused: ")
     assert "nan" in lines[4]
 

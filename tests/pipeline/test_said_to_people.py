@@ -62,16 +62,13 @@ def test_row_and_explanation_speak_of_money_and_the_record_stays_as_it_was(tmp_p
     assert "it scores -" in explain_series(tmp_path / "log.db", "C").text
 
 
-def test_what_falling_back_costs_without_a_forecast_is_not_zero(tmp_path: Path) -> None:
+def test_without_a_forecast_nothing_falls_back(tmp_path: Path) -> None:
     head = ["series", "step", "q0.1", "q0.5", "q0.9"]
     write_csv(tmp_path / "forecasts.csv", head, [[n, h + 1, 7.0, 5.0, 9.0] for n in "AB" for h in range(3)])
     write_csv(tmp_path / "states.csv", STATE_HEAD, state_rows("AB"))
     report = decide(tmp_path)
-    assert report.outcomes == {"FALLBACK": 2}
-    assert (
-        report.fallback_words
-        == "what falling back costs is not known for 2 series: no usable forecast, or no plan was valued"
-    )
+    assert report.outcomes == {"REFUSED": 2}
+    assert report.fallback_words == ""
 
 
 def test_a_date_nobody_can_read_is_an_empty_cell(tmp_path: Path) -> None:

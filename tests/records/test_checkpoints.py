@@ -97,7 +97,7 @@ def test_a_bare_record_between_genuine_lines(made: Path, tmp_path: Path) -> None
     bare = other(lines[2]["record"])
     assert seen(tmp_path, [*lines[:2], bare, *lines[2:]], made / "c.json")[2] != "valid"
     # One with nothing to look up, a refusal without a state, would be valid in itself.
-    outcome = {"outcome": "HOLD", "action": None, "reason": "fallback_infeasible", "cause": "invalid_trace"}
+    outcome = {"outcome": "HOLD", "action": None, "reason": "invalid_trace", "cause": "invalid_trace"}
     outcome |= {"sentence": "", "pass_kind": "", "release_margin": None, "regret_bound": "inf", "rejected_action": None}
     outcome |= {"fallback_action": None, "fallback_feasible": False, "fallback_cost": None}
     gate = {"settings": lines[0]["record"]["gate"]["settings"], "now": ""}

@@ -11,7 +11,7 @@ import ucsearch as uc
 from tests.kit.logged import decide, new_log, tank
 from ucsearch.errors import InputError, RecordError
 from ucsearch.pipeline.numbers import read_number
-from ucsearch.records.judge import NotAllowed, read_action
+from ucsearch.records.judge import NotAllowed
 from ucsearch.tasks import LeadTimeInventory
 from ucsearch.verify import verify_file
 
@@ -52,7 +52,7 @@ def test_no_override_after_the_outcome_is_reported(tmp_path: Path) -> None:
      ("1,000", ".", 1000.0), ("1e9", None, 1e9), ("0.125", None, 0.125), ("-5", None, -5.0)],
 )  # fmt: skip
 def test_numbers_as_people_write_them(text: str, decimal: Any, number: float) -> None:
-    assert read_action(text, (), (), decimal) == number
+    assert read_number(text, "override.action", decimal) == number
 
 
 @pytest.mark.parametrize("text", ["1.000", "1,000"])

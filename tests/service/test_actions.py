@@ -293,20 +293,22 @@ def test_a_decision_can_be_looked_at_explained_verified_and_exported(tmp_path: P
 
 
 def test_whether_a_decision_was_followed_is_told_as_it_was_answered(tmp_path: Path) -> None:
-    """What a person said after the report is nothing that could have been followed then."""
+    """The override that counts is the one to follow; after a report nobody can say that they asked for it."""
 
     async def go(client: Client) -> None:
         made = await one(client)
         about = {"decision": made["id"], "value": 4.0, "observed_at": START.isoformat()}
         path = f"/v1/decisions/{made['id']}/override"
         told = []
-        for step, action in enumerate((10.0, 15.0, None), 1):
-            item = {**about, "step": step, "taken": made["action"]}
-            told += (await client.post("/v1/outcomes", {"items": [item]})).json()["items"]
+        for action in (10.0, 15.0):
             asked = {"action": action, "why": "a delivery is late", "expects": (await _expected(client))}
             assert (await client.post(path, asked, role="operator")).status_code == 201
-        told += (await client.post("/v1/outcomes", {"items": [{**about, "step": 4, "taken": 15.0}]})).json()["items"]
-        assert [item["followed"] for item in told] == [True, False, False, False]
+        for step, taken in enumerate((15.0, 10.0, made["action"]), 1):
+            item = {**about, "step": step, "taken": taken}
+            told += (await client.post("/v1/outcomes", {"items": [item]})).json()["items"]
+        assert [item["followed"] for item in told] == [True, False, False]
+        asked = {"action": None, "why": "a delivery is late", "expects": (await _expected(client))}
+        assert (await client.post(path, asked, role="operator")).status_code == 409
         seen = (await client.get("/v1/series/A")).json()["outcomes"]
         assert [(o["id"], o["followed"]) for o in seen] == [(o["id"], o["followed"]) for o in told]
 

@@ -115,12 +115,12 @@ async def _everything(client: Client, held: Held, clock: Clock) -> None:
     id = made[0]["id"]
     about = {"decision": id, "value": 5.0, "observed_at": START.isoformat()}
     reports = {"items": [{**about, "taken": made[0]["action"]}, {**about, "value": 6.0}, {**about, "step": 2}]}
-    assert (await post("/v1/outcomes", reports)).status_code == 201
-    assert (await post("/v1/outcomes", reports)).status_code == 200
     asked: dict[str, Any] = {"action": 10.0, "why": "a test", "expects": id}
     over = await post(f"/v1/decisions/{id}/override", asked, "operator")
     await post(f"/v1/decisions/{id}/override", {**asked, "action": None, "expects": over.json()["id"]}, "operator")
     await post(f"/v1/decisions/{id}/override", {**asked, "action": -1.0}, "operator")
+    assert (await post("/v1/outcomes", reports)).status_code == 201
+    assert (await post("/v1/outcomes", reports)).status_code == 200
     until = (clock.now + timedelta(hours=1)).isoformat()
     await post("/v1/plans/orders/pause", {"why": "a test", "until": until}, "operator")
     await post(decide, body("A"))

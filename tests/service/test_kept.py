@@ -29,7 +29,7 @@ def _items() -> list[dict[str, Any]]:
     plain, steps = item("A"), [4.0, 5.0, 6.0]
     made = [
         plain, item("B", on_hand=9.0, members=7), item("C", level=1.0, issued=START.isoformat()),
-        item("D", issued="yesterday", model="m1"), item("E", cutoff="2026-03-01", model="m2"),
+        item("D", issued="2026-02-28", model="m1"), item("E", cutoff="2026-03-01", model="m2"),
         {**plain, "forecast": {"mean": steps, "std": [1.0, 1.0, 2.0]}},
         {**plain, "forecast": {"std": [1.0, 1.0, 2.0], "mean": steps}},
         {**plain, "forecast": {"quantiles": {"0.9": [7.0] * 3, "0.1": [1.0] * 3, "0.5": [3.0] * 3}}},

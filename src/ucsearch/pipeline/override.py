@@ -13,7 +13,7 @@ from ucsearch.figures import figure
 from ucsearch.pipeline.again import find_decision
 from ucsearch.pipeline.cases import ORDERING_TASK
 from ucsearch.pipeline.limits import action_words
-from ucsearch.pipeline.numbers import Decimal
+from ucsearch.pipeline.numbers import Decimal, read_number
 from ucsearch.records.audit import AuditLog
 from ucsearch.records.chain import Row
 from ucsearch.records.entries import RowOf
@@ -68,7 +68,8 @@ def override_decision(
         if found is None:
             raise RecordError("the recorded task is not one of this package; name it with --task")
         inputs = recorded_inputs(record, found)
-        given = read_action(action or quantity or "", inputs.labels, inputs.actions, decimal)
+        text = action or quantity or ""
+        given = read_action(text, inputs.labels, inputs.actions, read_number(text, "override.action", decimal))
         by_units = quantity is not None and found.name == ORDERING_TASK and not isinstance(given, str)
         taken = _ordering(inputs, found, float(given)) if by_units else given
     try:

@@ -9,11 +9,10 @@ import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from ucsearch.answers import as_allowed, guarded
 from ucsearch.errors import InputError, RecordError
-from ucsearch.pipeline.numbers import read_number
 from ucsearch.records.inputs import RecordedInputs, recorded_inputs
 from ucsearch.task import Task
 
@@ -77,11 +76,11 @@ def allowed_numbers(record: Mapping[str, Any], task: Task, numbers: Sequence[flo
 
 
 def read_action(
-    text: str, labels: tuple[str, ...], actions: tuple[float | None, ...], decimal: Literal[".", ","] | None = None
+    text: str, labels: tuple[str, ...], actions: tuple[float | None, ...], number: float | None
 ) -> float | str:
-    """An action as a person types it: a number, or else a label. A text that is both, for different actions, is
-    refused."""
-    if (number := read_number(text, "override.action", decimal)) is None:
+    """An action as a person types it: the `number` that the text was read as, or else a label. A text that is both,
+    for different actions, is refused."""
+    if number is None:
         return text
     if text in labels and actions[labels.index(text)] != number:
         raise InputError("override.action", repr(text), "a text that is not at once a number and another one's label")

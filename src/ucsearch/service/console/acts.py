@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ucsearch.errors import InputError, RecordError, UCSearchError
+from ucsearch.pipeline.numbers import read_number
 from ucsearch.records.canonical import canonical
 from ucsearch.records.inputs import recorded_inputs
 from ucsearch.records.judge import NotAllowed, judge, read_action
@@ -192,7 +193,7 @@ def _chosen(service: Service, view: reads.DecisionView, fields: Mapping[str, str
     if task is None:
         raise Refusal("not_allowed", "the rules of this decision's task cannot be asked here")
     inputs = recorded_inputs(view.record, task)
-    return read_action(text, inputs.labels, inputs.actions)
+    return read_action(text, inputs.labels, inputs.actions, read_number(text, "override.action", None))
 
 
 # -------------------------------------------------------------------- verify
