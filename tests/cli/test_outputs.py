@@ -33,6 +33,7 @@ READS = {
     "monitor": ("log", "outcomes"),
     "schedule": ("log", "settings"),
     "override": ("settings",),
+    "log override": ("settings",),
     "whatif": ("log", "settings"),
     "compare": ("data_dir", "settings"),
     "evaluate": ("data_dir",),

@@ -182,7 +182,7 @@ def test_more_power_than_a_store_has_is_refused_and_less_is_not_called_beyond_th
     states = write_csv(tmp_path / "s.csv", ["series", "level"], [["N", 4.0], ["M", 0.0]])
     run_decide(parse_settings(STORE.encode()), forecasts, states, tmp_path / "d.csv", tmp_path / "log.db")
     for power in ("-2.5", "2.5"):
-        assert f"{power} is beyond what 'storage' can do" in run(tmp_path, capsys, "N", power, code=1)
+        assert f"Refused: {power} " in run(tmp_path, capsys, "N", power, code=1)
     assert "offered" not in run(tmp_path, capsys, "N", "-1.7")
 
 
