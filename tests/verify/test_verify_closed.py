@@ -191,3 +191,19 @@ def test_settings_that_closed_mode_does_not_have_are_refused():
     assert forged("risk", settings__tail=0.3).status == "invalid"
     assert forged("lattice", settings__node_budget=10).status == "invalid"
     assert forged("budget", settings__node_budget=2_000_000).status == "invalid"
+
+
+def test_the_default_budget_is_at_least_the_decisions_own(monkeypatch):
+    record, blobs = made("lattice")
+    needed = record["claim"]["transitions"]
+    monkeypatch.setattr("ucsearch.verify.BUDGET", needed - 1)
+    assert record["settings"]["node_budget"] >= needed
+    assert verify_record(record, blobs, TASK).status == "valid"
+    assert verify_record(record, blobs, TASK, budget=needed - 1).status == "weaker"
+
+
+def test_a_record_cannot_ask_for_more_than_the_largest_budget(monkeypatch):
+    record, blobs = made("lattice")
+    monkeypatch.setattr("ucsearch.verify.BUDGET", 1)
+    monkeypatch.setattr("ucsearch.verify.LARGEST_BUDGET", record["claim"]["transitions"] - 1)
+    assert verify_record(record, blobs, TASK).status == "weaker"

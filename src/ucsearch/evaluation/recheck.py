@@ -258,7 +258,7 @@ def _drawn(e: Evidence, plan: Plan) -> Iterator[Problem]:
 
 
 def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: list[str]) -> Iterator[Problem]:
-    from ucsearch.verify import BUDGET, NoTask, verify_record
+    from ucsearch.verify import NoTask, verify_record
     from ucsearch.verify.chain import follow
     from ucsearch.verify.formats import Invalid, Malformed, read_entries
 
@@ -283,7 +283,7 @@ def _sample(e: Evidence, decisions: int, budget: int | None, task: Any, notes: l
     for i in chosen:
         blobs = {name: b64decode(text) for name, text in (loads(lines[i]).get("blobs") or {}).items()}
         try:
-            verdict = verify_record(entries[i].body, blobs, task, budget=BUDGET if budget is None else budget)
+            verdict = verify_record(entries[i].body, blobs, task, budget=budget)
         except NoTask as error:
             raise EvidenceError(f"sample.jsonl[{i}]: {error}") from error
         if verdict.status == "malformed":

@@ -45,13 +45,15 @@ __all__ = ["BUDGET", "NoTask", "Verdict", "find_task", "verify_file", "verify_fi
 
 PLATFORM = f"{platform.system()} {platform.machine()}"  # as records name it
 BUDGET = 2_000_000  # states looked at per record; in members mode a node has one for each member
+LARGEST_BUDGET = 20_000_000  # that a record can ask for by its own settings: it may come from anybody
+_NODE_BUDGET = re.compile(rb'"node_budget":([0-9]{1,15})\b')
 
 
 class _Terms(NamedTuple):
     """What the caller brings."""
 
     task_of: Callable[[str], Any]
-    budget: int
+    budget: int | None  # None: what `_budget_of` gives each entry
     gate: Mapping[str, Any] | None  # every decision's gate must be at least as strict
     watch: Watch | None = None  # the monitors, where a log is followed from its first entry
     past: Past | None = None  # files of the log before this one
@@ -63,12 +65,13 @@ def verify_record(
     blobs: Mapping[str, bytes],
     task: Any = None,
     *,
-    budget: int = BUDGET,
+    budget: int | None = None,
     trust_record_task: bool = False,
     gate: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """One decision. Bytes must be canonical; a mapping is taken for what its canonical form says. `blobs` are the
-    arrays that it names, by digest. With a `gate` the decision's own must be at least as strict.
+    arrays that it names, by digest. With a `gate` the decision's own must be at least as strict. Without a `budget` it
+    is BUDGET, or the decision's own node budget where that is larger, up to LARGEST_BUDGET.
 
     Without `task` the record may name a built-in one; with `trust_record_task` what it names is imported. Raises
     `NoTask` where there is none.
@@ -85,7 +88,7 @@ def verify_file(
     path: str | Path,
     task: Any = None,
     *,
-    budget: int = BUDGET,
+    budget: int | None = None,
     checkpoint: str | Path | None = None,
     key: str | None = None,
     origin: str | None = None,
@@ -205,10 +208,19 @@ def _pinned(verdict: Verdict, pins: Pins | None, reached: bool) -> Verdict:
     return Verdict("weaker", verdict.name, "checkpoint", why)
 
 
+def _budget_of(entry: Entry, terms: _Terms) -> int:
+    """The caller's budget; else at least that of the settings the decision was made with."""
+    if terms.budget is not None:
+        return terms.budget
+    recorded = _NODE_BUDGET.search(entry.body)
+    return BUDGET if recorded is None else max(BUDGET, min(int(recorded[1]), LARGEST_BUDGET))
+
+
 def _safely(entry: Entry, terms: _Terms) -> Verdict:
     """A verdict whatever happens, so that the other entries are looked at."""
     try:
-        with nullcontext() if terms.timed is None else limited_time(terms.timed + A_NODE_S * terms.budget):
+        seconds = A_NODE_S * _budget_of(entry, terms)
+        with nullcontext() if terms.timed is None else limited_time(terms.timed + seconds):
             return _verify(entry, terms)
     except NoTask as error:
         return Verdict("no task", _name(entry), message=str(error))
@@ -222,7 +234,7 @@ def _safely(entry: Entry, terms: _Terms) -> Verdict:
 
 
 def _verify(entry: Entry, terms: _Terms) -> Verdict:
-    name, budget = _name(entry), terms.budget
+    name, budget = _name(entry), _budget_of(entry, terms)
     note = ""
     doubts: list[str] = []
     try:

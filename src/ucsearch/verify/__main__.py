@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ucsearch.verify import BUDGET, NoTask, Verdict, find_task, verify_files
+from ucsearch.verify import BUDGET, LARGEST_BUDGET, NoTask, Verdict, find_task, verify_files
 from ucsearch.verify.checkpoints import read_key
 from ucsearch.verify.clock import FREE_S
 from ucsearch.verify.demands import read_gate
@@ -70,7 +70,10 @@ def _parser() -> _Parser:
     parser.add_argument(
         "--trust-record-task", action="store_true", help="import, and so run, whatever module a record names"
     )
-    parser.add_argument("--budget", metavar="N", type=_nodes, default=BUDGET, help="nodes per record (%(default)s)")
+    parser.add_argument(
+        "--budget", metavar="N", type=_nodes,
+        help=f"nodes per record ({BUDGET}, or the decision's own budget where that is larger, up to {LARGEST_BUDGET})",
+    )  # fmt: skip
     parser.add_argument("--memory", metavar="SIZE", type=_size, default=MEMORY, help="such as 512M (1G)")
     parser.add_argument("--checkpoint", metavar="FILE", type=Path, help="a checkpoint of the log, kept elsewhere")
     parser.add_argument(
