@@ -81,7 +81,7 @@ def lines(path: Path, *records: dict[str, Any]) -> Path:
 
 def test_the_budget_is_the_documented_one() -> None:
     page = Path(__file__).parents[2] / "docs" / "certificate.md"
-    assert f"`--budget` ({BUDGET:,})" in page.read_text()
+    assert f"The default is {BUDGET:,}," in page.read_text()
 
 
 def test_what_is_no_task_is_told_by_the_first_thing_it_lacks() -> None:
