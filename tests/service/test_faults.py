@@ -181,7 +181,18 @@ def test_too_many_items_members_and_steps_are_413(tmp_path: Path) -> None:
     asyncio.run(go())
 
 
-def test_figures_and_the_text_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+class Kept(logging.Handler):
+    """Keeps what one logger says, whoever else listens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+def test_figures_and_the_text_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def go() -> str:
         async with running(tmp_path) as client:
             answer = await client.post(
@@ -194,9 +205,14 @@ def test_figures_and_the_text_log(tmp_path: Path, caplog: pytest.LogCaptureFixtu
             await client.get("/v1/decisions", role="")
             return str((await client.get("/metrics")).text)
 
-    logging.getLogger("ucsearch").propagate = True
-    with caplog.at_level(logging.INFO, "ucsearch.service"):
+    kept, logger = Kept(), logging.getLogger("ucsearch.service")
+    monkeypatch.setattr(logger, "handlers", [kept])
+    before = logger.level
+    logger.setLevel(logging.INFO)
+    try:
         figures = asyncio.run(go())
+    finally:
+        logger.setLevel(before)
     for line in (
         'ucsearch_decisions_total{outcome="RELEASED",plan="orders",reason="none"} 1.0',
         'ucsearch_decision_seconds_count{stage="decide"} 1.0', "ucsearch_batch_size_count 1.0",
@@ -206,7 +222,7 @@ def test_figures_and_the_text_log(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         'ucsearch_http_requests_total{code="200",route="/v1/plans/{plan}/decisions"} 1.0',
     ):  # fmt: skip
         assert line in figures, line
-    lines = [json.loads(JsonLines().format(record)) for record in caplog.records if record.name == "ucsearch.service"]
+    lines = [json.loads(JsonLines().format(record)) for record in kept.records]
     asked = [line for line in lines if line.get("request") == "my-id.7"]
     assert [(a["status"], a["by"], a["traceparent"]) for a in asked] == [(200, "the agent", "00-abc-def-01")]
     text = "\n".join(map(json.dumps, lines))
